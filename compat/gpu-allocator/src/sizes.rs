@@ -59,7 +59,7 @@ impl AllocationSizes {
             host_block_bytes_max: self.host_min.max(self.host_max / 2),
             empty_blocks_kept: 1,
             empty_block_grace: 0,
-            cells: false,
+            small_slots: false,
             window_bytes_max: u64::MAX,
             ..Default::default()
         }

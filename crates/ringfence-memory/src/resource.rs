@@ -18,7 +18,7 @@ use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared, Wanted, name_bits,
 };
-use crate::observe::debugging::{Key, MovedRange, Spot};
+use crate::observe::debugging::{Key, MemoryAddress, MovedRange};
 use crate::timeline::Frame;
 
 mod allocation;
@@ -271,8 +271,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
     #[must_use]
-    pub fn spot(&self) -> Spot {
-        Spot::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
+    pub fn memory_address(&self) -> MemoryAddress {
+        MemoryAddress::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
     }
 
     /// What the caller gave along.

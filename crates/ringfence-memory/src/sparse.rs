@@ -5,7 +5,7 @@
 //!   SparseTexture                                                      driver's object
 //!                      │        │                  │
 //!                      ▼        ▼                  ▼
-//!   table           block 3  block 3   none     block 8   none          memory: cells and ranges of the arenas
+//!   table           block 3  block 3   none     block 8   none          memory: slots and ranges of the arenas
 //!
 //!   bind(range), unbind(range) ──▶ batch: runs of pages, as data ──submit(queue)──▶ one call to the driver
 //!                                                                       │

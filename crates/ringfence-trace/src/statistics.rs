@@ -14,8 +14,8 @@ pub struct TypeStatistics {
     pub range_count: u64,
     /// Bytes set aside for them, rounding included.
     pub range_bytes: u64,
-    /// The most that was ever set aside in the blocks, in bytes: ranges, and pools of cells as a whole, so that it is not
-    /// counted up by each cell.
+    /// The most that was ever set aside in the blocks, in bytes: ranges, and pools of slots as a whole, so that it is not
+    /// counted up by each slot.
     pub range_bytes_high_water: u64,
     /// Resources with memory of their own.
     pub dedicated_count: u64,

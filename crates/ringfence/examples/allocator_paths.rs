@@ -57,8 +57,8 @@ fn needs(size: u64) -> Requirements {
 }
 
 impl Churn {
-    fn new(live: usize, cells: bool, (least, magnitudes): (u64, u64)) -> Self {
-        let memory = allocator(AllocatorDesc { cells, ..Default::default() }).0;
+    fn new(live: usize, slots: bool, (least, magnitudes): (u64, u64)) -> Self {
+        let memory = allocator(AllocatorDesc { small_slots: slots, ..Default::default() }).0;
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let mut size = || random.size(least, magnitudes);
         let held = (0..live).map(|_| memory.allocate(needs(size()), AllocationDesc::default()).ok()).collect();
@@ -90,8 +90,8 @@ fn free(held: Allocation<Device>) {
 }
 
 #[inline(never)]
-fn cells_free_now(churn: &mut Churn) {
-    black_box("cells_free_now"); // Else the linker folds it with its equals.
+fn slots_free_now(churn: &mut Churn) {
+    black_box("slots_free_now"); // Else the linker folds it with its equals.
     churn.run(|held, _| free(held));
 }
 
@@ -103,14 +103,14 @@ fn ranges_free_now(churn: &mut Churn) {
 
 /// The same with 50 times as many of few sizes: hundreds of pools.
 #[inline(never)]
-fn cells_of_many(churn: &mut Churn) {
-    black_box("cells_of_many");
+fn slots_of_many(churn: &mut Churn) {
+    black_box("slots_of_many");
     churn.run(|held, _| free(held));
 }
 
 /// Released as a program does: dropped, and reclaimed once a frame of 100.
 #[inline(never)]
-fn cells_drop_and_reclaim(churn: &mut Churn) {
+fn slots_drop_and_reclaim(churn: &mut Churn) {
     let memory = churn.memory.clone();
     churn.run(|held, number| {
         drop(held);
@@ -120,7 +120,7 @@ fn cells_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
-/// Frames in which nothing was released: what every frame costs, here with cells of every size class.
+/// Frames in which nothing was released: what every frame costs, here with slots of every size class.
 #[inline(never)]
 fn frames_of_nothing(memory: &Allocator<Device>) {
     (0..OPERATIONS).for_each(|_| _ = memory.reclaim());
@@ -170,11 +170,11 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
 }
 
 fn main() {
-    cells_free_now(&mut Churn::new(2_000, true, (256, 8)));
-    cells_of_many(&mut Churn::new(100_000, true, (256, 2)));
+    slots_free_now(&mut Churn::new(2_000, true, (256, 8)));
+    slots_of_many(&mut Churn::new(100_000, true, (256, 2)));
     ranges_free_now(&mut Churn::new(2_000, false, (256, 14)));
     let mut churn = Churn::new(2_000, true, (256, 8));
-    cells_drop_and_reclaim(&mut churn);
+    slots_drop_and_reclaim(&mut churn);
     frames_of_nothing(&churn.memory);
     let desc = CpuHeapDesc { block_slots: 4096, ..Default::default() };
     let heap = CpuDescriptorHeap::new(&allocator(AllocatorDesc::default()).0, desc).expect("few enough slots");

@@ -39,7 +39,7 @@ struct Everything {
     buffer: Buffer<Device>,
     texture: Texture<Device>,
     allocation: Allocation<Device>,
-    cell: Buffer<Device>,
+    slot: Buffer<Device>,
     ring: UploadRing<Device>,
     results: ReadbackRing<Device>,
     constants: ConstantBuffers<Device>,
@@ -79,10 +79,10 @@ fn world(device: &Device) -> Everything {
     };
     let allocation = memory.allocate(needs, AllocationDesc::default()).expect("room");
     let small = BufferDesc { size: 512, usage: usage() };
-    let mut cells: Vec<_> =
+    let mut slots: Vec<_> =
         (0..40).map(|_| memory.create_buffer(&small, AllocationDesc::default()).expect("room")).collect();
-    let cell = cells.pop().expect("there are some");
-    drop(cells);
+    let slot = slots.pop().expect("there are some");
+    drop(slots);
     memory.reclaim();
     let ring = UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
     let results = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
@@ -111,7 +111,7 @@ fn world(device: &Device) -> Everything {
         buffer,
         texture,
         allocation,
-        cell,
+        slot,
         ring,
         results,
         constants,
@@ -185,7 +185,7 @@ fn cases() -> Vec<Case> {
     vec![
         ("UseList::add(buffer)", |a, b| panics(|| a.residency.list().add(&b.buffer))),
         ("UseList::add(texture)", |a, b| panics(|| a.residency.list().add(&b.texture))),
-        ("UseList::add(cell)", |a, b| panics(|| a.residency.list().add(&b.cell))),
+        ("UseList::add(slot)", |a, b| panics(|| a.residency.list().add(&b.slot))),
         ("UseList::add_allocation", |a, b| panics(|| a.residency.list().add_allocation(&b.allocation))),
         ("Residency::commit(list)", |a, b| refused(a.residency.commit(&b.residency.list(), &a.timeline.begin()))),
         ("Residency::commit(frame)", |a, b| refused(a.residency.commit(&a.residency.list(), &b.timeline.begin()))),

@@ -33,10 +33,10 @@ use smallvec::SmallVec;
 
 use super::block_memory::BlockMemory;
 use super::block_sizes::BlockSizes;
-use super::cells::{Cells, Chunk, Class};
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::{Moves, Request};
+use super::slots::{Chunk, Class, Slots};
 use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
 use super::statistics::TypeStatistics;
 use super::ticket::Ticket;
@@ -105,7 +105,7 @@ impl ArenaDesc {
 /// allocator alive, for its slots.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
-    pub(crate) slots: Cells<D, O>,
+    pub(crate) slots: Slots<D, O>,
     state: Mutex<State<D, A>>,
     /// Held by the thread that makes a block.
     pub(super) growth: Lock<()>,
@@ -212,7 +212,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         };
         Self {
             desc,
-            slots: Cells::new(),
+            slots: Slots::new(),
             state: Mutex::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),

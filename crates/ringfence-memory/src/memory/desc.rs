@@ -16,7 +16,7 @@ pub struct AllocatorDesc {
     pub empty_block_grace: u64,
     /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be half as large again as what
     /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
-    pub cells: bool,
+    pub small_slots: bool,
     /// What recycled objects hold at the most, in bytes of all heaps together: buffers and textures that the device is done with,
     /// kept bound to their memory for the next request of the same description. They count as free memory. 0: none are kept.
     pub recycled_bytes_max: u64,
@@ -40,7 +40,7 @@ impl Default for AllocatorDesc {
             host_block_bytes_max: 64 << 20,
             empty_blocks_kept: 1,
             empty_block_grace: 120,
-            cells: true,
+            small_slots: true,
             recycled_bytes_max: 256 << 20,
             heap_bytes_max: [u64::MAX; 16],
             window_bytes_max: 128 << 20,

@@ -30,7 +30,6 @@ use std::sync::atomic::Ordering;
 use ringfence_core::algorithm::Algorithm;
 
 use super::arena::ArenaDesc;
-use super::cells::Class;
 use super::decide::{PoolView, Step, View, decide, is_plain};
 use super::place::{ArenaRef, Hold, Place};
 use super::pool_state::PoolState;
@@ -38,6 +37,7 @@ use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure};
+use super::slots::Class;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;

@@ -32,7 +32,7 @@ pub struct Plan {
     /// Those of them that it does not need: rounding to atoms, slots of a size class and the like.
     pub waste_bytes: u64,
     /// Bytes that would be requested of the driver; 0 if it would not be called.
-    pub asked_bytes: u64,
+    pub requested_bytes: u64,
     /// What could be taken of the heap afterwards without going beyond the budget.
     pub headroom_bytes: u64,
 }
@@ -47,7 +47,7 @@ pub enum PlannedWay {
         /// First byte there.
         offset: u64,
     },
-    /// In a new block of [`Plan::asked_bytes`].
+    /// In a new block of [`Plan::requested_bytes`].
     NewBlock,
     /// In memory of its own.
     Dedicated,
@@ -79,14 +79,14 @@ impl<D: Device> Shared<D> {
         trimmed: &mut u32,
     ) -> Result<Plan, Failure> {
         let heap = self.heap_of(step.memory_type);
-        let plan = |way, bytes: u64, asked_bytes: u64| Plan {
+        let plan = |way, bytes: u64, requested_bytes: u64| Plan {
             memory_type: step.memory_type,
             heap,
             way,
             bytes,
             waste_bytes: bytes - request.needs.size,
-            asked_bytes,
-            headroom_bytes: self.budgets.heap(heap).headroom_bytes().saturating_sub(asked_bytes),
+            requested_bytes,
+            headroom_bytes: self.budgets.heap(heap).headroom_bytes().saturating_sub(requested_bytes),
         };
         let mut failure = Failure::OverBudget;
         if step.way.tries_block() {
@@ -102,7 +102,7 @@ impl<D: Device> Shared<D> {
                     return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0));
                 }
                 Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, constraints, trimmed) {
-                    Ok(asked) => return Ok(plan(PlannedWay::NewBlock, bytes, asked)),
+                    Ok(requested) => return Ok(plan(PlannedWay::NewBlock, bytes, requested)),
                     Err(next) => failure = next,
                 },
                 Forecast::Full => failure = Failure::PoolFull,
@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
         }
         let size = request.needs.size;
         match self.foresee(heap, &[size], constraints, trimmed) {
-            Ok(asked) => Ok(plan(PlannedWay::Dedicated, size, asked)),
+            Ok(requested) => Ok(plan(PlannedWay::Dedicated, size, requested)),
             Err(next) => Err(if step.way.tries_block() { failure } else { next }),
         }
     }
@@ -200,7 +200,7 @@ impl<D: Device> Planner<'_, D> {
                 way: PlannedWay::Recycled,
                 bytes,
                 waste_bytes: bytes.saturating_sub(needs.size),
-                asked_bytes: 0,
+                requested_bytes: 0,
                 headroom_bytes: self.0.budgets.heap(heap).headroom_bytes(),
             });
         }

@@ -12,7 +12,6 @@ use ringfence_core::tlsf::Tlsf;
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
-use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
 use super::decide::{View, plain_types};
 use super::desc::AllocatorDesc;
@@ -27,6 +26,7 @@ use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::shells::Shells;
+use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Tally};
 use super::types::TypeOrder;
@@ -105,7 +105,7 @@ impl<D: Device> Shared<D> {
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
                 priority: Priority::Normal,
-                has_slots: desc.cells,
+                has_slots: desc.small_slots,
                 grows_ahead: desc.empty_blocks_kept > 0,
                 share: None,
             };
@@ -127,12 +127,12 @@ impl<D: Device> Shared<D> {
             is_near_object_limit: false,
             pool: None,
         };
-        let plain_types = plain_types(view, CELL_BYTES_MAX);
+        let plain_types = plain_types(view, SLOT_BYTES_MAX);
         Self {
             classes,
             plain_types,
             shared_bytes_max,
-            slot_types: if desc.cells { plain_types } else { 0 },
+            slot_types: if desc.small_slots { plain_types } else { 0 },
             order,
             arenas,
             lifetimes: Lifetimes::new(),
@@ -160,7 +160,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The slots of an arena. Custom pools have none.
-    pub(crate) fn arena_slots(&self, arena: &ArenaRef<D>) -> &Cells<D, Arc<Self>> {
+    pub(crate) fn arena_slots(&self, arena: &ArenaRef<D>) -> &Slots<D, Arc<Self>> {
         let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no slots") };
         &self.arenas[*index as usize].slots
     }

@@ -13,7 +13,9 @@ use super::place::{ArenaRef, Hold, Place};
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use crate::device::{Device, Mapped};
-use crate::observe::debugging::{Debugger, Finding, GuardCheck, Key, Leak, Margins, NewRange, Operation, Spot};
+use crate::observe::debugging::{
+    Debugger, Finding, GuardCheck, Key, Leak, Margins, MemoryAddress, NewRange, Operation,
+};
 use crate::observe::trace::{StartTraceError, TraceSummary};
 
 /// The recording of an allocator: see [`trace`](crate::trace). Made by [`Allocator::trace`](crate::Allocator::trace).
@@ -91,10 +93,10 @@ impl<D: Device> Debug<'_, D> {
         self.of(|debug| debug.history(None))
     }
 
-    /// Of what happened last what was about the byte at `spot`: who had it, from when to when. O(history).
+    /// Of what happened last what was about the byte at `address`: who had it, from when to when. O(history).
     #[must_use]
-    pub fn history_of(&self, spot: Spot) -> Vec<Operation> {
-        self.of(|debug| debug.history(Some(spot)))
+    pub fn history_of(&self, address: MemoryAddress) -> Vec<Operation> {
+        self.of(|debug| debug.history(Some(address)))
     }
 
     /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.

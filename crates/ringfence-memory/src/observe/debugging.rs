@@ -6,7 +6,7 @@
 //!                            │                                       │
 //!                            └──── compared when it is released, and by check_guards() ────▶ Finding::Overrun
 //!   live ranges    name, place of creation ────── what is left at shutdown() ─────────────▶ Finding::Leak
-//!   history        made, named, moved, retired, released: the last N ── by address ──────────────▶ history_of(spot)
+//!   history        made, named, moved, retired, released: the last N ── by address ──────────────▶ history_of(address)
 //! ```
 //!
 //! | what is on | what it costs |
@@ -38,7 +38,7 @@ mod watched;
 
 pub(crate) use guard::Margins;
 pub(crate) use registry::{Debugger, Key, MovedRange, NewRange};
-pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
+pub use report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub(crate) use watched::Watched;
 
 /// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.

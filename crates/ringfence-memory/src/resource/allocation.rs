@@ -24,10 +24,10 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, ArenaRef, Bytes, BytesFor, Cells, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
-    Shared, Unplaced,
+    AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
+    Shared, Slots, Unplaced,
 };
-use crate::observe::debugging::{Key, MovedRange, Spot};
+use crate::observe::debugging::{Key, MemoryAddress, MovedRange};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
@@ -226,8 +226,8 @@ impl<D: Device> Allocation<D> {
 
     /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
     #[must_use]
-    pub fn spot(&self) -> Spot {
-        Spot::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
+    pub fn memory_address(&self) -> MemoryAddress {
+        MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
     /// Where the host sees its first byte; `None` if its memory type is not host-visible, or the API maps resources
@@ -444,8 +444,8 @@ impl<D: Device> Allocation<D> {
     #[inline]
     fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
         let (arena, class) = shared.plain_class(needs, desc)?;
-        let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].slots.take_ready(class)?;
-        let hold = Hold::Slot { class: class.index, named: false, allocation: cell };
+        let (Ready { slot, offset }, owner) = shared.arenas[arena as usize].slots.take_ready(class)?;
+        let hold = Hold::Slot { class: class.index, named: false, allocation: slot };
         Some(Self {
             shared: owner.unwrap_or_else(|| Arc::clone(shared)),
             place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena.into()), hold }),
@@ -458,7 +458,7 @@ impl<D: Device> Allocation<D> {
         })
     }
 
-    /// Gives a cell back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
+    /// Gives a slot back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
     /// anything else is given back to the caller.
     ///
     /// # Safety
@@ -466,7 +466,7 @@ impl<D: Device> Allocation<D> {
     #[inline]
     unsafe fn destroy_cached(self) -> Option<Self> {
         let held = ManuallyDrop::new(self);
-        let (arena, class, cell) = match &held.place.hold {
+        let (arena, class, slot) = match &held.place.hold {
             Hold::Slot { class, named: false, allocation } if !held.shared.is_watched() => {
                 let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no slots") };
                 (arena, *class, allocation)
@@ -477,13 +477,13 @@ impl<D: Device> Allocation<D> {
                 return (!is_free).then(|| ManuallyDrop::into_inner(held));
             }
         };
-        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the cell
+        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the slot
         // has to be seen to.
         let owner = unsafe { std::ptr::read(&held.shared) };
         // Read at its end, and so moved once.
         // SAFETY: as above.
-        let ready = || unsafe { Ready { cell: std::ptr::read(cell), offset: held.place.offset } };
-        Cells::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
+        let ready = || unsafe { Ready { slot: std::ptr::read(slot), offset: held.place.offset } };
+        Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
         None
     }
 

@@ -1,8 +1,8 @@
 //! The page table: what memory is behind which page, and what the next submission changes. One for buffers and textures.
 //!
 //! ```text
-//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ cell │     as the last submission has left it
-//!   changes               │ 4 ▶ none  │ 7 ▶ cell │                what the next one will do
+//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
+//!   changes               │ 4 ▶ none  │ 7 ▶ slot │                what the next one will do
 //! ```
 //!
 //! | operation | cost |

@@ -391,10 +391,10 @@ pub fn a_plan_says_what_the_call_does<G: Gpu>(rig: &mut Rig<G>) {
             assert_eq!(rig.memory.statistics().total().reserved_bytes(), before);
             let made = rig.memory.allocate(needs, desc).expect("as planned");
             assert_eq!(plan.memory_type, made.memory_type());
-            assert_eq!(plan.asked_bytes, rig.memory.statistics().total().reserved_bytes() - before);
+            assert_eq!(plan.requested_bytes, rig.memory.statistics().total().reserved_bytes() - before);
             match plan.way {
                 PlannedWay::InBlock { offset } => assert_eq!((offset, made.is_dedicated()), (made.offset(), false)),
-                PlannedWay::NewBlock => assert!(!made.is_dedicated() && plan.asked_bytes > 0),
+                PlannedWay::NewBlock => assert!(!made.is_dedicated() && plan.requested_bytes > 0),
                 PlannedWay::Dedicated => assert!(made.is_dedicated()),
                 PlannedWay::Recycled => panic!("memory alone has no object that could be recycled"),
             }

@@ -60,7 +60,7 @@ struct Shared {
     /// Where all draw, with [`Bug::SharedCanvas`].
     canvas: Option<Canvas>,
     things: Mutex<Vec<Thing>>,
-    cells: Mutex<Vec<Allocation<Device>>>,
+    slots: Mutex<Vec<Allocation<Device>>>,
     /// What is held on to when the device is lost, with [`Bug::KeptAfterLoss`].
     kept: Mutex<Vec<Thing>>,
     /// Where all meet before their first step.
@@ -163,10 +163,10 @@ impl Shared {
         let residency = unsafe { memory.residency(eviction) };
         let is_shared = options.bug == Some(Bug::SharedCanvas);
         let canvas = if is_shared { Some(canvas(&device, &memory)?) } else { None };
-        let (things, cells, kept) = Default::default();
+        let (things, slots, kept) = Default::default();
         let loses = dice.one_in(if options.bug == Some(Bug::KeptAfterLoss) { 2 } else { 8 });
         let (start, is_lost) = (Barrier::new(options.threads), AtomicBool::new(false));
-        Ok(Self { options, device, memory, ring, pool, residency, canvas, things, cells, kept, start, loses, is_lost })
+        Ok(Self { options, device, memory, ring, pool, residency, canvas, things, slots, kept, start, loses, is_lost })
     }
 
     /// Loses the device, as far as all threads are concerned.
@@ -190,8 +190,8 @@ impl Shared {
 
     /// Releases everything, and says what is left then, if anything.
     fn end(self) -> Result<(), String> {
-        let Self { device, memory, ring, pool, residency, canvas, things, cells, kept, .. } = self;
-        drop((things, cells, canvas, ring, residency, pool));
+        let Self { device, memory, ring, pool, residency, canvas, things, slots, kept, .. } = self;
+        drop((things, slots, canvas, ring, residency, pool));
         memory.debug().validate().map_err(|error| format!("{error:?}"))?;
         memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;
         drop(memory);

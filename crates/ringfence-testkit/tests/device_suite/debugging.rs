@@ -1,7 +1,7 @@
 //! Debugging as a choice at run time: guards, fills, leaks, history and names, on every device.
 
 use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
-use ringfence::debugging::{DebugDesc, Finding, OperationKind, Side, Spot};
+use ringfence::debugging::{DebugDesc, Finding, MemoryAddress, OperationKind, Side};
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Requirements, ResourceClass};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, PoolDesc};
@@ -49,7 +49,10 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(overruns.is_empty());
     assert_eq!((after.side, after.distance_bytes, after.damaged_bytes, after.found), (Side::After, 2, 1, 0x41));
     assert_eq!((before.side, before.distance_bytes, before.damaged_bytes, before.found), (Side::Before, 0, 1, 0x42));
-    assert_eq!((&*after.owner.name, after.owner.user_data, after.owner.spot), ("vertices", 7, allocation.spot()));
+    assert_eq!(
+        (&*after.owner.name, after.owner.user_data, after.owner.address),
+        ("vertices", 7, allocation.memory_address())
+    );
     let made_at = after.owner.made_at.expect("it was made by a line of this file");
     assert_eq!((made_at.file(), made_at.line()), (file!(), line));
     assert!(memory.debug().check_guards().overruns.is_empty(), "what was found is mended");
@@ -145,7 +148,7 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let named = leaks.iter().find(|leak| &*leak.name == "forgotten").expect("the planted leak");
     let made_at = named.made_at.expect("a line of this file");
     assert_eq!((made_at.file(), made_at.line(), named.user_data), (file!(), line, 99));
-    assert_eq!((named.size, named.spot, named.is_retired), (forgotten.size(), forgotten.spot(), false));
+    assert_eq!((named.size, named.address, named.is_retired), (forgotten.size(), forgotten.memory_address(), false));
     assert!(
         leaks.iter().any(|leak| &*leak.name == "small buffer" && leak.made_at.is_some_and(|at| at.file() == file!()))
     );
@@ -184,13 +187,13 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     let debug = DebugDesc { history_count: 8, ..Default::default() };
     let (memory, _timelines) = rig.allocator(AllocatorDesc { debug, ..Default::default() });
     let first = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "first");
-    let spot = first.spot();
+    let address = first.memory_address();
     drop(first);
     memory.reclaim();
     let second = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "second");
-    assert_eq!(second.spot(), spot, "the same bytes");
-    let Spot::Block { block, offset } = spot else { panic!("a resource lies in a block") };
-    let recorded = memory.debug().history_of(Spot::Block { block, offset: offset + 1000 });
+    assert_eq!(second.memory_address(), address, "the same bytes");
+    let MemoryAddress::Block { block, offset } = address else { panic!("a resource lies in a block") };
+    let recorded = memory.debug().history_of(MemoryAddress::Block { block, offset: offset + 1000 });
     let recorded: Vec<_> = recorded.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
     assert_eq!(
         recorded,
@@ -201,9 +204,9 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
             ("second", OperationKind::Made)
         ]
     );
-    assert_eq!(memory.debug().history_of(Spot::Block { block, offset: offset + (1 << 30) }), []);
+    assert_eq!(memory.debug().history_of(MemoryAddress::Block { block, offset: offset + (1 << 30) }), []);
     if let Some(address) = second.device_address() {
-        let recorded = memory.debug().history_of(Spot::DeviceAddress(address + 5));
+        let recorded = memory.debug().history_of(MemoryAddress::Device(address + 5));
         assert_eq!(recorded.last().map(|operation| &*operation.subject.name), Some("second"));
     }
     for _ in 0..10 {
@@ -220,7 +223,7 @@ pub fn names_change_after_creation<G: Gpu>(rig: &mut Rig<G>) {
     texture.set_name("painted");
     let class = ResourceClass::Buffer;
     let needs = Requirements { class, ..needs::<G>(&rig.memory, 300) };
-    // So many that some of them are cells of a pool.
+    // So many that some of them are slots of a pool.
     let mut held: Vec<_> =
         (0..40).map(|_| rig.memory.allocate(needs, AllocationDesc::default()).expect("there is room")).collect();
     held.iter_mut().for_each(|allocation| allocation.set_name("one of forty"));
@@ -278,7 +281,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     let mut held: Vec<_> = (0..21).map(|number| Some(make(number))).collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, one)| *one = None);
     memory.reclaim();
-    let before: Vec<_> = held.iter().map(|one| one.as_ref().map(|one| one.spot())).collect();
+    let before: Vec<_> = held.iter().map(|one| one.as_ref().map(|one| one.memory_address())).collect();
     let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, compacts: false, ..Default::default() });
     while run.state() != DefragState::Done {
         let (frame, own) = (rig.timeline().begin(), timelines[0].begin());
@@ -303,10 +306,11 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
         "guarded at their new places, and not at the old"
     );
     assert_eq!(memory.debug().live().len(), 7);
-    let moved = (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.spot()) != before[at]));
+    let moved =
+        (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.memory_address()) != before[at]));
     let moved = moved.expect("some were moved");
     let (one, was) = (held[moved].take().expect("it was moved"), before[moved].expect("it was held"));
-    let recorded = memory.debug().history_of(one.spot());
+    let recorded = memory.debug().history_of(one.memory_address());
     assert_eq!(
         recorded.last().map(|operation| operation.kind),
         Some(OperationKind::Moved { from: was }),
@@ -333,7 +337,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     // SAFETY: the work is complete.
     unsafe { Create::<Buffers>::destroy(memory.device(), placed.object) };
     memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, false);
-    let spot = one.spot();
+    let address = one.memory_address();
     // SAFETY: nothing uses it.
     unsafe { one.destroy_now() };
     let findings = memory.debug().take_findings();
@@ -343,7 +347,10 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
         (Side::After, 0, 16, 0x61)
     );
     let owner = &overrun.owner;
-    assert_eq!((&*owner.name, owner.user_data, owner.spot, owner.size), ("counts", moved as u64, spot, needs.size));
+    assert_eq!(
+        (&*owner.name, owner.user_data, owner.address, owner.size),
+        ("counts", moved as u64, address, needs.size)
+    );
     assert_eq!(owner.made_at.map(|at| (at.file(), at.line())), Some((file!(), line)));
 }
 

@@ -185,10 +185,10 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let gone = UploadRing::new(&memory, UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
     memory.reclaim();
     drop(gone);
-    // A cell of a pool, a range of a block, memory of its own; with a name before and without.
+    // A slot of a pool, a range of a block, memory of its own; with a name before and without.
     let make = |size, name| buffer(&memory, size, BufferUsage::COPY_DST, Location::Device, name);
     let mut named = [make(256, "before"), make(256, ""), make(300_000, "before"), make(200 << 20, "")];
-    for (buffer, name) in named.iter_mut().zip(["cell", "other cell", "range", "own"]) {
+    for (buffer, name) in named.iter_mut().zip(["slot", "other slot", "range", "own"]) {
         buffer.set_name(name);
     }
     let needs = Requirements {
@@ -230,7 +230,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(read.rings, snapshot.rings, "the one that is left, as it was in the end");
     assert_eq!(sorted(read.blocks), sorted(snapshot.blocks.clone()));
     let names: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).map(|range| &*range.name).collect();
-    for name in ["cell", "other cell", "range", "own", "loose"] {
+    for name in ["slot", "other slot", "range", "own", "loose"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     assert!(!names.contains(&"before"));

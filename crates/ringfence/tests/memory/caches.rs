@@ -13,7 +13,7 @@ use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::world::{Device, KIB, MIB, needs, next, on_card, world};
 
-/// Enough of one size that cells are made for it.
+/// Enough of one size that slots are made for it.
 fn many(world: &FaultyFixture, count: usize, size: u64) -> Vec<Allocation<Device>> {
     let desc = AllocationDesc::default;
     (0..count).map(|_| world.memory.allocate(needs(size, 256), desc()).expect("there is room")).collect()
@@ -54,7 +54,7 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
     for (profile, seed) in
         Profile::all().into_iter().flat_map(|profile| (1..3).map(move |seed| (profile.clone(), seed)))
     {
-        let desc = AllocatorDesc { cells: false, ..Default::default() };
+        let desc = AllocatorDesc { small_slots: false, ..Default::default() };
         let (short, long) = (world(profile.clone(), desc), world(profile, desc));
         long.memory.trace().start(std::io::sink()).expect("nothing was made");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
@@ -68,7 +68,8 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
             let (needs, desc) = any_request(&mut state);
             match [&short, &long].map(|world| world.memory.allocate(needs, desc)) {
                 [Ok(one), Ok(other)] => {
-                    let described = |made: &Allocation<_>| (made.spot(), made.memory_type(), made.is_dedicated());
+                    let described =
+                        |made: &Allocation<_>| (made.memory_address(), made.memory_type(), made.is_dedicated());
                     assert_eq!(described(&one), described(&other), "seed {seed}, step {step}: {needs:?}, {desc:?}");
                     found += 1;
                     held.push([one, other]);
@@ -90,16 +91,16 @@ fn what_is_given_back_last_is_handed_out_next() {
     let world = world(Profile::h200(), AllocatorDesc::default());
     let mut held = many(&world, 100, KIB);
     let gone = held.remove(70);
-    let (offset, block) = (gone.offset(), gone.spot());
+    let (offset, block) = (gone.offset(), gone.memory_address());
     free(gone);
     let again = many(&world, 1, KIB).remove(0);
-    assert_eq!((again.offset(), again.spot()), (offset, block));
+    assert_eq!((again.offset(), again.memory_address()), (offset, block));
     drop((held, again));
     world.finish();
 }
 
 #[test]
-fn cells_cached_are_no_ranges_in_use() {
+fn slots_cached_are_no_ranges_in_use() {
     let world = world(Profile::h200(), AllocatorDesc::default());
     let mut held = many(&world, 200, KIB);
     held.drain(50..).for_each(free);
@@ -114,7 +115,7 @@ fn cells_cached_are_no_ranges_in_use() {
 }
 
 #[test]
-fn blocks_go_after_their_grace_though_cells_were_cached() {
+fn blocks_go_after_their_grace_though_slots_were_cached() {
     let desc = AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 2, ..Default::default() };
     let world = world(Profile::h200(), desc);
     many(&world, 300, KIB).into_iter().for_each(free);
@@ -199,7 +200,7 @@ fn threads_that_only_make_and_threads_that_only_give_back() {
         let mut live = HashSet::new();
         for _ in 0..5_000 {
             let made = many(&world, 1, KIB).remove(0);
-            live.insert(made.spot());
+            live.insert(made.memory_address());
             to.send(made).expect("the other thread takes them");
         }
         assert!(live.len() < 1_000, "what is freed elsewhere is used again: {}", live.len());

@@ -132,12 +132,12 @@ proptest! {
         distance in prop_oneof![
             Just(1), Just(64), Just(256), Just(KIB), Just(4 * KIB), Just(8 * KIB), Just(64 * KIB)
         ],
-        cells in any::<bool>(),
+        slots in any::<bool>(),
         margin_bytes in prop_oneof![4 => Just(0_u32), 1 => 1..100_u32],
         ops in proptest::collection::vec(op(), 1..160),
     ) {
         let debug = DebugDesc { margin_bytes, ..Default::default() };
-        let small = AllocatorDesc { cells, debug, device_block_bytes_max: MIB, ..Default::default() };
+        let small = AllocatorDesc { small_slots: slots, debug, device_block_bytes_max: MIB, ..Default::default() };
         let mut world = Mixed::new(close(distance), small);
         for op in &ops {
             world.apply(op);

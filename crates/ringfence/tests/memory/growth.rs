@@ -48,7 +48,7 @@ fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
 /// Of a program that counts no frames and never calls `reclaim`.
 #[test]
 fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays() {
-    let desc = AllocatorDesc { empty_block_grace: 0, cells: false, ..Default::default() };
+    let desc = AllocatorDesc { empty_block_grace: 0, small_slots: false, ..Default::default() };
     let world = world(card(16 << 30, 16 << 30), desc);
     let reserved = || world.memory.statistics().total().reserved_bytes();
     for _ in 0..3 {
@@ -70,9 +70,9 @@ fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays()
 }
 
 #[test]
-fn without_cells_every_small_range_is_exact() {
-    let bytes_of = |cells| {
-        let world = world(card(16 << 30, 16 << 30), AllocatorDesc { cells, ..Default::default() });
+fn without_slots_every_small_range_is_exact() {
+    let bytes_of = |slots| {
+        let world = world(card(16 << 30, 16 << 30), AllocatorDesc { small_slots: slots, ..Default::default() });
         let held: Vec<_> = (0..500).map(|_| world.memory.allocate(needs(264, 8), on_device()).expect("room")).collect();
         let bytes = world.memory.statistics().total().used_bytes();
         drop(held);
@@ -80,7 +80,7 @@ fn without_cells_every_small_range_is_exact() {
         bytes
     };
     assert_eq!(bytes_of(false), 500 * 264);
-    assert!(bytes_of(true) > 500 * 264, "cells round up");
+    assert!(bytes_of(true) > 500 * 264, "slots round up");
 }
 
 #[test]
@@ -258,10 +258,10 @@ fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
 }
 
 #[test]
-fn cells_serve_what_is_common_and_give_their_chunks_back() {
+fn slots_serve_what_is_common_and_give_their_chunks_back() {
     let world = world(ringfence::sim::Profile::h200(), AllocatorDesc::default());
     let desc = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
-    let named = |index: u64| AllocationDesc { user_data: index, name: "cell", ..desc };
+    let named = |index: u64| AllocationDesc { user_data: index, name: "slot", ..desc };
     let held: Vec<_> = (0..2000).map(|index| world.buffer(700, named(index)).expect("room")).collect();
     let mut places: Vec<_> = held.iter().map(|held| (held.memory_type(), held.offset())).collect();
     places.sort_unstable();
@@ -269,7 +269,7 @@ fn cells_serve_what_is_common_and_give_their_chunks_back() {
     let snapshot = world.memory.snapshot();
     let ranges: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).collect();
     assert_eq!(ranges.len(), 2000);
-    assert!(ranges.iter().all(|range| range.name == "cell"));
+    assert!(ranges.iter().all(|range| range.name == "slot"));
     let mut data: Vec<_> = ranges.iter().map(|range| range.user_data).collect();
     data.sort_unstable();
     assert_eq!(data, (0..2000).collect::<Vec<_>>());
@@ -281,7 +281,7 @@ fn cells_serve_what_is_common_and_give_their_chunks_back() {
     drop(held);
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().used_bytes(), 0);
-    assert!(world.memory.budgets().trim() >= 1, "the chunks went with their cells");
+    assert!(world.memory.budgets().trim() >= 1, "the chunks went with their slots");
     assert_eq!(world.memory.statistics().total().block_count, 0);
     world.finish();
 }

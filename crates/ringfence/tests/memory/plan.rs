@@ -71,7 +71,7 @@ fn check(
             let (memory_type, way, asked) = done(world, before, made);
             prop_assert_eq!(plan.memory_type, memory_type);
             if !trimmed {
-                prop_assert_eq!((plan.way, plan.asked_bytes), (way, asked));
+                prop_assert_eq!((plan.way, plan.requested_bytes), (way, asked));
             }
             prop_assert_eq!(plan.waste_bytes, plan.bytes - needs.size);
         }
@@ -122,11 +122,11 @@ fn a_plan_tells_waste_and_headroom() {
     let world = world(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
     let desc = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
     let plan = world.memory.plan().buffer(&crate::world::info(1000), desc).expect("there is room");
-    assert_eq!((plan.way, plan.asked_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
+    assert_eq!((plan.way, plan.requested_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
     assert_eq!(world.device.live(), ringfence::sim::Live::default());
-    // The seventeenth of a size gets a cell, of a class that may be larger.
+    // The seventeenth of a size gets a slot, of a class that may be larger.
     let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
     let plan = world.memory.plan().memory(needs(33 * KIB, 256), desc).expect("room");
     assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));

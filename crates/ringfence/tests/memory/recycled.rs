@@ -53,7 +53,8 @@ fn what_the_device_is_done_with_serves_the_next_request_without_a_driver_call() 
     let (after, driver_after) = (world.memory.statistics(), world.device.calls());
     assert_eq!(after.calls.create_object, before.calls.create_object);
     assert_eq!(after.calls.recycled - before.calls.recycled, 50 * 80, "a small buffer has no object");
-    let calls = |counts: sim::CallCounts| (counts.create_buffer, counts.create_texture, counts.place, counts.allocate_memory);
+    let calls =
+        |counts: sim::CallCounts| (counts.create_buffer, counts.create_texture, counts.place, counts.allocate_memory);
     assert_eq!(calls(driver), calls(driver_after));
     world.finish();
 }
@@ -69,7 +70,8 @@ fn what_a_submission_uses_serves_nobody_before_that_is_complete() {
     let (buffers, textures, small) = round(&world, 4);
     let frame = world.timeline().begin();
     world.device.pause(0);
-    let fill = |buffer: &Buffer<sim::Device>| Command::FillBuffer { dst: *buffer.object(), offset: 0, size: KIB, value: 1 };
+    let fill =
+        |buffer: &Buffer<sim::Device>| Command::FillBuffer { dst: *buffer.object(), offset: 0, size: KIB, value: 1 };
     let value = world.submit_frame(frame, buffers.iter().map(fill).collect());
     let held: Vec<_> = buffers.iter().map(|buffer| *buffer.object()).collect();
     let at: Vec<_> = buffers.iter().map(|buffer| (buffer.memory().id(), buffer.offset())).collect();
@@ -81,7 +83,10 @@ fn what_a_submission_uses_serves_nobody_before_that_is_complete() {
     assert!(world.timeline().wait(value, Duration::MAX).expect("not lost"));
     world.memory.reclaim();
     let (again, ..) = round(&world, 4);
-    assert!(again.iter().all(|buffer| at.contains(&(buffer.memory().id(), buffer.offset()))), "what is complete comes back");
+    assert!(
+        again.iter().all(|buffer| at.contains(&(buffer.memory().id(), buffer.offset()))),
+        "what is complete comes back"
+    );
     assert!(again.iter().all(|buffer| !held.contains(buffer.object())), "the device knows each owner's object apart");
     drop((others, again));
     world.finish();
@@ -190,7 +195,7 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     }
     assert!(world.memory.statistics().recycled_bytes >= 5 * MIB);
     let plan = world.memory.plan().buffer(&info(MIB), strict).expect("room");
-    assert_eq!((plan.way, plan.asked_bytes), (PlannedWay::Recycled, 0));
+    assert_eq!((plan.way, plan.requested_bytes), (PlannedWay::Recycled, 0));
     let large = world.buffer(6 * MIB, strict).expect("what is kept goes first");
     assert_eq!(world.memory.statistics().recycled_bytes, 0);
     drop(large);
@@ -202,7 +207,11 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     assert!(world.memory.statistics().recycled_count > 0);
     world.memory.budgets().trim();
     let statistics = world.memory.statistics();
-    assert_eq!((statistics.recycled_count, statistics.total().reserved_bytes()), (0, 0), "nothing is left after a trim");
+    assert_eq!(
+        (statistics.recycled_count, statistics.total().reserved_bytes()),
+        (0, 0),
+        "nothing is left after a trim"
+    );
     world.finish();
 }
 

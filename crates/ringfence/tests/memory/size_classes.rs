@@ -19,7 +19,7 @@ enum Op {
 /// What a trace costs where the most bytes are asked for at once.
 #[derive(Default, Debug)]
 struct Cost {
-    asked_bytes: u64,
+    requested_bytes: u64,
     /// Bytes that were given beyond those, in blocks and ranges.
     ours_lost_bytes: u64,
     document_lost_bytes: u64,
@@ -59,10 +59,10 @@ fn replay(trace: &[Op]) -> Cost {
                 unsafe { gone.destroy_now() };
             }
         }
-        if asked > cost.asked_bytes {
+        if asked > cost.requested_bytes {
             let used = world.memory.statistics().total().used_bytes();
             cost = Cost {
-                asked_bytes: asked,
+                requested_bytes: asked,
                 ours_lost_bytes: used - asked,
                 document_lost_bytes: rounded - asked,
                 ..cost
@@ -128,7 +128,7 @@ fn seed_003_03_fewer_pools_and_less_waste_than_blocks_of_64_kib() {
         assert!(cost.ours_lost_bytes * times <= cost.document_lost_bytes, "{name}: {cost:?}");
         assert!(cost.our_pools <= 18, "{name}: {cost:?}");
         assert!(cost.our_objects <= cost.document_objects, "{name}: {cost:?}");
-        let part = cost.asked_bytes / 3;
+        let part = cost.requested_bytes / 3;
         assert!(cost.ours_lost_bytes <= part, "{name}: at most a third is lost: {cost:?}");
     }
 }

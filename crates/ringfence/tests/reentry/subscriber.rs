@@ -98,7 +98,7 @@ fn memory_is_allocated() {
     place("span of a new block", AllocatorDesc::default(), |world, inside| {
         listening(inside, "allocate_memory", || assert!(buffer(&world.memory, 100 << 10, "").is_some()));
     });
-    place("span of a block for cells", AllocatorDesc::default(), |world, inside| {
+    place("span of a block for slots", AllocatorDesc::default(), |world, inside| {
         listening(inside, "allocate_memory", || {
             let held: Vec<_> = (0..20_000).map(|_| buffer(&world.memory, 512, "")).collect();
             assert!(held.iter().all(Option::is_some));

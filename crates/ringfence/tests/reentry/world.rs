@@ -85,8 +85,8 @@ pub fn everything(memory: &Allocator<Device>) {
     let _ = buffer(memory, 256, "");
     let _ = buffer(memory, 40 << 10, "called back");
     let _ = buffer(memory, 9 << 20, "called back");
-    let cells: Vec<_> = (0..40).map(|_| buffer(memory, 512, "")).collect();
-    drop(cells);
+    let slots: Vec<_> = (0..40).map(|_| buffer(memory, 512, "")).collect();
+    drop(slots);
     let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_SRC };
     let _ = memory.create_small_buffer(desc, Location::Upload);
     let _ = memory.growth().reserve(ResourceClass::Buffer, 1 << 20, Default::default());

@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 
 use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
-use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
+use super::report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use super::watched::Watched;
 use crate::device::Mapped;
 use crate::observe::report;
@@ -83,7 +83,7 @@ impl<M: Watched> Entry<M> {
             user_data: self.user_data,
             size: self.size,
             memory_type: self.memory_type,
-            spot: Spot::Block { block: key.block, offset: key.offset },
+            address: MemoryAddress::Block { block: key.block, offset: key.offset },
             made_at: self.made_at,
             is_retired: self.is_retired,
         }
@@ -223,7 +223,7 @@ impl<M: Watched> Debugger<M> {
         drop(memory);
         let mut state = self.state.lock();
         state.live.insert(to, entry);
-        let from = Spot::Block { block: from.block, offset: from.offset };
+        let from = MemoryAddress::Block { block: from.block, offset: from.offset };
         self.note(&mut state, to, OperationKind::Moved { from });
     }
 
@@ -233,8 +233,8 @@ impl<M: Watched> Debugger<M> {
         if let Some(entry) = state.live.get_mut(&key) {
             (entry.made_at, entry.device_address) = (Some(at), device_address);
         }
-        let spot = Spot::Block { block: key.block, offset: key.offset };
-        let is_its_making = |held: &&mut Operation| held.kind == OperationKind::Made && held.subject.spot == spot;
+        let address = MemoryAddress::Block { block: key.block, offset: key.offset };
+        let is_its_making = |held: &&mut Operation| held.kind == OperationKind::Made && held.subject.address == address;
         if let Some(operation) = state.history.iter_mut().rev().find(is_its_making) {
             (operation.subject.made_at, operation.device_address) = (Some(at), device_address);
         }
@@ -311,9 +311,9 @@ impl<M: Watched> Debugger<M> {
         std::mem::take(&mut self.state.lock().findings).into()
     }
 
-    pub(crate) fn history(&self, spot: Option<Spot>) -> Vec<Operation> {
+    pub(crate) fn history(&self, address: Option<MemoryAddress>) -> Vec<Operation> {
         let state = self.state.lock();
-        let wanted = |operation: &&Operation| spot.is_none_or(|spot| operation.concerns(spot));
+        let wanted = |operation: &&Operation| address.is_none_or(|address| operation.concerns(address));
         state.history.iter().filter(wanted).cloned().collect()
     }
 

@@ -54,7 +54,7 @@ pub struct Leak {
     /// Its memory type.
     pub memory_type: u32,
     /// Where it lies.
-    pub spot: Spot,
+    pub address: MemoryAddress,
     /// The line that made it: of the program, or of the library for what the library made for itself.
     pub made_at: Option<&'static Location<'static>>,
     /// Whether it is retired: released by its owner, and waiting for submissions that are not complete.
@@ -63,7 +63,7 @@ pub struct Leak {
 
 /// A place in memory to ask about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Spot {
+pub enum MemoryAddress {
     /// A byte of a memory object, by the object's number (the one that traces use).
     Block {
         /// The memory object.
@@ -72,9 +72,9 @@ pub enum Spot {
         offset: u64,
     },
     /// The address of a byte in shaders, as a fault report gives it.
-    DeviceAddress(u64),
+    Device(u64),
     /// The address of a mapped byte.
-    HostAddress(usize),
+    Host(usize),
 }
 
 /// What happened to a range.
@@ -87,7 +87,7 @@ pub enum OperationKind {
     /// A defragmentation has given it another place, where it is now.
     Moved {
         /// Where it was, until the device is done with that.
-        from: Spot,
+        from: MemoryAddress,
     },
     /// Its owner released it; the device may still use it.
     Retired,
@@ -113,13 +113,13 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Whether it was about the byte at `spot`. A move is about both places, by the byte of a memory object.
+    /// Whether it was about the byte at `address`. A move is about both places, by the byte of a memory object.
     #[must_use]
-    pub fn concerns(&self, spot: Spot) -> bool {
+    pub fn concerns(&self, address: MemoryAddress) -> bool {
         let size = self.subject.size;
         let within = |first: u64, at: u64| at.checked_sub(first).is_some_and(|distance| distance < size);
-        let is_there = |held: Spot| match (spot, held) {
-            (Spot::Block { block, offset }, Spot::Block { block: held, offset: first }) => {
+        let is_there = |held: MemoryAddress| match (address, held) {
+            (MemoryAddress::Block { block, offset }, MemoryAddress::Block { block: held, offset: first }) => {
                 block == held && within(first, offset)
             }
             _ => false,
@@ -129,10 +129,10 @@ impl Operation {
         {
             return true;
         }
-        match (spot, self.subject.spot) {
-            (Spot::Block { .. }, held) => is_there(held),
-            (Spot::DeviceAddress(address), _) => self.device_address.is_some_and(|first| within(first, address)),
-            (Spot::HostAddress(address), _) => {
+        match (address, self.subject.address) {
+            (MemoryAddress::Block { .. }, held) => is_there(held),
+            (MemoryAddress::Device(address), _) => self.device_address.is_some_and(|first| within(first, address)),
+            (MemoryAddress::Host(address), _) => {
                 self.host_address.is_some_and(|first| within(first as u64, address as u64))
             }
         }
@@ -171,9 +171,9 @@ impl fmt::Display for Overrun {
 
 impl fmt::Display for Leak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, size, memory_type, spot, .. } = self;
+        let Self { name, size, memory_type, address, .. } = self;
         let name = if name.is_empty() { "(no name)" } else { name };
-        write!(f, "\"{name}\", {size} bytes of memory type {memory_type} at {spot}")?;
+        write!(f, "\"{name}\", {size} bytes of memory type {memory_type} at {address}")?;
         if let Some(at) = self.made_at {
             write!(f, ", made at {at}")?;
         }
@@ -181,12 +181,12 @@ impl fmt::Display for Leak {
     }
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for MemoryAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Block { block, offset } => write!(f, "byte {offset} of block {block}"),
-            Self::DeviceAddress(address) => write!(f, "device address {address:#x}"),
-            Self::HostAddress(address) => write!(f, "host address {address:#x}"),
+            Self::Device(address) => write!(f, "device address {address:#x}"),
+            Self::Host(address) => write!(f, "host address {address:#x}"),
         }
     }
 }

@@ -44,13 +44,13 @@ impl Program {
         let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
         let (true, [one], 1) = (self.memory.debug().check_guards().overruns.is_empty(), &found[..], reported.len())
         else {
-            let location = allocation.spot();
+            let location = allocation.memory_address();
             return Err(Stop::Wrong(format!("one overrun was planted at {location:?}: {found:?}, {reported:?}")));
         };
         if !is_it(&one.owner.name, one.distance_bytes) {
             return Err(Stop::Wrong(format!("another overrun was planted: {one:?}")));
         }
-        let history = self.memory.debug().history_of(allocation.spot());
+        let history = self.memory.debug().history_of(allocation.memory_address());
         let is_made = history.last().is_some_and(|last| last.kind == OperationKind::Made);
         if is_made { Ok(()) } else { Err(Stop::Wrong(format!("the history is of others: {history:?}"))) }
     }

@@ -11,7 +11,7 @@ use super::worker::Worker;
 use super::{COPIED, lock};
 
 /// Small memory that a thread holds.
-const CELLS_MAX: usize = 64;
+const SLOTS_MAX: usize = 64;
 
 impl Worker<'_> {
     /// A pass that brings memory together, while other threads use theirs: what is this thread's own is moved.
@@ -40,19 +40,19 @@ impl Worker<'_> {
     }
 
     /// Memory that no work ever uses: taken, laid down for other threads, given back at once.
-    pub fn cells(&mut self) -> Step {
-        for _ in 0..self.dice.below(CELLS_MAX as u64) {
+    pub fn slots(&mut self) -> Step {
+        for _ in 0..self.dice.below(SLOTS_MAX as u64) {
             match self.dice.below(4) {
-                0 | 1 if self.cells.len() < CELLS_MAX => {
+                0 | 1 if self.slots.len() < SLOTS_MAX => {
                     let needs = needs(1 + self.dice.below(2048), 256, u32::MAX);
                     let made = granted(self.shared.memory.allocate(needs, AllocationDesc::default()))?;
-                    self.cells.extend(made);
+                    self.slots.extend(made);
                 }
-                2 => lock(&self.shared.cells).extend(self.cells.pop()),
+                2 => lock(&self.shared.slots).extend(self.slots.pop()),
                 _ => {
-                    let theirs = self.dice.one_in(2).then(|| lock(&self.shared.cells).pop()).flatten();
+                    let theirs = self.dice.one_in(2).then(|| lock(&self.shared.slots).pop()).flatten();
                     // SAFETY: no submission knows it.
-                    theirs.or_else(|| self.cells.pop()).into_iter().for_each(|made| unsafe { made.destroy_now() });
+                    theirs.or_else(|| self.slots.pop()).into_iter().for_each(|made| unsafe { made.destroy_now() });
                 }
             }
         }
@@ -63,7 +63,7 @@ impl Worker<'_> {
     pub fn look(&mut self) -> Step {
         let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
         let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();
-        let held = self.cells.len();
+        let held = self.slots.len();
         if shown < held {
             return Err(Stop::Wrong(format!("{shown} ranges are shown where {held} are held")));
         }

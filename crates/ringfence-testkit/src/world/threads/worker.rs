@@ -34,7 +34,7 @@ pub struct Worker<'a> {
     pub held: Vec<Thing>,
     /// What is on its way back.
     pub checks: Vec<Check>,
-    pub cells: Vec<Allocation<Device>>,
+    pub slots: Vec<Allocation<Device>>,
     pub figures: Figures,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Worker<'a> {
             None => granted(canvas(&shared.device, &shared.memory))?.ok_or_else(|| wrong("no room to draw"))?,
         };
         let (list, dice) = (shared.residency.list(), Dice::new(seed));
-        let (held, checks, cells, figures) = (Vec::new(), Vec::new(), Vec::new(), Figures::default());
+        let (held, checks, slots, figures) = (Vec::new(), Vec::new(), Vec::new(), Figures::default());
         Ok(Self {
             shared,
             queue,
@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
             dice,
             held,
             checks,
-            cells,
+            slots,
             figures,
         })
     }
@@ -120,7 +120,7 @@ impl<'a> Worker<'a> {
             19 => self.move_own(),
             20..=21 => self.lay_down(),
             22..=23 => self.take_up(),
-            24 | 25 => self.cells(),
+            24 | 25 => self.slots(),
             26 => self.look(),
             27 => {
                 self.shared.memory.reclaim();

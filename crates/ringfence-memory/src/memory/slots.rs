@@ -1,19 +1,19 @@
-//! Equal cells for small and common sizes: lock-free in allocation and free (document 003).
+//! Equal slots for small and common sizes: lock-free in allocation and free (document 003).
 //!
 //! ```text
 //!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool
 //!            │
 //!          demand: so many requests of the class go to the block's own ranges first; then
 //!            │
-//!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal cells;
+//!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal slots;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
-//!          thread caches                           a few cells cached for each thread
+//!          thread caches                           a few slots cached for each thread
 //! ```
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
-//! Each thread has a few cells in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their next
-//! owners. Such a cell is live for its chain; counts leave it out, and what looks at single cells empties the thread caches first.
+//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their next
+//! owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots empties the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -38,62 +38,62 @@ use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 
-/// The largest cell in bytes.
-pub(super) const CELL_BYTES_MAX: u64 = 64 << 10;
+/// The largest slot in bytes.
+pub(super) const SLOT_BYTES_MAX: u64 = 64 << 10;
 /// Powers of two and 1.5 of them from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
 /// So many requests of a class are served as ordinary ranges before it gets a pool.
 const DEMAND: u32 = 16;
-/// The first pool's cells; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
-const CELLS_FIRST: u64 = 16;
+/// The first pool's slots; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
+const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// A thread cache holds so many cells of a class, and so many bytes of them but for the least count, at the most.
+/// A thread cache holds so many slots of a class, and so many bytes of them but for the least count, at the most.
 const CACHED_COUNT_MAX: u64 = 32;
 const CACHED_BYTES_MAX: u64 = 256 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
-/// A range of a block that is cut into cells.
+/// A range of a block that is cut into slots.
 pub(super) struct Chunk<D: Device> {
     pub(super) memory: BlockMemory<D>,
     pub(super) allocation: BlockAllocation,
 }
 
-/// A cell that is claimed, and what an allocation needs to know of it.
+/// A slot that is claimed, and what an allocation needs to know of it.
 pub(crate) struct Ready {
-    pub(crate) cell: PoolAllocation,
+    pub(crate) slot: PoolAllocation,
     /// In its memory.
     pub(crate) offset: u64,
 }
 
 impl Ready {
-    /// A cell that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
+    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
     #[inline(always)]
     fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
-        let cell = chain.allocate_near(thread_place())?;
-        let chunk = chain.heap(&cell).expect("a cell that is held lies in its chain");
+        let slot = chain.allocate_near(thread_place())?;
+        let chunk = chain.heap(&slot).expect("a slot that is held lies in its chain");
         if chunk.memory.is_evicted() {
-            give_back(chain, cell);
+            give_back(chain, slot);
             return None;
         }
-        let offset = chunk.allocation.offset() + cell.offset();
-        Some(Self { cell, offset })
+        let offset = chunk.allocation.offset() + slot.offset();
+        Some(Self { slot, offset })
     }
 }
 
-fn give_back<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) {
-    chain.free_near(thread_place(), cell).expect("the owner of a cell is move-only: it is live");
+fn give_back<D: Device>(chain: &PoolChain<Chunk<D>>, slot: PoolAllocation) {
+    chain.free_near(thread_place(), slot).expect("the owner of a slot is move-only: it is live");
 }
 
 /// The pools of one arena. `O` keeps the allocator alive.
-pub(crate) struct Cells<D: Device, O = ()> {
+pub(crate) struct Slots<D: Device, O = ()> {
     /// By class.
     chains: [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT],
     thread_caches: ThreadCaches<Ready, O, CLASS_COUNT>,
     /// The tick of the last sweep of the thread caches.
     swept: AtomicU64,
     demand: [AtomicU32; CLASS_COUNT],
-    /// Of cells that have one, by class, pool and cell.
+    /// Of slots that have one, by class, pool and slot.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
 }
 
@@ -112,7 +112,7 @@ impl Class {
         let need = if size > alignment { size } else { alignment };
         // Its one bit taken off; counting bits is slower.
         let is_power = alignment != 0 && alignment & (alignment - 1) == 0;
-        if need > CELL_BYTES_MAX || size == 0 || !is_power {
+        if need > SLOT_BYTES_MAX || size == 0 || !is_power {
             return None;
         }
         if need <= 256 {
@@ -131,18 +131,18 @@ impl Class {
         if index.is_multiple_of(2) { power } else { power / 2 * 3 }
     }
 
-    /// The largest power of two that each cell is aligned to.
+    /// The largest power of two that each slot is aligned to.
     pub(super) fn alignment(self) -> u64 {
         1 << self.bytes.trailing_zeros()
     }
 }
 
-/// Cells of a class that a thread cache holds at the most.
-fn cached_count_max(cell_bytes: u64) -> usize {
-    (CACHED_BYTES_MAX / cell_bytes).clamp(CACHED_COUNT_MIN, CACHED_COUNT_MAX) as usize
+/// Slots of a class that a thread cache holds at the most.
+fn cached_count_max(slot_bytes: u64) -> usize {
+    (CACHED_BYTES_MAX / slot_bytes).clamp(CACHED_COUNT_MIN, CACHED_COUNT_MAX) as usize
 }
 
-impl<D: Device, O> Cells<D, O> {
+impl<D: Device, O> Slots<D, O> {
     pub(super) fn new() -> Self {
         Self {
             chains: std::array::from_fn(|_| OnceLock::new()),
@@ -175,7 +175,7 @@ impl<D: Device, O> Cells<D, O> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
-    /// A cell cached for this thread, for a request that asks for nothing but its class; and what keeps the allocator
+    /// A slot cached for this thread, for a request that asks for nothing but its class; and what keeps the allocator
     /// alive, if that is cached too. Only while a handle of the allocator lives.
     #[inline]
     pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
@@ -189,7 +189,7 @@ impl<D: Device, O> Cells<D, O> {
         }
     }
 
-    /// Fills this thread's thread cache out of the chain; says whether there are cells in it now.
+    /// Fills this thread's thread cache out of the chain; says whether there are slots in it now.
     #[cold]
     fn refill(&self, class: Class) -> bool {
         let index = class.index as usize;
@@ -198,9 +198,9 @@ impl<D: Device, O> Cells<D, O> {
         self.thread_caches.fill(index, (0..wanted.max(1)).map_while(|_| Ready::from(chain))) > 0
     }
 
-    /// Takes a cell back that no thread uses, for the next that this thread asks for.
+    /// Takes a slot back that no thread uses, for the next that this thread asks for.
     ///
-    /// `of` gives the cells that it is of, which its owner keeps alive.
+    /// `of` gives the slots that it is of, which its owner keeps alive.
     #[inline]
     pub(crate) fn put_ready(
         owner: O,
@@ -213,7 +213,7 @@ impl<D: Device, O> Cells<D, O> {
         }
     }
 
-    /// Gives the cell and its owner back if this thread has no thread cache, or one that is taken, closed or without room.
+    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without room.
     #[inline]
     fn put_into_cache<R: FnOnce() -> Ready>(
         owner: O,
@@ -222,26 +222,26 @@ impl<D: Device, O> Cells<D, O> {
         ready: R,
     ) -> Result<(), (R, O)> {
         match of(&owner).thread_caches.mine().map(std::ptr::from_ref) {
-            // SAFETY: the thread cache is of the arena that the cell is of, and that of the owner's allocator.
+            // SAFETY: the thread cache is of the arena that the slot is of, and that of the owner's allocator.
             Some(thread_cache) => unsafe { thread_cache::put(thread_cache, class as usize, ready, owner) },
             None => Err((ready, owner)),
         }
     }
 
-    /// Makes room in the thread cache first; gives the cell to its chain if it does not go in then either.
+    /// Makes room in the thread cache first; gives the slot to its chain if it does not go in then either.
     #[cold]
     fn put_slowly(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self, class: u32, ready: Ready) {
-        let cells = of(&owner);
-        cells.thread_caches.older(class as usize).for_each(|older| cells.free(class, false, older.cell));
+        let slots = of(&owner);
+        slots.thread_caches.older(class as usize).for_each(|older| slots.free(class, false, older.slot));
         if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, || ready) {
-            of(&owner).free(class, false, ready().cell);
+            of(&owner).free(class, false, ready().slot);
         }
     }
 
-    /// A cell of a pool cached.
+    /// A slot of a pool cached.
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
         let chain = self.chains[class.index as usize].get()?;
-        let cached = self.thread_caches.take_item(class.index as usize).map(|ready| ready.cell);
+        let cached = self.thread_caches.take_item(class.index as usize).map(|ready| ready.slot);
         cached.or_else(|| chain.allocate_near(thread_place()))
     }
 
@@ -256,44 +256,44 @@ impl<D: Device, O> Cells<D, O> {
         self.allocate_thorough(class)
     }
 
-    /// The offset of the cell that a request would get, if there is one. Changes nothing.
+    /// The offset of the slot that a request would get, if there is one. Changes nothing.
     pub(super) fn peek(&self, class: Class) -> Option<u64> {
         self.thread_caches.peek(class.index as usize, |ready| ready.offset).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
-            let cell = found.or_else(|| self.allocate_recalled(class))?;
-            let offset = self.offset(class.index, &cell);
-            self.free(class.index, false, cell);
+            let slot = found.or_else(|| self.allocate_recalled(class))?;
+            let offset = self.offset(class.index, &slot);
+            self.free(class.index, false, slot);
             Some(offset)
         })
     }
 
     /// The end of the allocator's last handle: from now on nothing here keeps it alive.
     pub(super) fn close_thread_caches(&self) {
-        self.thread_caches.close(|class, ready| self.free(class as u32, false, ready.cell));
+        self.thread_caches.close(|class, ready| self.free(class as u32, false, ready.slot));
     }
 
     fn empty_thread_caches(&self) {
-        self.thread_caches.empty(|class, ready| self.free(class as u32, false, ready.cell));
+        self.thread_caches.empty(|class, ready| self.free(class as u32, false, ready.slot));
     }
 
-    /// Gives the cells of thread caches back that no thread has used since the last tick. Once a tick.
+    /// Gives the slots of thread caches back that no thread has used since the last tick. Once a tick.
     fn sweep_thread_caches(&self, tick: u64) {
         if self.swept.swap(tick, Ordering::Relaxed) != tick {
-            self.thread_caches.sweep(|class, ready| self.free(class as u32, false, ready.cell));
+            self.thread_caches.sweep(|class, ready| self.free(class as u32, false, ready.slot));
         }
     }
 
-    /// Cells that the next pool of a class would have.
+    /// Slots that the next pool of a class would have.
     pub(super) fn next_count(&self, class: Class) -> u64 {
         let mut pools = 0;
         if let Some(chain) = self.chains[class.index as usize].get() {
             chain.for_each_pool(&mut |_| pools += 1);
         }
         let most = (CHUNK_BYTES_MAX / class.bytes).min(256);
-        (CELLS_FIRST << pools.min(8)).min(most)
+        (SLOTS_FIRST << pools.min(8)).min(most)
     }
 
-    /// Makes a pool of `count` cells over what `make` gives; its first cell is the caller's. `None` if the chain is at
+    /// Makes a pool of `count` slots over what `make` gives; its first slot is the caller's. `None` if the chain is at
     /// its end: then `make` was not called.
     pub(super) fn grow<E>(
         &self,
@@ -306,53 +306,53 @@ impl<D: Device, O> Cells<D, O> {
         Some(make(bytes).map(|chunk| reservation.open(chunk)))
     }
 
-    /// Where a cell lies in its memory.
-    pub(super) fn offset(&self, class: u32, cell: &PoolAllocation) -> u64 {
-        self.chunk(class, cell).allocation.offset() + cell.offset()
+    /// Where a slot lies in its memory.
+    pub(super) fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
+        self.chunk(class, slot).allocation.offset() + slot.offset()
     }
 
-    pub(super) fn memory<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Memory<D> {
-        &self.chunk(class, cell).memory
+    pub(super) fn memory<'a>(&'a self, class: u32, slot: &'a PoolAllocation) -> &'a Memory<D> {
+        &self.chunk(class, slot).memory
     }
 
-    pub(super) fn shared_memory(&self, class: u32, cell: &PoolAllocation) -> Arc<Memory<D>> {
-        self.chunk(class, cell).memory.share()
+    pub(super) fn shared_memory(&self, class: u32, slot: &PoolAllocation) -> Arc<Memory<D>> {
+        self.chunk(class, slot).memory.share()
     }
 
-    fn chunk<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Chunk<D> {
+    fn chunk<'a>(&'a self, class: u32, slot: &'a PoolAllocation) -> &'a Chunk<D> {
         let chain = self.chains[class as usize].get();
-        chain.and_then(|chain| chain.heap(cell)).expect("a cell that is held lies in a pool of its own chain")
+        chain.and_then(|chain| chain.heap(slot)).expect("a slot that is held lies in a pool of its own chain")
     }
 
-    /// Notes a cell's name and user data, if it has any; says whether it has.
-    pub(super) fn note(&self, class: u32, cell: &PoolAllocation, request: &Request<'_>) -> bool {
+    /// Notes a slot's name and user data, if it has any; says whether it has.
+    pub(super) fn note(&self, class: u32, slot: &PoolAllocation, request: &Request<'_>) -> bool {
         let Some(note) = Note::of(request) else { return false };
-        self.notes.lock().insert((class, cell.pool(), cell.block()), note);
+        self.notes.lock().insert((class, slot.pool(), slot.block()), note);
         true
     }
 
-    /// Notes something else of a cell, which counts as noted from now on.
-    pub(super) fn renote(&self, class: u32, cell: &PoolAllocation, change: &dyn Fn(&mut Note)) {
-        change(self.notes.lock().entry((class, cell.pool(), cell.block())).or_default());
+    /// Notes something else of a slot, which counts as noted from now on.
+    pub(super) fn renote(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
+        change(self.notes.lock().entry((class, slot.pool(), slot.block())).or_default());
     }
 
-    pub(super) fn free(&self, class: u32, named: bool, cell: PoolAllocation) {
+    pub(super) fn free(&self, class: u32, named: bool, slot: PoolAllocation) {
         if named {
-            self.notes.lock().remove(&(class, cell.pool(), cell.block()));
+            self.notes.lock().remove(&(class, slot.pool(), slot.block()));
         }
-        let chain = self.chains[class as usize].get().expect("a cell that is held has a chain");
-        give_back(chain, cell);
+        let chain = self.chains[class as usize].get().expect("a slot that is held has a chain");
+        give_back(chain, slot);
     }
 
-    /// A chunk without a live cell that has been so for `grace_ticks`.
+    /// A chunk without a live slot that has been so for `grace_ticks`.
     pub(super) fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<D>> {
-        // A cell cached keeps its chunk.
+        // A slot cached keeps its chunk.
         self.sweep_thread_caches(tick);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// A chunk without a live cell.
+    /// A chunk without a live slot.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
         self.empty_thread_caches();
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -362,7 +362,7 @@ impl<D: Device, O> Cells<D, O> {
         (0..).zip(&self.chains).filter_map(|(index, chain)| Some((index, chain.get()?)))
     }
 
-    /// What the arena's own figures count once a chunk: chunks, their bytes, live cells, their bytes.
+    /// What the arena's own figures count once a chunk: chunks, their bytes, live slots, their bytes.
     pub(super) fn counts(&self) -> CellCounts {
         let mut counts = CellCounts::default();
         for (class, chain) in self.each() {
@@ -380,9 +380,9 @@ impl<D: Device, O> Cells<D, O> {
         counts
     }
 
-    /// The live cells of each chunk, as ranges of its block; by block and slot of the chunk's range.
+    /// The live slots of each chunk, as ranges of its block; by block and slot of the chunk's range.
     pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
-        let mut give = |class, ready: Ready| self.free(class as u32, false, ready.cell);
+        let mut give = |class, ready: Ready| self.free(class as u32, false, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || self.snapshot_live(into));
     }
 
@@ -392,10 +392,10 @@ impl<D: Device, O> Cells<D, O> {
             chain.for_each_pool(&mut |pool| {
                 let chunk = pool.heap().allocation;
                 let ranges = into.entry((chunk.block(), chunk.range().slot())).or_default();
-                pool.for_each_live(&mut |cell| {
-                    let index = (cell.offset / chain.block_size()) as u32;
+                pool.for_each_live(&mut |slot| {
+                    let index = (slot.offset / chain.block_size()) as u32;
                     let note = notes.get(&(class, pool.index(), index));
-                    ranges.push(range_snapshot(chunk.offset() + cell.offset, cell.size, note));
+                    ranges.push(range_snapshot(chunk.offset() + slot.offset, slot.size, note));
                 });
                 ranges.sort_by_key(|range| range.offset);
             });
@@ -405,14 +405,14 @@ impl<D: Device, O> Cells<D, O> {
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.each().try_for_each(|(_, chain)| chain.validate())?;
         self.thread_caches.validate(|class, ready| {
-            let chunk = self.chains[class].get().and_then(|chain| chain.heap(&ready.cell));
-            let offset = chunk.map(|chunk| chunk.allocation.offset() + ready.cell.offset());
-            Invalid::unless(offset == Some(ready.offset), "a cell in a thread cache is live in its chain", ready.offset)
+            let chunk = self.chains[class].get().and_then(|chain| chain.heap(&ready.slot));
+            let offset = chunk.map(|chunk| chunk.allocation.offset() + ready.slot.offset());
+            Invalid::unless(offset == Some(ready.offset), "a slot in a thread cache is live in its chain", ready.offset)
         })
     }
 }
 
-/// See [`Cells::counts`].
+/// See [`Slots::counts`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellCounts {
     pub(super) chunk_count: u64,
@@ -429,13 +429,13 @@ mod tests {
 
     #[test]
     fn seed_003_03_a_class_is_the_fine_size_class() {
-        for (size, alignment) in (0..=CELL_BYTES_MAX + 2).flat_map(|size| (0..18).map(move |log| (size, 1 << log))) {
-            let fine = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= CELL_BYTES_MAX);
+        for (size, alignment) in (0..=SLOT_BYTES_MAX + 2).flat_map(|size| (0..18).map(move |log| (size, 1 << log))) {
+            let fine = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= SLOT_BYTES_MAX);
             assert_eq!(Class::of(size, alignment).map(|class| class.bytes), fine, "{size} aligned to {alignment}");
         }
         assert_eq!(Class::of(300, 48), None, "no power of two");
         // One index for each size, in order: with the arena it is the whole key of a chain.
-        let mut classes: Vec<_> = (1..=CELL_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
+        let mut classes: Vec<_> = (1..=SLOT_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
         classes.dedup();
         assert!(classes.iter().map(|class| class.index).eq(0..CLASS_COUNT as u32), "{classes:?}");
         assert!(classes.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
@@ -444,13 +444,13 @@ mod tests {
 
     #[test]
     fn every_class_has_an_index_of_its_own() {
-        let classes: Vec<_> = (1..=CELL_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
+        let classes: Vec<_> = (1..=SLOT_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
         let mut distinct = classes.clone();
         distinct.dedup();
         assert_eq!(distinct.len(), CLASS_COUNT);
         assert!(distinct.iter().enumerate().all(|(at, class)| class.index as usize == at));
         assert_eq!(Class::of(300, 256), Some(Class { index: 2, bytes: 512 }), "384 is no multiple of 256");
-        assert_eq!(Class::of(CELL_BYTES_MAX + 1, 1), None);
+        assert_eq!(Class::of(SLOT_BYTES_MAX + 1, 1), None);
         assert_eq!(Class::of(1, 128 << 10), None);
     }
 }
