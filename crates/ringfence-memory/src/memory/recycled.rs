@@ -29,7 +29,7 @@
 //! | empty | O(objects) |
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use parking_lot::Mutex;
 use ringfence_core::bounded_sum::BoundedSum;
@@ -236,7 +236,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline]
     pub(crate) fn take(&self, wanted: &Wanted) -> Option<(T, Option<O>)> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
-        let (item, owner) = store.thread_caches.take(class).or_else(|| store.refill(class))?;
+        let (item, owner) = store.thread_caches.take(class).or_else(|| store.refill(class, &self.is_closed))?;
         let recycling = item.recycling()?;
         store.bytes.sub(recycling.bytes);
         Some((item, owner))
@@ -343,6 +343,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     /// The end of the allocator's last handle: everything goes, and nothing is kept any more.
     pub(crate) fn close(&self, mut gone: impl FnMut(T)) {
         self.is_closed.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let Some(store) = self.store.get() else { return };
         let mut counted = |item: T| {
             store.bytes.sub(item.recycling().map_or(0, |held| held.bytes));
@@ -481,12 +482,12 @@ impl<T: Recyclable, O> Store<T, O> {
 
     /// An object out of the list of a class, and a batch for this thread.
     #[cold]
-    fn refill(&self, class: usize) -> Option<(T, Option<O>)> {
+    fn refill(&self, class: usize, is_closed: &AtomicBool) -> Option<(T, Option<O>)> {
         let list = &self.classes[class].list;
         if list.len() == 0 {
             return None;
         }
-        let wanted = self.thread_caches.wanted(class);
+        let wanted = self.thread_wants(class, is_closed);
         let (first, mut items) = {
             let mut items = list.0.lock();
             let first = items.pop()?;
@@ -497,11 +498,23 @@ impl<T: Recyclable, O> Store<T, O> {
         Some((first, self.thread_caches.take_owner()))
     }
 
+    /// How many objects this thread's thread cache should be given; makes it if need be. One that is made while the last handle of
+    /// the allocator goes is closed here if it came too late for that: what it held would keep the allocator alive.
+    fn thread_wants(&self, class: usize, is_closed: &AtomicBool) -> usize {
+        let wanted = self.thread_caches.wanted(class);
+        fence(Ordering::SeqCst);
+        if !is_closed.load(Ordering::Relaxed) {
+            return wanted;
+        }
+        self.thread_caches.close(|class, item| _ = self.classes[class].list.push(item, || false));
+        0
+    }
+
     /// Makes room for the thread first; puts the object into the list of the class if there is none.
     #[cold]
     fn keep_slowly(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
         if self.thread_caches.mine().is_none() {
-            self.thread_caches.wanted(class);
+            self.thread_wants(class, is_closed);
         }
         let older = self.thread_caches.older(class);
         older.for_each(|item| _ = self.classes[class].list.push(item, || false));
