@@ -82,6 +82,7 @@ mod classes;
 mod columns;
 mod exact;
 mod greedy;
+mod heaps;
 mod hottest;
 mod item;
 mod keep;
@@ -102,6 +103,10 @@ mod uses;
 
 pub use check::{Violation, verify};
 pub use classes::{ClassCosts, ClassPlan, class_costs};
+pub use heaps::{
+    Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, HeapViolation, ReplannedHeaps, plan_heaps,
+    replan_heaps, verify_heaps,
+};
 pub use item::{Item, ItemClass, ItemError, Lifetime};
 pub use keep::{KeptPlan, plan_keeping};
 pub use lowering::{Lowering, lower_transitions};
