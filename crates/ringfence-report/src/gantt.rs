@@ -53,6 +53,9 @@ pub struct PlanPage {
     pub lower_bound: u64,
     /// What there is, if that was given.
     pub capacity: Option<u64>,
+    /// Of several heaps, which stand one upon the other, where each begins, ascending from 0: offsets are shown from there. Empty for
+    /// one heap.
+    pub heaps: Vec<u64>,
     /// Further lines for the head: label and value.
     pub facts: Vec<(String, String)>,
 }
@@ -129,10 +132,27 @@ impl PlanPage {
             capacity_key = capacity_key.unwrap_or_default(),
             marks = scale.marks(),
             rows = count(self.rows.len() as u64),
-            rectangles = rectangles(&scale, drawn),
+            rectangles = rectangles(self, &scale, drawn),
             load = self.load(&scale),
-            levels = level("bound", self.lower_bound) + &level("peak", self.height),
+            levels = self.levels(&level),
         )
+    }
+
+    /// The lines of the bound and the peak, and between heaps.
+    fn levels(&self, level: &dyn Fn(&str, u64) -> String) -> String {
+        let heaps = self.heaps.iter().skip(1).map(|&begin| level("heap", begin));
+        heaps.chain([level("bound", self.lower_bound), level("peak", self.height)]).collect()
+    }
+
+    /// Where a row lies, as text.
+    fn place(&self, offset: u64) -> String {
+        match self.heaps.partition_point(|&begin| begin <= offset) {
+            0 | 1 if self.heaps.len() < 2 => bytes(offset),
+            after => {
+                let heap = after.saturating_sub(1);
+                format!("heap {heap}, {}", bytes(offset - self.heaps[heap]))
+            }
+        }
     }
 
     /// The sum of what is alive, over time, as a stair.
@@ -168,7 +188,7 @@ impl PlanPage {
                     "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                     text(&row.name),
                     bytes(row.size),
-                    bytes(row.offset),
+                    self.place(row.offset),
                     row.lower,
                     row.upper
                 )
@@ -182,7 +202,7 @@ impl PlanPage {
 }
 
 /// The rectangles of rows that are given the largest first.
-fn rectangles(scale: &Scale, drawn: &[&PlannedRow]) -> String {
+fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
     let mut svg = String::new();
     for (at, row) in drawn.iter().enumerate() {
         let (x, y) = (scale.x(row.lower), scale.y(row.offset + row.size));
@@ -194,7 +214,7 @@ fn rectangles(scale: &Scale, drawn: &[&PlannedRow]) -> String {
             at % 5,
             text(&row.name),
             bytes(row.size),
-            bytes(row.offset),
+            page.place(row.offset),
             row.lower,
             row.upper,
         );
@@ -225,6 +245,7 @@ struct PlanData<'a> {
     upper: Vec<u32>,
     size: Vec<u64>,
     offset: Vec<u64>,
+    heaps: &'a [u64],
 }
 
 /// A moment, as text where a script would round it.
@@ -260,6 +281,7 @@ impl<'a> PlanData<'a> {
             upper: rows.iter().map(|row| place(row.upper)).collect(),
             size: rows.iter().map(|row| row.size).collect(),
             offset: rows.iter().map(|row| row.offset).collect(),
+            heaps: &page.heaps,
         }
     }
 }
@@ -306,6 +328,7 @@ mod tests {
             height: 100,
             lower_bound: 100,
             capacity: Some(200),
+            heaps: Vec::new(),
             facts: vec![("Peak".into(), "100".into())],
         };
         let html = page.to_html();

@@ -19,6 +19,13 @@ const offsetOf = (y) => (1 - y / plan.height) * plan.top;
 // A number of bytes to the last one, unless it came rounded.
 const exact = (value) => (value <= Number.MAX_SAFE_INTEGER ? formatCount(value) : formatBytes(value));
 
+// Where a row lies: from the beginning of its heap, if there are several.
+function placeOf(offset) {
+  if (plan.heaps.length < 2) return exact(offset);
+  const heap = plan.heaps.findLastIndex((begin) => begin <= offset);
+  return `heap ${heap}, ${exact(offset - plan.heaps[heap])}`;
+}
+
 // A canvas's pen, at the sharpness of the screen.
 function penOf(canvas) {
   const sharp = devicePixelRatio || 1;
@@ -110,9 +117,10 @@ function pointOf(event) {
 
 function describe(row) {
   const end = plan.offset[row] + plan.size[row];
+  const last = plan.heaps.length < 2 ? ` to ${exact(end)}` : "";
   return [
     `${formatBytes(plan.size[row])} (${exact(plan.size[row])} bytes)`,
-    `offset ${exact(plan.offset[row])} to ${exact(end)}`,
+    `offset ${placeOf(plan.offset[row])}${last}`,
     `alive from ${plan.moments[plan.lower[row]]} until ${plan.moments[plan.upper[row]]}`,
   ];
 }

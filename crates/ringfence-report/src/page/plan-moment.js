@@ -95,7 +95,7 @@ function list(rows) {
       "tr",
       {},
       element("th", { scope: "row" }, element("bdi", {}, plan.name[row])),
-      number(exact(plan.offset[row])),
+      number(placeOf(plan.offset[row])),
       number(formatBytes(plan.size[row])),
       number(String(plan.moments[plan.lower[row]])),
       number(String(plan.moments[plan.upper[row]])),

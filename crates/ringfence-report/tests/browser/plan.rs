@@ -26,6 +26,7 @@ fn five() -> PlanPage {
         height: 1000,
         lower_bound: 1000,
         capacity: None,
+        heaps: Vec::new(),
         facts: vec![("Peak".into(), "1000".into())],
     }
 }
@@ -34,7 +35,7 @@ fn five() -> PlanPage {
 fn large(many: u64) -> PlanPage {
     let at = |place: u64| row(&format!("row {place}"), place / 100 * 10, place / 100 * 10 + 10, 60, place % 100 * 64);
     let rows = (0..many).map(at).collect();
-    PlanPage { title: "large".into(), rows, height: 6400, lower_bound: 6000, capacity: None, facts: Vec::new() }
+    PlanPage { title: "large".into(), rows, height: 6400, lower_bound: 6000, capacity: None, ..Default::default() }
 }
 
 /// Compares what the slider said with the rows.
@@ -100,4 +101,15 @@ fn a_plan_of_nothing_opens_and_moments_that_a_script_would_round_are_texts() {
     let plan = PlanPage { rows: vec![row("early", 0, 1, 8, 0), late], height: 8, lower_bound: 8, ..Default::default() };
     let Some(page) = open_html("plan-late", &plan.to_html(), "<script>goTo(2)</script>") else { return };
     assert_eq!(page.value("id=\"at-time\""), (u64::MAX - 1).to_string());
+}
+
+#[test]
+fn offsets_of_several_heaps_are_shown_from_where_each_begins() {
+    let plan = PlanPage { heaps: vec![0, 400], ..five() };
+    let extra = "<script>document.documentElement.dataset.places = [...document.querySelectorAll('#alive td:nth-child(2)')]\
+                 .map((cell) => cell.textContent).join('; ');</script>";
+    let html = plan.to_html();
+    assert!(html.contains("heap 1, 500\u{a0}B"), "the table that needs no script");
+    let Some(page) = open_html("plan-heaps", &html, extra) else { return };
+    assert_eq!(page.root("data-places"), "heap 0, 0; heap 1, 0; heap 1, 200");
 }
