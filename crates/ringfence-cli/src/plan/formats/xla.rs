@@ -62,7 +62,10 @@ pub fn read(text: &str) -> Result<(Vec<Row>, Option<u64>), String> {
     if colors.len() > 1 {
         return Err(format!(": expected temporaries of one memory space, found the colors {colors:?}"));
     }
-    if !values.is_empty() && ranges.is_empty() {
+    if values.is_empty() {
+        return Err(": expected preallocated-temp among the allocations: nothing else is packed by XLA".to_owned());
+    }
+    if ranges.is_empty() {
         return Err(": expected live ranges behind the buffer assignment: the file …-live-range.txt that XLA writes \
                     beside it"
             .to_owned());
@@ -99,6 +102,8 @@ fn value(rest: &str, allocation: u64, line: u64) -> Option<Value> {
     let (head, rest) = rest.strip_prefix('<')?.split_once("> (size=")?;
     let (id, name) = head.split_once(' ')?;
     let (name, _) = name.rsplit_once(" @")?;
+    // What a loop carries is called so here alone.
+    let name = name.strip_suffix(" (phi)").unwrap_or(name);
     let (size, rest) = rest.split_once(",offset=")?;
     let (offset, _) = rest.split_once(')')?;
     let name = if name.ends_with('}') { name.to_owned() } else { format!("{name}{{}}") };
