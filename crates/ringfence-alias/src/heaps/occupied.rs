@@ -7,8 +7,23 @@
 //!   another  ▓▓▓▓▓▓▓▓▓          ▓▓▓▓▓▓▓▓▓        forbidden: every page that they touch
 //! ```
 
-use super::problem::Flat;
 use alloc::vec::Vec;
+
+/// What the planners read of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flat {
+    pub size: u64,
+    pub alignment: u64,
+    pub lower: u64,
+    pub upper: u64,
+    pub kind: u32,
+}
+
+impl Flat {
+    pub fn is_alive_with(&self, other: &Self) -> bool {
+        self.lower < other.upper && other.lower < self.upper
+    }
+}
 
 /// An item where it lies.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! A problem of several heaps: checked, and laid out for the planners.
 
 use super::super::item::{Item, ItemError, check_lifetimes, check_sizes};
-use super::occupied::Occupied;
+use super::occupied::{Flat, Occupied};
 use super::{Heap, HeapError, HeapItem, HeapOffset};
 use alloc::vec::Vec;
 
@@ -11,22 +11,6 @@ const HEIGHT_MAX: u64 = i64::MAX as u64;
 const GRANULARITY_MAX: u64 = 1 << 32;
 /// More sets of heaps than that are not looked at for an overload one by one.
 const SETS_MAX: usize = 32;
-
-/// What the planners read of an item.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flat {
-    pub size: u64,
-    pub alignment: u64,
-    pub lower: u64,
-    pub upper: u64,
-    pub kind: u32,
-}
-
-impl Flat {
-    pub fn is_alive_with(&self, other: &Self) -> bool {
-        self.lower < other.upper && other.lower < self.upper
-    }
-}
 
 /// A heap where an item may lie, and how many classes of its list stand before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

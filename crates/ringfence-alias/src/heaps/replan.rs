@@ -10,8 +10,8 @@
 //! bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that which keeps more is taken.
 
 use super::greedy::{Candidate, first, left_over};
-use super::occupied::Occupied;
-use super::problem::{Flat, HeapProblem};
+use super::occupied::{Flat, Occupied};
+use super::problem::HeapProblem;
 use super::search::plan_heaps;
 use super::{HeapError, HeapOffset, HeapPlan};
 use alloc::collections::BTreeMap;

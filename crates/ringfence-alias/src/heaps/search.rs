@@ -1,5 +1,5 @@
-//! The search: greedy orders, then all orders of few items, then better orders of many; each heap by the planner of one heap
-//! where neither pins nor pages stand in its way.
+//! The search: greedy orders, then all orders of few items, then better orders of many; each heap without pins by the planner
+//! of one heap too.
 
 use super::exact::{ITEMS_MAX, Walk};
 use super::greedy::{Candidate, LeftOver, place, rank, total};
@@ -9,6 +9,7 @@ use super::{HeapError, HeapOffset, HeapPlan};
 use crate::item::{Item, Lifetime};
 use crate::plan::{Progress, plan};
 use crate::problem::Problem;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -229,7 +230,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         blamed
     }
 
-    /// Every heap without pins and pages by the planner of one heap, which has more ways; what fell back returns if there is room.
+    /// Every heap without pins by the planner of one heap, which has more ways; what fell back returns if there is room.
     fn each_heap(&mut self, steps_max: u64) {
         for heap in 0..self.problem.heaps.len() {
             if self.is_done() {
@@ -244,20 +245,13 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         let problem = self.problem;
         let Some(best) = &self.best else { return };
         let inside: Vec<usize> = (0..problem.len()).filter(|&item| best.offsets[item].heap == heap).collect();
-        let is_plain = inside.iter().all(|&item| problem.pinned[item].is_none())
-            && (problem.heaps[heap].granularity == 1
-                || inside.windows(2).all(|pair| problem.flat[pair[0]].kind == problem.flat[pair[1]].kind));
-        if inside.is_empty() || !is_plain {
+        if inside.is_empty() || inside.iter().any(|&item| problem.pinned[item].is_some()) {
             return;
         }
-        let item = |&at: &usize| {
-            let flat = &problem.flat[at];
-            let lifetime = Lifetime { lower: flat.lower, upper: flat.upper };
-            Item { alignment: flat.alignment, lifetime, ..Item::new(flat.size, 0, 1) }
-        };
-        let items: Vec<Item> = inside.iter().map(item).collect();
+        let items = whole_pages(problem, heap, &inside);
         let others = total(&best.heights) - best.heights[heap];
-        let own = Problem::new(&items).expect("the items were checked");
+        // Whole pages may be too much for 63 bits.
+        let Ok(own) = Problem::new(&items) else { return };
         let (go_on, bound) = (&mut self.go_on, problem.lower_bound());
         let (mut is_stopped, mut steps) = (false, 0);
         let found = plan(&own, |progress| {
@@ -267,11 +261,10 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
             !is_stopped && steps < steps_max
         });
         self.is_stopped |= is_stopped;
-        if found.height < best.heights[heap] {
-            let mut offsets = best.offsets.clone();
-            inside.iter().zip(found.offsets).for_each(|(&at, offset)| offsets[at] = HeapOffset { heap, offset });
-            self.keep(Candidate::of(problem, offsets));
-        }
+        let mut offsets = best.offsets.clone();
+        inside.iter().zip(found.offsets).for_each(|(&at, offset)| offsets[at] = HeapOffset { heap, offset });
+        // Worse than what was there if the pages cost too much: it is not taken then.
+        self.keep(Candidate::of(problem, offsets));
     }
 
     /// What lies in a heap that it does not prefer is put where it prefers to lie, if it fits.
@@ -296,6 +289,24 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
         self.keep(Candidate::of(problem, offsets));
     }
+}
+
+/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes take
+/// whole pages, so that no item of another kind has a part of them.
+fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    for &at in inside {
+        *bytes.entry(problem.flat[at].kind).or_default() += problem.flat[at].size;
+    }
+    let most = bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(kind, _)| *kind);
+    let item = |&at: &usize| {
+        let flat = &problem.flat[at];
+        let page = if Some(flat.kind) == most { 1 } else { problem.heaps[heap].granularity };
+        let lifetime = Lifetime { lower: flat.lower, upper: flat.upper };
+        let size = flat.size.next_multiple_of(page);
+        Item { alignment: flat.alignment.max(page), lifetime, ..Item::new(size, 0, 1) }
+    };
+    inside.iter().map(item).collect()
 }
 
 /// Fills empty heaps with items where they lie.
