@@ -126,8 +126,8 @@ pub fn verify_heaps(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) 
         check_item(index, held).map_err(HeapViolation::Item)?;
         check_place(heaps, index, held, at)?;
     }
-    for heap in 0..heaps.len() {
-        check_apart(heap, heaps[heap].granularity.max(1), items, offsets)?;
+    for (place, heap) in heaps.iter().enumerate() {
+        check_apart(place, heap.granularity.max(1), items, offsets)?;
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn check_place(heaps: &[Heap], index: usize, held: &HeapItem, at: HeapOffset) ->
         _ => {}
     }
     let (size, alignment) = (held.item.size, held.item.alignment);
-    if at.offset % alignment != 0 || heap.alignment % alignment != 0 {
+    if !at.offset.is_multiple_of(alignment) || !heap.alignment.is_multiple_of(alignment) {
         return Err(HeapViolation::Misaligned { index, at, alignment });
     }
     match at.offset.checked_add(size) {

@@ -35,7 +35,6 @@ impl Candidate {
     pub fn plan(self, problem: &HeapProblem, is_exhausted: bool) -> HeapPlan {
         let lower_bound = problem.lower_bound();
         let is_proven = is_exhausted || self.cost() == (0, lower_bound);
-        let lower_bound = if is_proven { total(&self.heights).max(lower_bound) } else { lower_bound };
         HeapPlan { offsets: self.offsets, heights: self.heights, fallback_bytes: self.fallback, lower_bound, is_proven }
     }
 }

@@ -44,10 +44,13 @@ struct Row {
     line: u64,
 }
 
+/// The rows, and what the compiler's own plan needs; or what is wrong, behind its line.
+type Read = Result<(Vec<Row>, Option<u64>), String>;
+
 /// The rows of a dump; `None` of CSV. Errors begin with the line, if there is one.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
     let format = if format == Format::Auto { detect(text) } else { format };
-    let read: fn(&str) -> Result<(Vec<Row>, Option<u64>), String> = match format {
+    let read: fn(&str) -> Read = match format {
         Format::Xla => xla::read,
         Format::Tvm => tvm::read,
         Format::Auto | Format::Csv => return Ok(None),

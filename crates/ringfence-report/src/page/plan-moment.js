@@ -39,11 +39,14 @@ function fullestMoment() {
   return found;
 }
 
-function gapsOf(rows) {
+// The largest hole between rows by offset; none reaches from one heap into the next.
+function largestGap(rows) {
   let [end, largest] = [0, 0];
-  for (const row of rows) {
-    largest = Math.max(largest, plan.offset[row] - end);
-    end = plan.offset[row] + plan.size[row];
+  const walls = plan.heaps.map((begin) => [begin, begin]);
+  const taken = rows.map((row) => [plan.offset[row], plan.offset[row] + plan.size[row]]);
+  for (const [low, high] of [...walls, ...taken].sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    largest = Math.max(largest, low - end);
+    end = Math.max(end, high);
   }
   return Math.max(largest, plan.peak - end);
 }
@@ -57,7 +60,7 @@ function goTo(moment) {
   atMoment = Math.min(lastMoment, Math.max(0, moment));
   const rows = aliveAt(atMoment);
   const used = rows.reduce((sum, row) => sum + plan.size[row], 0);
-  const gap = gapsOf(rows);
+  const gap = largestGap(rows);
   const x = xOf(times[atMoment] ?? 0);
   byId("cross").setAttribute("d", `M${x} 0V${plan.height}`);
   const slider = byId("slider");

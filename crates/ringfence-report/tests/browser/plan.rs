@@ -111,5 +111,10 @@ fn offsets_of_several_heaps_are_shown_from_where_each_begins() {
     let html = plan.to_html();
     assert!(html.contains("heap 1, 500\u{a0}B"), "the table that needs no script");
     let Some(page) = open_html("plan-heaps", &html, extra) else { return };
+    assert_eq!(page.value("id=\"at-gap\""), "0");
+    let apart =
+        PlanPage { heaps: vec![0, 700], rows: vec![row("low", 0, 1, 400, 0), row("high", 0, 1, 100, 900)], ..five() };
+    let Some(gaps) = open_html("plan-gaps", &apart.to_html(), "") else { return };
+    assert_eq!(gaps.value("id=\"at-gap\""), "300", "not the 500 between the two");
     assert_eq!(page.root("data-places"), "heap 0, 0; heap 1, 0; heap 1, 200");
 }

@@ -14,12 +14,12 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Row, intervals};
+use super::{Read, Row, intervals};
 
 const KIND: &str = "tir.usmp.BufferInfo";
 
 /// The rows; TVM's own plan is not in the dump.
-pub fn read(text: &str) -> Result<(Vec<Row>, Option<u64>), String> {
+pub fn read(text: &str) -> Read {
     let json: Value = serde_json::from_str(text)
         .map_err(|error| format!(":{}: expected JSON as of tvm.ir.save_json: {error}", error.line()))?;
     let nodes = json["nodes"].as_array().ok_or(": expected a list of nodes, as of tvm.ir.save_json")?;

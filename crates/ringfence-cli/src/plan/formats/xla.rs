@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Row;
+use super::{Read, Row};
 
 struct Value {
     id: u64,
@@ -25,7 +25,7 @@ struct Value {
 }
 
 /// The rows, and the size of what XLA preallocates.
-pub fn read(text: &str) -> Result<(Vec<Row>, Option<u64>), String> {
+pub fn read(text: &str) -> Read {
     let mut values: Vec<Value> = Vec::new();
     let mut ranges: HashMap<&str, (u64, u64)> = HashMap::new();
     let (mut given, mut colors) = (0_u64, Vec::new());
