@@ -145,8 +145,8 @@ pub struct PlanOptions {
     /// The alignment of rows that say none, a power of two
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
-    /// What the input is; auto looks at its first lines
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "auto")]
+    /// What the input is: csv, xla, tvm, or auto, which looks at its first lines
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
     pub format: crate::plan::Format,
     /// Bytes of a heap, once for each: rows lie in the first of their heaps that holds them
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -294,6 +294,13 @@ fn frames(text: &str) -> Result<u64, String> {
 fn alignment(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).ok().filter(|bytes| bytes.is_power_of_two());
     bytes.ok_or_else(|| "expected a power of two, such as 256 or 64KiB".to_owned())
+}
+
+fn format(text: &str) -> Result<crate::plan::Format, String> {
+    let found = crate::plan::Format::ALL.iter().find(|(name, _)| *name == text);
+    found
+        .map(|(_, format)| *format)
+        .ok_or_else(|| "there is no such format; known are auto, csv, xla and tvm".to_owned())
 }
 
 fn granularity(text: &str) -> Result<u64, String> {

@@ -11,17 +11,23 @@ mod tvm;
 mod xla;
 
 /// A kind of input.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// Whatever the first lines look like
+    /// Whatever the first lines look like.
     #[default]
     Auto,
-    /// Rows with the columns id,lower,upper,size
+    /// Rows with the columns id,lower,upper,size.
     Csv,
-    /// XLA's buffer assignment and live ranges, as text
+    /// XLA's buffer assignment and live ranges, as text.
     Xla,
-    /// TVM's array of BufferInfo, as JSON
+    /// TVM's array of BufferInfo, as JSON.
     Tvm,
+}
+
+impl Format {
+    /// Those that there are, by name.
+    pub const ALL: [(&str, Self); 4] =
+        [("auto", Self::Auto), ("csv", Self::Csv), ("xla", Self::Xla), ("tvm", Self::Tvm)];
 }
 
 /// Rows made of a dump.
@@ -85,5 +91,40 @@ fn detect(text: &[u8]) -> Format {
         Format::Xla
     } else {
         Format::Csv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, read};
+
+    const XLA: &str = "allocation 0: size 64, color 1, preallocated-temp:\n value: <1 a @0> (size=8,offset=0): f32[2]{0}\n \
+                       value: <2 b{1} (phi) @0> (size=9,offset=8): f32[2]{0}\n  BufferLiveRange:\n    a{}:0-9\n    b{1}:2-5\n";
+    const TVM: &str = r#"{"root":1,"nodes":[{"type_key":""},{"type_key":"Array","data":[2,3]},{"type_key":"tir.usmp.BufferInfo",
+        "attrs":{"alignment":"4","conflicts":"1","name_hint":"5","size_bytes":"4"}},{"type_key":"tir.usmp.BufferInfo",
+        "attrs":{"alignment":"4","conflicts":"1","name_hint":"5","size_bytes":"4"}},
+        {"type_key":"IntImm","attrs":{"value":"16"}},{"type_key":"runtime.String","repr_str":"sid"}]}"#;
+
+    #[test]
+    fn no_damage_to_a_dump_panics_and_each_complaint_is_one_line() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for (format, whole) in [(Format::Xla, XLA), (Format::Tvm, TVM)] {
+            assert_eq!(read(format, whole.as_bytes()).expect("it is sound").expect("rows").lines.len(), 2);
+            assert!(read(Format::Auto, whole.as_bytes()).is_ok_and(|rows| rows.is_some()), "it is not taken for CSV");
+            for _ in 0..20_000 {
+                let mut text = whole.as_bytes().to_vec();
+                for _ in 0..random.usize(1..4) {
+                    let at = random.usize(0..text.len());
+                    match random.u8(0..3) {
+                        0 => text[at] = *random.choice(b"0123456789-:{}<>\"[],. \nz\xff").expect("some"),
+                        1 => _ = text.remove(at),
+                        _ => text.insert(at, *random.choice(b"09:{-,").expect("some")),
+                    }
+                }
+                if let Err(what) = read(format, &text) {
+                    assert!(what.starts_with(':') && !what.contains('\n'), "{what}");
+                }
+            }
+        }
     }
 }
