@@ -25,6 +25,7 @@ declare -A drives=(
     [free_list/by_size.rs]="free_list" [blocks.rs]="blocks" [blocks/index.rs]="blocks"
     [blocks/growable.rs]="blocks" [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf"
     [tlsf/lists.rs]="tlsf" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges" [ringfence-alias/src/check.rs]="alias_plan"
+    [ringfence-alias/src/heaps/check.rs]="alias_heaps"
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
@@ -38,7 +39,7 @@ declare -A tests=(
     [free_list.rs]="free_list no_host_allocation algorithm" [free_list/by_offset.rs]="free_list no_host_allocation"
     [free_list/by_size.rs]="free_list algorithm" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm"
     [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain"
-    [ringfence-alias/src/check.rs]="alias"
+    [ringfence-alias/src/check.rs]="alias" [ringfence-alias/src/heaps/check.rs]="heaps"
 )
 # The crate of a file, its path, and the program of its operations.
 crate_of() { case $1 in */src/*) echo "${1%%/*}" ;; *) echo ringfence-core ;; esac; }

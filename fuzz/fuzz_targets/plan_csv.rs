@@ -1,5 +1,5 @@
 #![no_main]
-//! Rows for `ringfence plan` from a stranger.
+//! Rows and dumps for `ringfence plan` from a stranger.
 
 use ringfence_alias::Problem;
 
@@ -8,12 +8,17 @@ mod failure {
 }
 
 #[allow(dead_code, reason = "the command uses the rest")]
-#[path = "../../crates/ringfence-cli/src/plan/input.rs"]
-mod input;
+#[path = "../../crates/ringfence-cli/src/plan"]
+mod plan {
+    pub mod formats;
+    pub mod input;
+}
+
+use plan::{formats::Format, input};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     ringfence_fuzz::with_file(data, |path| {
-        if let Ok(input) = input::read(path, 256) {
+        if let Ok(input) = input::read(path, 256, Format::Auto) {
             let _ = Problem::new(&input.items).map(|problem| problem.lower_bound());
         }
     });

@@ -22,6 +22,7 @@ const FRAMES: &str = include_str!("alias_cases/frames.md");
 const REPEATED: &str = include_str!("alias_cases/repeated.md");
 // Measured by other examples; it says by which.
 const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
+const HEAPS: &str = include_str!("alias_cases/heaps.md");
 
 /// Cases that end within that are planned again, to time them.
 const SHORT: Duration = Duration::from_millis(50);
@@ -68,6 +69,7 @@ fn main() {
     let frames = cases.iter().filter(|case| case.name.starts_with("frames"));
     frames.chain(&[Case::generated(55), Case::generated(1_000)]).for_each(Case::show_repeated);
     print!("{LARGE_AND_SMALL}");
+    print!("{HEAPS}");
 }
 
 const TABLE_HEAD: [&str; 10] =

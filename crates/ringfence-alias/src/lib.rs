@@ -51,6 +51,8 @@
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
 //! | [`class_costs`] | heap tier 1: classes apart or together | two plans |
 //! | [`PlanCache`], [`plan_keeping`] | the same items again; almost the same items again | O(n), O(n² log n) |
+//! | [`plan_heaps`], [`replan_heaps`] | several heaps, pinned offsets, granularity pages; after a small change | O(n²) an order; O(n log n + n · changes) |
+//! | [`verify_heaps`] | proves such a plan | O(n log n) |
 //! | [`transitions`], [`lower_transitions`] | aliasing barriers, and fewer of them at the same height | O(n log n), O(n² · columns of an item) a round |
 //! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) a round |
 //!
@@ -66,6 +68,7 @@
 //!   the bound.
 //! - Mixed alignments: the bound knows the largest and the least alignment only. A plan may be the best and yet not proven.
 //! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has some).
+//! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
 //! - Several threads: the planner uses one. Independent problems may be planned on one thread each.
 //! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is alive;
 //!   [`suggest_order`] changes the order of passes, if the caller wants that.
@@ -82,6 +85,7 @@ mod classes;
 mod columns;
 mod exact;
 mod greedy;
+mod heaps;
 mod hottest;
 mod item;
 mod keep;
@@ -102,6 +106,10 @@ mod uses;
 
 pub use check::{Violation, verify};
 pub use classes::{ClassCosts, ClassPlan, class_costs};
+pub use heaps::{
+    Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, HeapViolation, ReplannedHeaps, plan_heaps,
+    replan_heaps, verify_heaps,
+};
 pub use item::{Item, ItemClass, ItemError, Lifetime};
 pub use keep::{KeptPlan, plan_keeping};
 pub use lowering::{Lowering, lower_transitions};

@@ -4,10 +4,13 @@ use alloc::vec::Vec;
 
 use ringfence_core::testing::drive::{Drive, Feed};
 
-use crate::{Item, Policy, Problem, plan, plan_by, verify};
+use crate::{
+    Heap, HeapItem, HeapOffset, HeapProblem, Item, Policy, Problem, plan, plan_by, plan_heaps, replan_heaps, verify,
+    verify_heaps,
+};
 
 /// What there is to run.
-pub const ALL: [Drive; 1] = [("alias_plan", alias_plan)];
+pub const ALL: [Drive; 2] = [("alias_plan", alias_plan), ("alias_heaps", alias_heaps)];
 
 /// Plans of lifetimes: those of every policy and of a short search.
 ///
@@ -44,4 +47,58 @@ pub fn alias_plan(data: &[u8]) -> u64 {
         );
     }
     items.len() as u64
+}
+
+/// Plans of several heaps with pins and pages, and the same again after a change.
+///
+/// # Panics
+/// If a plan is wrong, is below its bound, or moves what could stay.
+#[must_use]
+pub fn alias_heaps(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let mut heaps = Vec::new();
+    for class in 0..2 {
+        let (Some(capacity), Some(alignment), Some(granularity)) = (feed.below(4096), feed.below(6), feed.below(8))
+        else {
+            return 0;
+        };
+        heaps.push(Heap { class, capacity, alignment: 16 << alignment, granularity: 1 << granularity });
+    }
+    let mut items = Vec::new();
+    while let Some(item) = heap_item(&mut feed).filter(|_| items.len() < 30) {
+        items.push(item);
+    }
+    let Ok(problem) = HeapProblem::new(&heaps, &items) else { return items.len() as u64 };
+    let mut steps = 0;
+    let found = plan_heaps(&problem, |progress| {
+        steps += progress.steps;
+        steps < 500
+    });
+    let Ok(found) = found else { return items.len() as u64 };
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    assert!(found.height() >= found.lower_bound, "{found:?} is below its bound");
+    let mut last: Vec<Option<HeapOffset>> = found.offsets.iter().copied().map(Some).collect();
+    let same = replan_heaps(&problem, &last).expect("it is a plan already");
+    assert_eq!((same.kept_count, &same.plan.offsets), (items.len(), &found.offsets), "nothing has changed");
+    if let (Some(at), Some(size)) = (feed.below(items.len().max(1) as u64), feed.below(256))
+        && let Some(item) = items.get_mut(at as usize)
+    {
+        item.item.size = size + 1;
+        last[at as usize] = None;
+        if let Ok(again) = HeapProblem::new(&heaps, &items).and_then(|problem| replan_heaps(&problem, &last)) {
+            verify_heaps(&heaps, &items, &again.plan.offsets).expect("the plan is right");
+        }
+    }
+    items.len() as u64
+}
+
+fn heap_item(feed: &mut Feed<'_>) -> Option<HeapItem> {
+    let (size, log2, lower, length) = (feed.below(256)?, feed.below(5)?, feed.below(32)?, feed.below(16)?);
+    let item = Item::new(size + 1, lower, lower + length + 1).aligned(1 << log2);
+    let item = HeapItem::new(item).of_kind(feed.below(3)? as u32);
+    let item = item.preferring([&[0][..], &[1], &[0, 1], &[1, 0]][feed.below(4)? as usize]);
+    Some(match feed.below(40)? {
+        0 => item.pinned_at(feed.below(2)? as usize, feed.below(64)? << log2),
+        _ => item,
+    })
 }

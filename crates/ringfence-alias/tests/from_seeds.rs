@@ -8,3 +8,8 @@ use ringfence_core::testing::campaign::from_seeds;
 fn alias_plan() {
     from_seeds(testing::ALL[0]);
 }
+
+#[test]
+fn alias_heaps() {
+    from_seeds(testing::ALL[1]);
+}

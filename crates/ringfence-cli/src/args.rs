@@ -125,10 +125,15 @@ pub struct ReplayOptions {
 #[command(
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
     ignored.\nWith a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
-    order of the passes.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
+    order of the passes.\nWith a column pinned a row has to lie at that offset; with heaps, as in \"1 0\", in the first of these that \
+    holds it\n(--heap for each); rows of different kind, if there is that column, share no page of --granularity.\n\
+    A dump of XLA (its buffer assignment with its live ranges behind it) or of TVM (save_json of the USMP's BufferInfo) is\n\
+    read too.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
     offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
     no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
-    ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json"
+    ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json\n  \
+    ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
+    cat dump/*buffer-assignment.txt dump/*live-range.txt | ringfence plan - --alignment 64"
 )]
 pub struct PlanOptions {
     /// The buffers; - is standard input
@@ -140,6 +145,15 @@ pub struct PlanOptions {
     /// The alignment of rows that say none, a power of two
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
+    /// What the input is: csv, xla, tvm, or auto, which looks at its first lines
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
+    pub format: crate::plan::Format,
+    /// Bytes of a heap, once for each: rows lie in the first of their heaps that holds them
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub heap: Vec<u64>,
+    /// Bytes of a page that rows of different kind do not share, as bufferImageGranularity
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity)]
+    pub granularity: u64,
     /// For how long to search for a better plan than the first
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
@@ -280,6 +294,20 @@ fn frames(text: &str) -> Result<u64, String> {
 fn alignment(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).ok().filter(|bytes| bytes.is_power_of_two());
     bytes.ok_or_else(|| "expected a power of two, such as 256 or 64KiB".to_owned())
+}
+
+fn format(text: &str) -> Result<crate::plan::Format, String> {
+    let found = crate::plan::Format::ALL.iter().find(|(name, _)| *name == text);
+    found
+        .map(|(_, format)| *format)
+        .ok_or_else(|| "there is no such format; known are auto, csv, xla and tvm".to_owned())
+}
+
+fn granularity(text: &str) -> Result<u64, String> {
+    alignment(text)
+        .ok()
+        .filter(|bytes| *bytes <= 1 << 32)
+        .ok_or_else(|| "expected a power of two up to 4GiB".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,8 +1,9 @@
 //! `ringfence plan`: offsets for buffers with known lifetimes.
 //!
 //! ```text
-//!   input ── CSV, each row checked: file and line of what is wrong
-//!     │
+//!   input ── CSV, or a compiler's dump made into it; each row checked: file and line of what is wrong
+//!     │ ╲
+//!     │  heaps ── where there are several, or pinned offsets, or granularity pages
 //!   plan ── ringfence_alias, until it is proven, meets the capacity, or the time is over
 //!     │
 //!   lower ── fewer aliasing transitions at the same height
@@ -13,6 +14,8 @@
 //! ```
 
 mod advice;
+mod formats;
+mod heaps;
 mod input;
 mod output;
 
@@ -27,6 +30,8 @@ use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::{output as files, progress};
+
+pub use formats::Format;
 
 /// What exit code says that the capacity was not met.
 const NOT_MET: u8 = 2;
@@ -54,6 +59,8 @@ struct Figures {
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     first_fit_bytes: Option<u64>,
+    /// What the compiler that wrote the input needs.
+    given_bytes: Option<u64>,
     /// Of rows few enough.
     transitions: Option<Transitions>,
     seconds: f64,
@@ -75,7 +82,10 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     for path in [&options.output, &options.report].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
         files::check(path)?;
     }
-    let input = input::read(&options.input, options.alignment)?;
+    let input = input::read(&options.input, options.alignment, options.format)?;
+    if heaps::are_named(&input, options) {
+        return heaps::main(&input, options);
+    }
     let advice = advice::of(&input)?;
     let started = Instant::now();
     let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
@@ -100,6 +110,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         capacity_bytes: options.capacity,
         is_capacity_met: met,
         first_fit_bytes: first_fit,
+        given_bytes: input.given_bytes,
         transitions,
         seconds,
         advice,
@@ -152,6 +163,9 @@ impl Figures {
         ];
         if let Some(first_fit) = self.first_fit_bytes {
             facts.push(("First fit".to_owned(), both(first_fit)));
+        }
+        if let Some(given) = self.given_bytes {
+            facts.push(("In the dump".to_owned(), both(given)));
         }
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };

@@ -114,8 +114,9 @@ impl Report {
 }
 
 /// The page's scripts, each after those that it uses.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     include_str!("page/basics.js"),
+    include_str!("page/theme.js"),
     include_str!("page/reading.js"),
     include_str!("page/charts.js"),
     include_str!("page/map.js"),

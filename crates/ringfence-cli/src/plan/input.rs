@@ -12,13 +12,19 @@ use std::path::Path;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use ringfence::alias::{Item, ItemError, Lifetime};
 
+use super::formats::{self, Format};
 use crate::failure::Failure;
 
 /// What was read.
 pub struct Input {
     /// What messages call it.
     pub name: String,
+    /// The rows: the file, or what was made of a dump.
     pub text: Vec<u8>,
+    /// Of each row the line of the dump that it was made of.
+    dump_lines: Vec<u64>,
+    /// What the plan of the compiler that wrote the dump needs.
+    pub given_bytes: Option<u64>,
     pub items: Vec<Item>,
     pub columns: Columns,
 }
@@ -38,22 +44,35 @@ pub struct Columns {
     pub name: Option<usize>,
     /// Which passes use it.
     pub uses: Option<usize>,
+    /// At which offset it has to lie.
+    pub pinned: Option<usize>,
+    /// Which heaps it may lie in, the preferred one first.
+    pub heaps: Option<usize>,
+    /// What shares no granularity page with others.
+    pub kind: Option<usize>,
+    /// Where the heaps of a plan stand already: they are replaced.
+    pub heap: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
 
 /// Reads all rows; `-` is standard input.
-pub fn read(path: &Path, alignment: u64) -> Result<Input, Failure> {
+pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failure> {
     let is_input = path.as_os_str() == "-";
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let text = text(path, is_input).map_err(|error| format!("cannot read {name}: {error}"))?;
-    let mut input = Input { name, text, items: Vec::new(), columns: Columns::BY_PLACE };
+    let rows = formats::read(format, &text).map_err(|what| format!("{name}{what}"))?;
+    let (text, dump_lines, given_bytes) = match rows {
+        Some(rows) => (rows.csv, rows.lines, rows.given_bytes),
+        None => (text, Vec::new(), None),
+    };
+    let mut input = Input { name, text, dump_lines, given_bytes, items: Vec::new(), columns: Columns::BY_PLACE };
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
     let mut is_first = true;
     while read_record(&mut reader, &mut record).map_err(|what| format!("{}{what}", input.name))? {
-        let line = line(&input.text, &record);
+        let line = input.line(&record);
         let at = |what: String| format!("{}:{line}: {what}", input.name);
         if std::mem::take(&mut is_first)
             && let Some(columns) = Columns::of(&record).map_err(at)?
@@ -124,6 +143,10 @@ impl Columns {
         offset: None,
         name: None,
         uses: None,
+        pinned: None,
+        heaps: None,
+        kind: None,
+        heap: None,
     };
 
     /// From a heading, if it is one: if none of its fields is a number.
@@ -145,6 +168,10 @@ impl Columns {
             offset: column("offset"),
             name: column("name"),
             uses: column("uses"),
+            pinned: column("pinned"),
+            heaps: column("heaps"),
+            kind: column("kind"),
+            heap: column("heap"),
         }))
     }
 }
@@ -184,7 +211,19 @@ fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<
 impl Input {
     /// The line of a record.
     pub fn line(&self, record: &ByteRecord) -> u64 {
-        line(&self.text, record)
+        let line = line(&self.text, record);
+        // Under the heading there is a row on each line.
+        line.checked_sub(2).and_then(|row| self.dump_lines.get(row as usize)).copied().unwrap_or(line)
+    }
+
+    /// The lines of all rows.
+    pub fn lines(&self) -> Vec<u64> {
+        let mut lines = Vec::with_capacity(self.items.len());
+        let _ = self.each_row(|_, record| {
+            lines.push(self.line(record));
+            Ok(())
+        });
+        lines
     }
 
     /// The records of the rows, without the heading.
@@ -210,7 +249,7 @@ impl Input {
         let id = self.columns.id;
         let _ = self.each_row(|number, record| {
             if wanted.next_if_eq(&(number as u32)).is_some() {
-                let line = line(&self.text, record);
+                let line = self.line(record);
                 found.push((line, record.get(id).unwrap_or_default().to_vec()));
             }
             Ok(())
@@ -256,7 +295,7 @@ impl Input {
 }
 
 /// Decimal digits alone.
-fn number(text: &[u8]) -> Option<u64> {
+pub fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }

@@ -1,7 +1,7 @@
 //! What comes out: the rows with their offsets, and the page.
 
 use csv::ByteRecord;
-use ringfence::alias::AliasPlan;
+use ringfence::alias::{AliasPlan, HeapPlan};
 use ringfence_report::{PlanPage, PlannedRow};
 
 use super::input::{Input, reader};
@@ -9,20 +9,42 @@ use crate::failure::Failure;
 
 /// The rows in their order, each with its offset; the heading too, if there was one.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
+    let offset = (input.columns.offset, "offset");
+    write(input, &[offset], |number, _| plan.offsets[number].to_string())
+}
+
+/// The same with the heap, where there are several.
+pub fn rows_of_heaps(input: &Input, plan: &HeapPlan) -> Result<Vec<u8>, Failure> {
+    let added = [(input.columns.offset, "offset"), (input.columns.heap, "heap")];
+    let added = if plan.heights.len() > 1 { &added[..] } else { &added[..1] };
+    write(input, added, |number, column| {
+        let at = plan.offsets[number];
+        if column == 0 { at.offset.to_string() } else { at.heap.to_string() }
+    })
+}
+
+/// The rows with columns that replace those of the same name, or are added; `field` of a row's number and a column.
+fn write(
+    input: &Input,
+    added: &[(Option<usize>, &str)],
+    field: impl Fn(usize, usize) -> String,
+) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::with_capacity(input.text.len() * 3 / 2));
-    let mut put = |record: &ByteRecord, offset: &[u8]| match input.columns.offset {
-        Some(at) => {
-            let fields = record.iter().enumerate().map(|(place, field)| if place == at { offset } else { field });
-            writer.write_record(fields)
-        }
-        None => writer.write_record(record.iter().chain([offset])),
+    let mut put = |record: &ByteRecord, own: &dyn Fn(usize) -> String| {
+        let texts: Vec<String> = (0..added.len()).map(own).collect();
+        let replaced = |(place, field)| {
+            let column = added.iter().position(|held| held.0 == Some(place));
+            column.map_or(field, |column: usize| texts[column].as_bytes())
+        };
+        let new = added.iter().zip(&texts).filter(|(held, _)| held.0.is_none()).map(|(_, text)| text.as_bytes());
+        writer.write_record(record.iter().enumerate().map(replaced).chain(new))
     };
     if input.columns.has_heading {
         let mut heading = ByteRecord::new();
         reader(&input.text).read_byte_record(&mut heading)?;
-        put(&heading, b"offset")?;
+        put(&heading, &|column| added[column].1.to_owned())?;
     }
-    input.each_row(|number, record| Ok(put(record, plan.offsets[number].to_string().as_bytes())?))?;
+    input.each_row(|number, record| Ok(put(record, &|column| field(number, column))?))?;
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
@@ -30,7 +52,26 @@ pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
 const PAGE_ROWS_MAX: usize = 200_000;
 
 /// The chart of time by offset.
-pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, mut facts: Vec<(String, String)>) -> String {
+pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
+    let page = PlanPage { height: plan.height, lower_bound: plan.lower_bound, capacity, facts, ..Default::default() };
+    with_rows(input, page, |number| plan.offsets[number])
+}
+
+/// The same of several heaps, one upon the other.
+pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
+    let mut end = 0_u64;
+    let begin = |height: &u64| {
+        let begin = end;
+        end = end.saturating_add(*height);
+        begin
+    };
+    let heaps: Vec<u64> = plan.heights.iter().map(begin).collect();
+    let (height, lower_bound) = (plan.height(), plan.lower_bound);
+    let page = PlanPage { height, lower_bound, capacity, facts, heaps: heaps.clone(), ..Default::default() };
+    with_rows(input, page, |number| heaps[plan.offsets[number].heap] + plan.offsets[number].offset)
+}
+
+fn with_rows(input: &Input, mut page: PlanPage, offset: impl Fn(usize) -> u64) -> String {
     let mut order: Vec<usize> = (0..input.items.len()).collect();
     if order.len() > PAGE_ROWS_MAX {
         let area = |at: &usize| {
@@ -40,7 +81,7 @@ pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, mut facts: V
         order.select_nth_unstable_by_key(PAGE_ROWS_MAX, |at| std::cmp::Reverse(area(at)));
         order.truncate(PAGE_ROWS_MAX);
         order.sort_unstable();
-        facts.push(("On this page".to_owned(), format!("the {PAGE_ROWS_MAX} largest rows")));
+        page.facts.push(("On this page".to_owned(), format!("the {PAGE_ROWS_MAX} largest rows")));
     }
     let mut wanted = order.into_iter().peekable();
     let mut rows = Vec::new();
@@ -51,11 +92,9 @@ pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, mut facts: V
             let id = field(input.columns.id);
             let name = input.columns.name.map_or_else(|| id.to_string(), |at| format!("{id} {}", field(at)));
             let (lower, upper) = (item.lifetime.lower, item.lifetime.upper);
-            rows.push(PlannedRow { name, lower, upper, size: item.size, offset: plan.offsets[number] });
+            rows.push(PlannedRow { name, lower, upper, size: item.size, offset: offset(number) });
         }
         Ok(())
     });
-    let title = format!("Plan of {}", input.name);
-    let (height, lower_bound) = (plan.height, plan.lower_bound);
-    PlanPage { title, rows, height, lower_bound, capacity, facts }.to_html()
+    PlanPage { title: format!("Plan of {}", input.name), rows, ..page }.to_html()
 }

@@ -1,19 +1,5 @@
 // The start: builds what the script adds to the page, and listens.
 
-function prepareTheme() {
-  const themes = ["auto", "light", "dark"];
-  const button = byId("theme");
-  let at = 0;
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    at = (at + 1) % themes.length;
-    document.documentElement.dataset.theme = themes[at];
-    button.textContent = `Theme: ${themes[at]}`;
-    repaint();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-}
-
 function prepareSearch() {
   let waiting = 0;
   byId("search").addEventListener("input", () => {

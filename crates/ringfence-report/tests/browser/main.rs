@@ -4,6 +4,7 @@
 
 #[path = "../made_up/mod.rs"]
 mod made_up;
+mod plan;
 mod tables;
 #[path = "../traced/mod.rs"]
 mod traced;
@@ -196,6 +197,11 @@ fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
 
 /// Opens `report` with `extra` at the end of the page, and checks that all went well; nothing without a browser.
 fn open(name: &str, report: &Report, extra: &str) -> Option<Page> {
+    open_html(name, &report.to_html(), extra)
+}
+
+/// The same for a page that is written already.
+fn open_html(name: &str, html: &str, extra: &str) -> Option<Page> {
     let Some(browser) = browser() else {
         assert!(env::var_os("RINGFENCE_REQUIRE_BROWSER").is_none(), "no browser on PATH: {BROWSERS:?}");
         println!("skipped: no browser on PATH");
@@ -205,7 +211,7 @@ fn open(name: &str, report: &Report, extra: &str) -> Option<Page> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the target's folder can be written");
     let path = folder.join("report.html");
-    fs::write(&path, report.to_html() + extra).expect("the target's folder can be written");
+    fs::write(&path, [html, extra].concat()).expect("the target's folder can be written");
     let (dom, log) = visit(&browser, &path, &folder.join("profile"));
     let page = Page { dom };
     let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();

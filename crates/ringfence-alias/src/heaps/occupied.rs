@@ -1,0 +1,149 @@
+//! What lies in a heap, and where another item fits.
+//!
+//! ```text
+//!   page     ├────────┼────────┼────────┤
+//!   lies     │  aaa   │        │ bb     │
+//!   same kind   ▓▓▓              ▓▓             forbidden: the bytes alone
+//!   another  ▓▓▓▓▓▓▓▓▓          ▓▓▓▓▓▓▓▓▓        forbidden: every page that they touch
+//! ```
+
+use alloc::vec::Vec;
+
+/// What the planners read of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flat {
+    pub size: u64,
+    pub alignment: u64,
+    pub lower: u64,
+    pub upper: u64,
+    pub kind: u32,
+}
+
+impl Flat {
+    pub fn is_alive_with(&self, other: &Self) -> bool {
+        self.lower < other.upper && other.lower < self.upper
+    }
+}
+
+/// An item where it lies.
+#[derive(Clone, Copy)]
+pub(super) struct Placed {
+    pub offset: u64,
+    pub item: u32,
+    flat: Flat,
+}
+
+/// The items of a heap, by offset.
+#[derive(Clone)]
+pub(super) struct Occupied {
+    granularity: u64,
+    capacity: u64,
+    placed: Vec<Placed>,
+    /// Reused from call to call.
+    forbidden: Vec<(u64, u64)>,
+}
+
+impl Occupied {
+    /// Nothing lies in it. `capacity` is at most 2^63 - 1.
+    pub fn new(granularity: u64, capacity: u64) -> Self {
+        Self { granularity, capacity, placed: Vec::new(), forbidden: Vec::new() }
+    }
+
+    /// With these in it, which do not clash. O(n log n).
+    pub fn fill(&mut self, items: impl Iterator<Item = (u32, Flat, u64)>) {
+        self.placed.extend(items.map(|(item, flat, offset)| Placed { offset, item, flat }));
+        self.placed.sort_unstable_by_key(|placed| placed.offset);
+    }
+
+    /// The units that `flat` may not use because of what lies there, from and to.
+    fn forbids(&self, placed: &Placed, flat: &Flat) -> (u64, u64) {
+        let end = placed.offset + placed.flat.size;
+        if placed.flat.kind == flat.kind {
+            return (placed.offset, end);
+        }
+        let mask = self.granularity - 1;
+        (placed.offset & !mask, (end + mask) & !mask)
+    }
+
+    /// The lowest offset where the item fits. O(n), O(n log n) with pages.
+    pub fn lowest(&mut self, flat: &Flat) -> Option<u64> {
+        self.lowest_below(flat, self.capacity)
+    }
+
+    /// The same in a heap that were so large.
+    pub fn lowest_below(&mut self, flat: &Flat, capacity: u64) -> Option<u64> {
+        let last = capacity.checked_sub(flat.size)?;
+        let mut start = 0;
+        if self.granularity == 1 {
+            for placed in self.placed.iter().filter(|placed| placed.flat.is_alive_with(flat)) {
+                if start + flat.size <= placed.offset {
+                    break;
+                }
+                start = start.max(align(placed.offset + placed.flat.size, flat.alignment));
+                if start > last {
+                    return None;
+                }
+            }
+            return Some(start);
+        }
+        let mut forbidden = core::mem::take(&mut self.forbidden);
+        forbidden.clear();
+        let alive = self.placed.iter().filter(|placed| placed.flat.is_alive_with(flat));
+        forbidden.extend(alive.map(|placed| self.forbids(placed, flat)));
+        forbidden.sort_unstable();
+        for &(from, to) in &forbidden {
+            if start > last || start + flat.size <= from {
+                break;
+            }
+            start = start.max(align(to, flat.alignment));
+        }
+        self.forbidden = forbidden;
+        (start <= last).then_some(start)
+    }
+
+    /// The items that clash with one at this offset.
+    pub fn clashing(&self, flat: Flat, offset: u64) -> impl Iterator<Item = u32> + '_ {
+        self.clashing_at(flat, offset).map(|(item, _)| item)
+    }
+
+    /// The same, each with where it lies.
+    pub fn clashing_at(&self, flat: Flat, offset: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let clashes = move |placed: &&Placed| {
+            let (from, to) = self.forbids(placed, &flat);
+            placed.flat.is_alive_with(&flat) && from < offset + flat.size && offset < to
+        };
+        self.placed.iter().filter(clashes).map(|placed| (placed.item, placed.offset))
+    }
+
+    /// The offsets right above what is alive with the item, and the beginning: where it may displace others.
+    pub fn candidates(&self, flat: Flat) -> impl Iterator<Item = u64> + '_ {
+        let last = self.capacity.checked_sub(flat.size);
+        let alive = self.placed.iter().filter(move |placed| placed.flat.is_alive_with(&flat));
+        let ends = alive.flat_map(move |placed| [placed.offset, self.forbids(placed, &flat).1]);
+        let all = [0].into_iter().chain(ends.map(move |end| align(end, flat.alignment)));
+        all.filter(move |&start| last.is_some_and(|last| start <= last))
+    }
+
+    /// Puts an item where it fits.
+    pub fn put(&mut self, item: u32, flat: Flat, offset: u64) {
+        let place = self.placed.partition_point(|placed| placed.offset < offset);
+        self.placed.insert(place, Placed { offset, item, flat });
+    }
+
+    /// Takes an item out of where it lies.
+    pub fn take(&mut self, item: u32, offset: u64) {
+        let place = self.placed.partition_point(|placed| placed.offset < offset);
+        let more = self.placed[place..].iter().position(|placed| placed.item == item);
+        self.placed.remove(place + more.expect("it lies there"));
+    }
+
+    /// The highest end.
+    pub fn height(&self) -> u64 {
+        self.placed.iter().map(|placed| placed.offset + placed.flat.size).max().unwrap_or(0)
+    }
+}
+
+/// The next multiple of an alignment of up to 2^62, of what is at most 2^63 and 2^32 more.
+fn align(offset: u64, alignment: u64) -> u64 {
+    (offset + (alignment - 1)) & !(alignment - 1)
+}

@@ -1,0 +1,261 @@
+//! A problem of several heaps: checked, and laid out for the planners.
+
+use super::super::item::{Item, ItemError, check_lifetimes, check_sizes};
+use super::occupied::{Flat, Occupied};
+use super::{Heap, HeapError, HeapItem, HeapOffset};
+use alloc::vec::Vec;
+
+/// Heights beyond that do not occur: no sum of an offset, a size and an alignment overflows.
+const HEIGHT_MAX: u64 = i64::MAX as u64;
+/// No sum of an offset and a page overflows.
+const GRANULARITY_MAX: u64 = 1 << 32;
+/// More sets of heaps than that are not looked at for an overload one by one.
+const SETS_MAX: usize = 32;
+
+/// A heap where an item may lie, and how many classes of its list stand before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    pub heap: u32,
+    pub rank: u32,
+}
+
+/// Checked heaps and items, ready to be planned.
+#[derive(Clone, Debug)]
+pub struct HeapProblem {
+    pub(super) heaps: Vec<Heap>,
+    pub(super) flat: Vec<Flat>,
+    pub(super) pinned: Vec<Option<HeapOffset>>,
+    /// Of item i the choices `choices[starts[i]..starts[i + 1]]`, the preferred one first.
+    choices: Vec<Choice>,
+    starts: Vec<u32>,
+    /// By time, the ends before the beginnings: moment, whether it begins, which item.
+    pub(super) events: Vec<(u64, bool, u32)>,
+    lower_bound: u64,
+}
+
+impl HeapProblem {
+    /// A problem. O(n log n), and for pinned items O(n · pinned items).
+    ///
+    /// # Errors
+    /// The first thing that cannot be planned.
+    pub fn new(heaps: &[Heap], items: &[HeapItem]) -> Result<Self, HeapError> {
+        check_heaps(heaps)?;
+        check_sizes(items.iter().map(|held| (held.item.size, held.item.alignment))).map_err(HeapError::Item)?;
+        let empty = |held: &HeapItem| check_lifetimes(&[held.item]).is_err();
+        if let Some(index) = items.iter().position(empty) {
+            return Err(HeapError::Item(ItemError::EmptyLifetime { index, lifetime: items[index].item.lifetime }));
+        }
+        let mut problem = Self {
+            heaps: heaps.to_vec(),
+            flat: items.iter().map(|held| flat(&held.item, held.kind)).collect(),
+            pinned: items.iter().map(|held| held.pinned).collect(),
+            choices: Vec::with_capacity(items.len()),
+            starts: Vec::with_capacity(items.len() + 1),
+            events: events(items),
+            lower_bound: 0,
+        };
+        problem.starts.push(0);
+        for (index, item) in items.iter().enumerate() {
+            problem.choose(index, item)?;
+        }
+        problem.check_pins()?;
+        problem.check_loads()?;
+        problem.lower_bound = problem.bound();
+        Ok(problem)
+    }
+
+    /// How many items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flat.len()
+    }
+
+    /// Whether there is nothing to plan.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.flat.is_empty()
+    }
+
+    /// What no plan's heaps are lower than in total, in units.
+    #[must_use]
+    pub fn lower_bound(&self) -> u64 {
+        self.lower_bound
+    }
+
+    /// Where an item may lie, the preferred heap first; a pinned one in its heap alone.
+    pub(super) fn choices(&self, item: usize) -> &[Choice] {
+        &self.choices[self.starts[item] as usize..self.starts[item + 1] as usize]
+    }
+
+    /// What a heap has.
+    pub(super) fn capacity(&self, heap: usize) -> u64 {
+        self.heaps[heap].capacity.min(HEIGHT_MAX)
+    }
+
+    /// The heaps with what is pinned in them.
+    pub(super) fn with_pins(&self) -> Vec<Occupied> {
+        let mut heaps: Vec<Occupied> = self.empty_heaps();
+        for (item, pin) in self.pinned.iter().enumerate() {
+            if let Some(pin) = pin {
+                heaps[pin.heap].put(item as u32, self.flat[item], pin.offset);
+            }
+        }
+        heaps
+    }
+
+    pub(super) fn empty_heaps(&self) -> Vec<Occupied> {
+        let empty = |(place, heap): (usize, &Heap)| Occupied::new(heap.granularity, self.capacity(place));
+        self.heaps.iter().enumerate().map(empty).collect()
+    }
+
+    fn choose(&mut self, index: usize, held: &HeapItem) -> Result<(), HeapError> {
+        let Item { size, alignment, .. } = held.item;
+        if let Some(pin) = held.pinned {
+            self.check_pin(index, pin)?;
+            self.choices.push(Choice { heap: pin.heap as u32, rank: 0 });
+        } else {
+            let begin = self.choices.len();
+            for (rank, class) in held.classes.iter().enumerate() {
+                if held.classes[..rank].contains(class) {
+                    continue;
+                }
+                let from = self.choices.len();
+                let fits = |&place: &usize| {
+                    let heap = &self.heaps[place];
+                    heap.class == *class && heap.alignment >= alignment && heap.capacity >= size
+                };
+                let chosen = (0..self.heaps.len()).filter(fits);
+                self.choices.extend(chosen.map(|heap| Choice { heap: heap as u32, rank: rank as u32 }));
+                // What is aligned to more is kept for those that need it.
+                let heaps = &self.heaps;
+                self.choices[from..].sort_by_key(|choice| heaps[choice.heap as usize].alignment);
+            }
+            if self.choices.len() == begin {
+                let own = || self.heaps.iter().filter(|heap| held.classes.contains(&heap.class));
+                let capacity = own().map(|heap| heap.capacity).max().unwrap_or(0);
+                let heap_alignment = own().map(|heap| heap.alignment).max().unwrap_or(0);
+                return Err(HeapError::NoHeap { index, size, alignment, capacity, heap_alignment });
+            }
+        }
+        let count = u32::try_from(self.choices.len());
+        self.starts.push(count.map_err(|_| HeapError::Item(ItemError::TooMany { count: self.choices.len() }))?);
+        Ok(())
+    }
+
+    /// A pin by itself.
+    fn check_pin(&self, index: usize, pin: HeapOffset) -> Result<(), HeapError> {
+        let Flat { size, alignment, .. } = self.flat[index];
+        let HeapOffset { heap, offset } = pin;
+        let Some(held) = self.heaps.get(heap) else {
+            return Err(HeapError::UnknownHeap { index, heap, heap_count: self.heaps.len() });
+        };
+        if offset & (alignment - 1) != 0 || held.alignment < alignment {
+            return Err(HeapError::PinMisaligned { index, offset, alignment, heap_alignment: held.alignment });
+        }
+        let capacity = self.capacity(heap);
+        if offset.checked_add(size).is_none_or(|end| end > capacity) {
+            return Err(HeapError::PinBeyondCapacity { index, offset, size, capacity });
+        }
+        Ok(())
+    }
+
+    /// Pins beside each other.
+    fn check_pins(&self) -> Result<(), HeapError> {
+        let mut heaps = self.empty_heaps();
+        for (second, pin) in self.pinned.iter().enumerate() {
+            let Some(HeapOffset { heap, offset }) = *pin else { continue };
+            let flat = self.flat[second];
+            if let Some(first) = heaps[heap].clashing(flat, offset).next() {
+                let (first, granularity) = (first as usize, self.heaps[heap].granularity);
+                return Err(HeapError::PinsClash { first, second, heap, granularity });
+            }
+            heaps[heap].put(second as u32, flat, offset);
+        }
+        Ok(())
+    }
+
+    /// For every set of heaps that an item may lie in: those that may lie nowhere else fit it at every moment.
+    fn check_loads(&self) -> Result<(), HeapError> {
+        let set = |item: usize| {
+            let mut set: Vec<u32> = self.choices(item).iter().map(|choice| choice.heap).collect();
+            set.sort_unstable();
+            set
+        };
+        let own: Vec<Vec<u32>> = (0..self.len()).map(set).collect();
+        let mut sets = own.clone();
+        sets.sort_unstable();
+        sets.dedup();
+        if sets.len() > SETS_MAX {
+            sets.clear();
+        }
+        let mut all: Vec<u32> = own.iter().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        if !sets.contains(&all) {
+            sets.push(all);
+        }
+        for set in sets {
+            let capacity = set.iter().fold(0, |sum: u64, &heap| sum.saturating_add(self.heaps[heap as usize].capacity));
+            let inside: Vec<bool> = own.iter().map(|own| own.iter().all(|heap| set.contains(heap))).collect();
+            let (load, moment) = self.load(|item| inside[item]);
+            if load > capacity {
+                return Err(HeapError::Overload { moment, load, capacity });
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest sum of sizes alive at once, and when.
+    fn load(&self, counts: impl Fn(usize) -> bool) -> (u64, u64) {
+        let (mut alive, mut most, mut moment) = (0_u64, 0, 0);
+        for &(at, begins, item) in self.events.iter().filter(|event| counts(event.2 as usize)) {
+            let size = self.flat[item as usize].size;
+            alive = if begins { alive + size } else { alive - size };
+            if alive > most {
+                (most, moment) = (alive, at);
+            }
+        }
+        (most, moment)
+    }
+
+    /// The heaps are no lower than their pins, nor in total than what is alive at once.
+    fn bound(&self) -> u64 {
+        let mut ends: Vec<u64> = self.heaps.iter().map(|_| 0).collect();
+        for (item, pin) in self.pinned.iter().enumerate() {
+            if let Some(pin) = pin {
+                ends[pin.heap] = ends[pin.heap].max(pin.offset + self.flat[item].size);
+            }
+        }
+        self.load(|_| true).0.max(ends.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+fn flat(item: &Item, kind: u32) -> Flat {
+    let Item { size, alignment, lifetime, .. } = *item;
+    Flat { size, alignment, lower: lifetime.lower, upper: lifetime.upper, kind }
+}
+
+fn check_heaps(heaps: &[Heap]) -> Result<(), HeapError> {
+    let bad = |heap: &Heap| {
+        let Heap { alignment, granularity, .. } = *heap;
+        !alignment.is_power_of_two() || !granularity.is_power_of_two() || granularity > GRANULARITY_MAX
+    };
+    match heaps.iter().position(bad) {
+        Some(heap) => {
+            let Heap { alignment, granularity, .. } = heaps[heap];
+            Err(HeapError::BadHeap { heap, alignment, granularity })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Ends and beginnings in order of time, at each moment the ends first: `false` sorts before `true`.
+fn events(items: &[HeapItem]) -> Vec<(u64, bool, u32)> {
+    let both = |(index, held): (usize, &HeapItem)| {
+        let lifetime = held.item.lifetime;
+        [(lifetime.lower, true, index as u32), (lifetime.upper, false, index as u32)]
+    };
+    let mut events: Vec<_> = items.iter().enumerate().flat_map(both).collect();
+    events.sort_unstable();
+    events
+}

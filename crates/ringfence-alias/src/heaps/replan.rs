@@ -1,0 +1,218 @@
+//! Planning again after a small change: what can lie where it lay stays there.
+//!
+//! ```text
+//!   last plan      ▓▓ a   ▒▒ b   ░░ c       b is gone, d is new, c has grown
+//!   this plan      ▓▓ a   dd     ░░░ c      a and c are kept: they clash with nothing
+//! ```
+//!
+//! One walk over time finds what clashes with something that stays (O(n log n)); only that and what is new is placed,
+//! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces few
+//! bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that which keeps more is taken.
+
+use super::greedy::{Candidate, first, left_over};
+use super::occupied::{Flat, Occupied};
+use super::problem::HeapProblem;
+use super::search::plan_heaps;
+use super::{HeapError, HeapOffset, HeapPlan};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// How often an item may be displaced before everything is planned anew.
+const DISPLACED_MAX: u8 = 3;
+/// So many places for an item that fits nowhere are looked at more closely.
+const LOOKED_AT_MAX: usize = 32;
+
+/// A plan, and what of it is as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplannedHeaps {
+    /// The plan.
+    pub plan: HeapPlan,
+    /// How many items lie where they lay. What moved and why is the difference of the offsets.
+    pub kept_count: usize,
+}
+
+/// Plans with as many items as can stay where `last` has them; it holds for each item where it lay, if it was there. The
+/// heaps may grow up to their capacities.
+///
+/// # Errors
+/// [`HeapError::NotFound`] if no plan was found, not even with everything moved.
+///
+/// # Panics
+/// `last` is not as long as there are items.
+pub fn replan_heaps(problem: &HeapProblem, last: &[Option<HeapOffset>]) -> Result<ReplannedHeaps, HeapError> {
+    assert_eq!(last.len(), problem.len(), "one place, or none, for each item");
+    let at: Vec<Option<HeapOffset>> = (0..problem.len())
+        .map(|item| problem.pinned[item].or(last[item].filter(|&at| may_lie(problem, item, at))))
+        .collect();
+    let keep = |backwards: bool| {
+        let mut at = at.clone();
+        drop_clashing(problem, &mut at, backwards);
+        complete(problem, &mut at)
+    };
+    let kept = |offsets: &[HeapOffset]| offsets.iter().zip(last).filter(|(now, then)| Some(**now) == **then).count();
+    let offsets = match keep(false) {
+        Ok(done) if !done.has_displaced => done.offsets,
+        first => {
+            let both = [first, keep(true)].into_iter().filter_map(Result::ok);
+            match both.max_by_key(|done| kept(&done.offsets)) {
+                Some(done) => done.offsets,
+                // Greedy orders of everything; the first plan is good enough.
+                None => plan_heaps(problem, |_| false)?.offsets,
+            }
+        }
+    };
+    let kept_count = kept(&offsets);
+    Ok(ReplannedHeaps { plan: Candidate::of(problem, offsets).plan(problem, false), kept_count })
+}
+
+fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
+    let flat = &problem.flat[item];
+    let fits = |heap: usize| at.offset.checked_add(flat.size).is_some_and(|end| end <= problem.capacity(heap));
+    let chosen = problem.choices(item).iter().any(|choice| choice.heap as usize == at.heap);
+    chosen && at.offset & (flat.alignment - 1) == 0 && fits(at.heap)
+}
+
+/// Takes the place from those that clash with one that begins before them, or is pinned; backwards, that ends after them.
+fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards: bool) {
+    let mut alive: BTreeMap<(usize, u64), u32> = BTreeMap::new();
+    let many = problem.events.len();
+    for step in 0..many {
+        let (_, begins, item) = problem.events[if backwards { many - 1 - step } else { step }];
+        let begins = begins != backwards;
+        let Some(place) = at[item as usize] else { continue };
+        let key = (place.heap, place.offset);
+        if !begins {
+            // One that was displaced has left already.
+            if alive.get(&key) == Some(&item) {
+                alive.remove(&key);
+            }
+            continue;
+        }
+        let clashing = clashing(problem, &alive, item as usize, place);
+        let is_pinned = problem.pinned[item as usize].is_some();
+        if clashing.is_empty() || is_pinned {
+            for (key, other) in clashing {
+                alive.remove(&key);
+                at[other as usize] = None;
+            }
+            alive.insert(key, item);
+        } else {
+            at[item as usize] = None;
+        }
+    }
+}
+
+type Alive = ((usize, u64), u32);
+
+/// Those alive that clash with an item, of which no two clash: all between the pages at its ends, and the one below.
+fn clashing(problem: &HeapProblem, alive: &BTreeMap<(usize, u64), u32>, item: usize, at: HeapOffset) -> Vec<Alive> {
+    let mask = problem.heaps[at.heap].granularity - 1;
+    let page = |flat: &Flat, offset: u64| (offset & !mask, (offset + flat.size + mask) & !mask);
+    let flat = &problem.flat[item];
+    let (from, to) = page(flat, at.offset);
+    let mut found = vec![];
+    for (&key, &other) in alive.range((at.heap, 0)..(at.heap, to)).rev() {
+        let held = &problem.flat[other as usize];
+        let is_same = held.kind == flat.kind;
+        let (low, high) = if is_same { (key.1, key.1 + held.size) } else { page(held, key.1) };
+        if low < at.offset + flat.size && at.offset < high {
+            found.push((key, other));
+        } else if key.1 + held.size <= from {
+            // They are apart: whatever lies lower ends lower.
+            break;
+        }
+    }
+    found
+}
+
+/// Where each item lies, and whether any lost its place on the way.
+struct Completed {
+    offsets: Vec<HeapOffset>,
+    has_displaced: bool,
+}
+
+/// Places what has no place, the largest first.
+fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Completed, HeapError> {
+    // Taken from the end: the largest last.
+    let mut left: Vec<usize> = (0..at.len()).filter(|&item| at[item].is_none()).collect();
+    left.sort_by_key(|&item| (problem.flat[item].size, Reverse(item)));
+    let mut heaps = filled(problem, at);
+    let mut displaced = vec![0_u8; at.len()];
+    let mut has_displaced = false;
+    while let Some(item) = left.pop() {
+        let found = match first(problem, &mut heaps, item) {
+            Some(found) => found,
+            None => {
+                has_displaced = true;
+                let Some(found) = displace(problem, &mut heaps, item, &displaced) else {
+                    return Err(left_over(problem, &mut heaps, item));
+                };
+                let clashing: Vec<u32> = heaps[found.heap].clashing(problem.flat[item], found.offset).collect();
+                for other in clashing {
+                    let lay = at[other as usize].take().expect("it lies there");
+                    heaps[lay.heap].take(other, lay.offset);
+                    displaced[other as usize] += 1;
+                    let size = problem.flat[other as usize].size;
+                    let place = left.partition_point(|&item| problem.flat[item].size <= size);
+                    left.insert(place, other as usize);
+                }
+                found
+            }
+        };
+        heaps[found.heap].put(item as u32, problem.flat[item], found.offset);
+        at[item] = Some(found);
+    }
+    let offsets = at.iter().map(|at| at.expect("each was placed")).collect();
+    Ok(Completed { offsets, has_displaced })
+}
+
+/// The heaps with what has a place.
+fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Occupied> {
+    let mut heaps = problem.empty_heaps();
+    for (place, heap) in heaps.iter_mut().enumerate() {
+        let inside = at.iter().enumerate().filter_map(|(item, at)| Some((item, at.filter(|at| at.heap == place)?)));
+        heap.fill(inside.map(|(item, at)| (item as u32, problem.flat[item], at.offset)));
+    }
+    heaps
+}
+
+/// Where an item that fits nowhere displaces the least bytes; better, few that fit elsewhere.
+fn displace(problem: &HeapProblem, heaps: &mut [Occupied], item: usize, displaced: &[u8]) -> Option<HeapOffset> {
+    let flat = problem.flat[item];
+    let mut found: Vec<(u64, HeapOffset)> = vec![];
+    for choice in problem.choices(item) {
+        let heap = choice.heap as usize;
+        for offset in heaps[heap].candidates(flat) {
+            let cost = heaps[heap].clashing(flat, offset).try_fold(0_u64, |sum, other| {
+                let other = other as usize;
+                let may_move = problem.pinned[other].is_none() && displaced[other] < DISPLACED_MAX;
+                may_move.then(|| sum + problem.flat[other].size)
+            });
+            found.extend(cost.map(|cost| (cost, HeapOffset { heap, offset })));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    let fits = found.iter().take(LOOKED_AT_MAX).find(|(_, at)| all_fit_elsewhere(problem, heaps, item, *at));
+    fits.or(found.first()).map(|held| held.1)
+}
+
+/// Whether what an item displaces there fits elsewhere, once the item is there.
+fn all_fit_elsewhere(problem: &HeapProblem, heaps: &mut [Occupied], item: usize, at: HeapOffset) -> bool {
+    let flat = problem.flat[item];
+    let mut tried = heaps.to_vec();
+    let clashing: Vec<(u32, u64)> = tried[at.heap].clashing_at(flat, at.offset).collect();
+    for &(other, offset) in &clashing {
+        tried[at.heap].take(other, offset);
+    }
+    tried[at.heap].put(item as u32, flat, at.offset);
+    clashing.iter().all(|&(other, _)| {
+        let found = first(problem, &mut tried, other as usize);
+        if let Some(found) = found {
+            tried[found.heap].put(other, problem.flat[other as usize], found.offset);
+        }
+        found.is_some()
+    })
+}

@@ -1,0 +1,326 @@
+//! The search: greedy orders, then all orders of few items, then better orders of many; each heap without pins by the planner
+//! of one heap too.
+
+use super::exact::{ITEMS_MAX, Walk};
+use super::greedy::{Candidate, LeftOver, place, rank, total};
+use super::occupied::Occupied;
+use super::problem::HeapProblem;
+use super::{HeapError, HeapOffset, HeapPlan};
+use crate::item::{Item, Lifetime};
+use crate::plan::{Progress, plan};
+use crate::problem::Problem;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Orders that are tried without asking while there is no plan.
+const TRIES_MIN: usize = 64;
+/// Steps of better orders that found nothing, after which the search ends.
+const FRUITLESS_MAX: usize = 2_000;
+/// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some seconds.
+const HEAP_STEPS_FIRST: u64 = 20_000;
+const HEAP_STEPS_LAST: u64 = 2_000_000;
+
+/// Plans the items into the heaps, as long as the closure says to go on and the plan is not proven.
+///
+/// The closure is asked after every greedy order, once there is a plan; [`Progress::height`] is that of all heaps
+/// together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for each
+/// order. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that
+/// way. The search ends by itself where nothing better was found for long.
+///
+/// # Errors
+/// [`HeapError::NotFound`] if no plan was found; it says whether that is proven.
+pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -> Result<HeapPlan, HeapError> {
+    let mut search = Search { problem, go_on, best: None, left_over: None, is_stopped: false };
+    search.greedy();
+    search.each_heap(HEAP_STEPS_FIRST);
+    let is_exhausted = !search.is_done() && search.exact();
+    if !is_exhausted && !search.is_done() {
+        search.better();
+        search.each_heap(HEAP_STEPS_LAST);
+    }
+    match (search.best, search.left_over) {
+        (Some(best), _) => Ok(best.plan(problem, is_exhausted)),
+        (None, Some(left)) => Err(proven(left.error, is_exhausted)),
+        (None, None) => unreachable!("an order ends in a plan or with an item left over"),
+    }
+}
+
+fn proven(error: HeapError, is_exhausted: bool) -> HeapError {
+    match error {
+        HeapError::NotFound { index, size, heap, end, capacity, .. } => {
+            HeapError::NotFound { index, size, heap, end, capacity, is_proven: is_exhausted }
+        }
+        other => other,
+    }
+}
+
+struct Search<'p, G> {
+    problem: &'p HeapProblem,
+    go_on: G,
+    best: Option<Candidate>,
+    /// Of the order that placed most items.
+    left_over: Option<LeftOver>,
+    is_stopped: bool,
+}
+
+impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
+    fn is_done(&self) -> bool {
+        let proven = |best: &Candidate| best.cost() == (0, self.problem.lower_bound());
+        self.is_stopped || self.best.as_ref().is_some_and(proven)
+    }
+
+    fn ask(&mut self, steps: u64) {
+        let height = self.best.as_ref().map_or(u64::MAX, |best| total(&best.heights));
+        let progress = Progress { height, lower_bound: self.problem.lower_bound(), steps };
+        self.is_stopped |= !(self.go_on)(&progress);
+    }
+
+    /// The items that are not pinned, by a key.
+    fn sorted<K: Ord>(&self, key: impl Fn(usize) -> K) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.problem.len() as u32).collect();
+        order.retain(|&item| self.problem.pinned[item as usize].is_none());
+        order.sort_by_key(|&item| key(item as usize));
+        order
+    }
+
+    fn steps(&self) -> u64 {
+        let many = self.problem.len() as u64;
+        1 + many * many / 4096
+    }
+
+    fn greedy(&mut self) {
+        let problem = self.problem;
+        let flat = |item: usize| &problem.flat[item];
+        let length = |item: usize| flat(item).upper - flat(item).lower;
+        let area = |item: usize| u128::from(flat(item).size) * u128::from(length(item));
+        let orders = [
+            self.sorted(|item| Reverse((flat(item).size, length(item)))),
+            self.sorted(|item| (problem.choices(item).len(), Reverse((flat(item).size, length(item))))),
+            self.sorted(|item| Reverse((length(item), flat(item).size))),
+            self.sorted(|item| Reverse(area(item))),
+            self.sorted(|item| (flat(item).kind, Reverse((flat(item).size, length(item))))),
+            self.sorted(|item| Reverse((flat(item).alignment, flat(item).size, length(item)))),
+            self.sorted(|item| (flat(item).lower, Reverse((length(item), flat(item).size)))),
+        ];
+        for order in &orders {
+            self.offer(order);
+            if self.best.is_some() {
+                self.ask(self.steps());
+            }
+            if self.is_done() {
+                return;
+            }
+        }
+        self.push_forward(orders[0].clone());
+    }
+
+    /// While there is no plan: what was left over comes earlier.
+    fn push_forward(&mut self, mut order: Vec<u32>) {
+        let mut tries = 0;
+        while self.best.is_none() && !self.is_stopped && tries < FRUITLESS_MAX {
+            let Some(item) = self.offer(&order) else { return };
+            let place = order.iter().position(|&other| other as usize == item).expect("it was left over");
+            // At first to the middle of what stands before it, in the end to the front.
+            let to = if tries % 3 == 2 { 0 } else { place / 2 };
+            order[to..=place].rotate_right(1);
+            tries += 1;
+            if place == 0 {
+                return;
+            }
+            if tries >= TRIES_MIN {
+                self.ask(self.steps());
+            }
+        }
+    }
+
+    /// Places by an order; the item that was left over.
+    fn offer(&mut self, order: &[u32]) -> Option<usize> {
+        match place(self.problem, order) {
+            Ok(candidate) => {
+                self.keep(candidate);
+                None
+            }
+            Err(left) => {
+                let item = left.item;
+                if self.left_over.as_ref().is_none_or(|most| most.placed < left.placed) {
+                    self.left_over = Some(left);
+                }
+                Some(item)
+            }
+        }
+    }
+
+    fn keep(&mut self, candidate: Candidate) -> bool {
+        let is_better = self.best.as_ref().is_none_or(|best| candidate.cost() < best.cost());
+        if is_better {
+            self.best = Some(candidate);
+        }
+        is_better
+    }
+
+    /// All orders of few items; whether none was left out.
+    fn exact(&mut self) -> bool {
+        let order = self.sorted(|item| Reverse(self.problem.flat[item].size));
+        if order.len() > ITEMS_MAX {
+            return false;
+        }
+        let bound = self.problem.lower_bound();
+        let go_on = &mut self.go_on;
+        let mut ask = |nodes: u64, best: Option<&Candidate>| {
+            let height = best.map_or(u64::MAX, |best| total(&best.heights));
+            // A node looks at each item once or so.
+            go_on(&Progress { height, lower_bound: bound, steps: 1 + nodes / 4 })
+        };
+        let mut walk = Walk::new(self.problem, &order, self.best.take(), &mut ask);
+        walk.run();
+        let (is_stopped, is_asked_to_stop) = (walk.is_stopped, walk.is_asked_to_stop);
+        self.best = walk.best;
+        self.is_stopped |= is_asked_to_stop;
+        !is_stopped
+    }
+
+    /// Orders of the best plan in which what lies badly comes earlier.
+    fn better(&mut self) {
+        let mut order = self.sorted(|item| Reverse(self.problem.flat[item].size));
+        let Some(best) = &self.best else { return };
+        order.sort_by_key(|&item| best.offsets[item as usize].offset);
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut fruitless = 0;
+        while !self.is_done() && fruitless < FRUITLESS_MAX && order.len() > 1 {
+            let mut other = order.clone();
+            for item in self.blamed(&other, &mut random) {
+                let place = other.iter().position(|&held| held == item).expect("it is in the order");
+                let to = next(&mut random) as usize % (place + 1);
+                other[to..=place].rotate_right(1);
+            }
+            let placed = place(self.problem, &other);
+            let is_no_worse =
+                |candidate: &Candidate| self.best.as_ref().is_none_or(|best| candidate.cost() <= best.cost());
+            fruitless += 1;
+            if let Ok(candidate) = placed
+                && is_no_worse(&candidate)
+            {
+                order = other;
+                if self.keep(candidate) {
+                    fruitless = 0;
+                }
+            }
+            self.ask(self.steps());
+        }
+    }
+
+    /// One item that fell back or ends highest in its heap, and one or two of all.
+    fn blamed(&self, order: &[u32], random: &mut u64) -> Vec<u32> {
+        let mut blamed = Vec::with_capacity(3);
+        if let Some(best) = &self.best {
+            let is_bad = |&item: &u32| {
+                let (item, at) = (item as usize, best.offsets[item as usize]);
+                let ends_highest = at.offset + self.problem.flat[item].size == best.heights[at.heap];
+                ends_highest || rank(self.problem, item, at.heap) > 0
+            };
+            let bad: Vec<u32> = order.iter().copied().filter(is_bad).collect();
+            if !bad.is_empty() {
+                blamed.push(bad[next(random) as usize % bad.len()]);
+            }
+        }
+        for _ in 0..1 + next(random) % 2 {
+            blamed.push(order[next(random) as usize % order.len()]);
+        }
+        blamed
+    }
+
+    /// Every heap without pins by the planner of one heap, which has more ways; what fell back returns if there is room.
+    fn each_heap(&mut self, steps_max: u64) {
+        for heap in 0..self.problem.heaps.len() {
+            if self.is_done() {
+                return;
+            }
+            self.one_heap(heap, steps_max);
+        }
+        self.bring_back();
+    }
+
+    fn one_heap(&mut self, heap: usize, steps_max: u64) {
+        let problem = self.problem;
+        let Some(best) = &self.best else { return };
+        let inside: Vec<usize> = (0..problem.len()).filter(|&item| best.offsets[item].heap == heap).collect();
+        if inside.is_empty() || inside.iter().any(|&item| problem.pinned[item].is_some()) {
+            return;
+        }
+        let items = whole_pages(problem, heap, &inside);
+        let others = total(&best.heights) - best.heights[heap];
+        // Whole pages may be too much for 63 bits.
+        let Ok(own) = Problem::new(&items) else { return };
+        let (go_on, bound) = (&mut self.go_on, problem.lower_bound());
+        let (mut is_stopped, mut steps) = (false, 0);
+        let found = plan(&own, |progress| {
+            steps += progress.steps;
+            let height = progress.height.saturating_add(others);
+            is_stopped |= !go_on(&Progress { height, lower_bound: bound, steps: progress.steps });
+            !is_stopped && steps < steps_max
+        });
+        self.is_stopped |= is_stopped;
+        let mut offsets = best.offsets.clone();
+        inside.iter().zip(found.offsets).for_each(|(&at, offset)| offsets[at] = HeapOffset { heap, offset });
+        // Worse than what was there if the pages cost too much: it is not taken then.
+        self.keep(Candidate::of(problem, offsets));
+    }
+
+    /// What lies in a heap that it does not prefer is put where it prefers to lie, if it fits.
+    fn bring_back(&mut self) {
+        let problem = self.problem;
+        let Some(best) = self.best.as_ref().filter(|best| best.fallback > 0) else { return };
+        let mut offsets = best.offsets.clone();
+        let mut heaps = problem.empty_heaps();
+        fill(problem, &mut heaps, &offsets);
+        for item in self.sorted(|item| Reverse(problem.flat[item].size)) {
+            let (at, item) = (offsets[item as usize], item as usize);
+            let own = rank(problem, item, at.heap);
+            let preferred = problem.choices(item).iter().take_while(|choice| choice.rank < own);
+            let found = preferred
+                .map(|choice| choice.heap as usize)
+                .find_map(|heap| heaps[heap].lowest(&problem.flat[item]).map(|offset| HeapOffset { heap, offset }));
+            if let Some(to) = found {
+                heaps[at.heap].take(item as u32, at.offset);
+                heaps[to.heap].put(item as u32, problem.flat[item], to.offset);
+                offsets[item] = to;
+            }
+        }
+        self.keep(Candidate::of(problem, offsets));
+    }
+}
+
+/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes take
+/// whole pages, so that no item of another kind has a part of them.
+fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    for &at in inside {
+        *bytes.entry(problem.flat[at].kind).or_default() += problem.flat[at].size;
+    }
+    let most = bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(kind, _)| *kind);
+    let item = |&at: &usize| {
+        let flat = &problem.flat[at];
+        let page = if Some(flat.kind) == most { 1 } else { problem.heaps[heap].granularity };
+        let lifetime = Lifetime { lower: flat.lower, upper: flat.upper };
+        let size = flat.size.next_multiple_of(page);
+        Item { alignment: flat.alignment.max(page), lifetime, ..Item::new(size, 0, 1) }
+    };
+    inside.iter().map(item).collect()
+}
+
+/// Fills empty heaps with items where they lie.
+pub(super) fn fill(problem: &HeapProblem, heaps: &mut [Occupied], offsets: &[HeapOffset]) {
+    for (place, heap) in heaps.iter_mut().enumerate() {
+        let inside = offsets.iter().enumerate().filter(|(_, at)| at.heap == place);
+        heap.fill(inside.map(|(item, at)| (item as u32, problem.flat[item], at.offset)));
+    }
+}
+
+/// The next of a fixed sequence of numbers (xorshift).
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 11
+}

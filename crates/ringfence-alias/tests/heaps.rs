@@ -1,0 +1,293 @@
+//! Plans for several heaps, with pins, preferences and pages: against every plan there is, of few items.
+
+use proptest::prelude::*;
+use ringfence_alias::{
+    Heap, HeapError, HeapItem, HeapOffset, HeapProblem, HeapViolation, Item, plan_heaps, replan_heaps, verify_heaps,
+};
+
+/// Whether two items in the same heap may lie where they lie: by every unit.
+fn is_apart(page: u64, one: (&HeapItem, HeapOffset), other: (&HeapItem, HeapOffset)) -> bool {
+    let alive = |held: &HeapItem, moment: u64| (held.item.lifetime.lower..held.item.lifetime.upper).contains(&moment);
+    let both = (0..64).any(|moment| alive(one.0, moment) && alive(other.0, moment));
+    let page = if one.0.kind == other.0.kind { 1 } else { page };
+    let units = |(held, at): (&HeapItem, HeapOffset)| {
+        (at.offset..at.offset + held.item.size).map(|unit| unit / page).collect::<Vec<_>>()
+    };
+    let (one_units, other_units) = (units(one), units(other));
+    !both || one.1.heap != other.1.heap || !one_units.iter().any(|unit| other_units.contains(unit))
+}
+
+/// Whether an item may lie there at all.
+fn may_lie(heaps: &[Heap], held: &HeapItem, at: HeapOffset) -> bool {
+    let Some(heap) = heaps.get(at.heap) else { return false };
+    let listed = held.pinned.map_or_else(|| held.classes.contains(&heap.class), |pin| pin == at);
+    let aligned = at.offset.is_multiple_of(held.item.alignment) && held.item.alignment <= heap.alignment;
+    listed && aligned && at.offset + held.item.size <= heap.capacity
+}
+
+fn is_plan(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) -> bool {
+    let each = items.iter().zip(offsets).all(|(held, &at)| may_lie(heaps, held, at));
+    each && (0..items.len()).all(|one| {
+        (0..one).all(|other| {
+            let page = heaps[offsets[one].heap].granularity;
+            is_apart(page, (&items[one], offsets[one]), (&items[other], offsets[other]))
+        })
+    })
+}
+
+/// What lies outside of what is preferred, and the heaps' heights.
+fn cost(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) -> (u128, u64) {
+    let mut heights = vec![0; heaps.len()];
+    let mut fallback = 0;
+    for (held, at) in items.iter().zip(offsets) {
+        heights[at.heap] = at.offset.saturating_add(held.item.size).max(heights[at.heap]);
+        let rank = held.classes.iter().position(|class| *class == heaps[at.heap].class).unwrap_or(0);
+        fallback += u128::from(held.item.size) * if held.pinned.is_some() { 0 } else { rank as u128 };
+    }
+    (fallback, heights.iter().sum())
+}
+
+/// The least cost of all plans, by trying every place for each item.
+fn best(heaps: &[Heap], items: &[HeapItem], offsets: &mut Vec<HeapOffset>) -> Option<(u128, u64)> {
+    let place = offsets.len();
+    if place == items.len() {
+        return Some(cost(heaps, items, offsets));
+    }
+    let mut least = None;
+    for heap in 0..heaps.len() {
+        for offset in 0..heaps[heap].capacity {
+            let at = HeapOffset { heap, offset };
+            offsets.push(at);
+            if is_plan(heaps, &items[..=place], offsets) {
+                least = [least, best(heaps, items, offsets)].into_iter().flatten().min();
+            }
+            offsets.pop();
+        }
+    }
+    least
+}
+
+fn heap() -> impl Strategy<Value = Heap> {
+    (0..2_u32, 1..11_u64, 0..3_u32, 0..3_u32).prop_map(|(class, capacity, alignment, granularity)| Heap {
+        class,
+        capacity,
+        alignment: 1 << alignment,
+        granularity: 1 << granularity,
+    })
+}
+
+fn item() -> impl Strategy<Value = HeapItem> {
+    let pinned = prop::option::weighted(0.2, (0..2_usize, 0..6_u64));
+    let classes = prop::sample::select(vec![vec![0], vec![1], vec![0, 1], vec![1, 0], vec![0, 0, 1]]);
+    (1..6_u64, 0..3_u32, 0..5_u64, 1..5_u64, 0..2_u32, classes, pinned).prop_map(
+        |(size, alignment, lower, length, kind, classes, pinned)| HeapItem {
+            item: Item::new(size, lower, lower + length).aligned(1 << alignment),
+            kind,
+            classes,
+            pinned: pinned.map(|(heap, offset)| HeapOffset { heap, offset }),
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn few_items_have_the_best_plan_there_is_or_a_true_refusal(
+        heaps in prop::collection::vec(heap(), 1..3),
+        items in prop::collection::vec(item(), 0..5),
+    ) {
+        let least = best(&heaps, &items, &mut Vec::new());
+        let found = HeapProblem::new(&heaps, &items).and_then(|problem| plan_heaps(&problem, |_| true));
+        match found {
+            Ok(plan) => {
+                prop_assert_eq!(verify_heaps(&heaps, &items, &plan.offsets), Ok(()));
+                prop_assert!(is_plan(&heaps, &items, &plan.offsets));
+                prop_assert_eq!(Some((plan.fallback_bytes, plan.height())), least);
+                prop_assert_eq!(cost(&heaps, &items, &plan.offsets), (plan.fallback_bytes, plan.height()));
+                prop_assert!(plan.is_proven && plan.lower_bound <= plan.height());
+            }
+            Err(error) => {
+                prop_assert_eq!(least, None, "{}", error);
+                let proven = !matches!(error, HeapError::NotFound { is_proven: false, .. });
+                prop_assert!(proven, "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn the_checker_accepts_what_a_comparison_of_all_pairs_accepts(
+        heaps in prop::collection::vec(heap(), 1..3),
+        items in prop::collection::vec(item(), 0..7),
+        at in prop::collection::vec((0..3_usize, 0..8_u64), 7),
+    ) {
+        let wild = |(held, &(heap, offset)): (&HeapItem, &(usize, u64))| {
+            // Half of them where they are pinned, or none would ever be right.
+            held.pinned.unwrap_or(HeapOffset { heap: heap % (heaps.len() + usize::from(offset == 7)), offset })
+        };
+        let offsets: Vec<HeapOffset> = items.iter().zip(&at).map(wild).collect();
+        prop_assert_eq!(verify_heaps(&heaps, &items, &offsets).is_ok(), is_plan(&heaps, &items, &offsets));
+    }
+
+    #[test]
+    fn many_items_have_a_plan_that_the_checker_accepts(
+        items in prop::collection::vec(item(), 10..120),
+        granularity in 0..4_u32,
+    ) {
+        let mut items = items;
+        items.iter_mut().for_each(|held| (held.classes, held.pinned) = (vec![0, 1], None));
+        let first = Heap { granularity: 1 << granularity, ..Heap::new(40) };
+        let heaps = [first, Heap { class: 1, ..Heap::new(u64::MAX) }];
+        let problem = HeapProblem::new(&heaps, &items).unwrap();
+        let mut asked = 0;
+        let plan = plan_heaps(&problem, |_| { asked += 1; asked < 20 }).unwrap();
+        prop_assert_eq!(verify_heaps(&heaps, &items, &plan.offsets), Ok(()));
+        // The same again, after a change: what was not touched stays.
+        let mut last: Vec<_> = plan.offsets.iter().copied().map(Some).collect();
+        let same = replan_heaps(&problem, &last).unwrap();
+        prop_assert_eq!((same.kept_count, &same.plan.offsets), (items.len(), &plan.offsets));
+        last[3] = None;
+        items[5].item.size += 3;
+        items[7].kind += 1;
+        let problem = HeapProblem::new(&heaps, &items).unwrap();
+        let again = replan_heaps(&problem, &last).unwrap();
+        prop_assert_eq!(verify_heaps(&heaps, &items, &again.plan.offsets), Ok(()));
+        let kept = again.plan.offsets.iter().zip(&last).filter(|(now, then)| Some(**now) == **then).count();
+        prop_assert_eq!(kept, again.kept_count);
+    }
+}
+
+fn at(heap: usize, offset: u64) -> HeapOffset {
+    HeapOffset { heap, offset }
+}
+
+fn held(size: u64, lower: u64, upper: u64) -> HeapItem {
+    HeapItem::new(Item::new(size, lower, upper))
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_numbers() {
+    let heap = [Heap { alignment: 16, ..Heap::new(100) }];
+    let why = |heaps: &[Heap], items: &[HeapItem]| {
+        HeapProblem::new(heaps, items).and_then(|problem| plan_heaps(&problem, |_| true)).unwrap_err()
+    };
+    assert_eq!(
+        why(&[Heap { granularity: 3, ..heap[0] }], &[]),
+        HeapError::BadHeap { heap: 0, alignment: 16, granularity: 3 }
+    );
+    assert_eq!(
+        why(&heap, &[held(8, 0, 1).pinned_at(2, 0)]),
+        HeapError::UnknownHeap { index: 0, heap: 2, heap_count: 1 }
+    );
+    assert_eq!(
+        why(&heap, &[held(8, 0, 1), HeapItem::new(Item::new(8, 0, 1).aligned(32))]),
+        HeapError::NoHeap { index: 1, size: 8, alignment: 32, capacity: 100, heap_alignment: 16 }
+    );
+    assert_eq!(
+        why(&heap, &[held(101, 0, 1)]),
+        HeapError::NoHeap { index: 0, size: 101, alignment: 1, capacity: 100, heap_alignment: 16 }
+    );
+    assert_eq!(
+        why(&heap, &[HeapItem::new(Item::new(8, 0, 1).aligned(8)).pinned_at(0, 12)]),
+        HeapError::PinMisaligned { index: 0, offset: 12, alignment: 8, heap_alignment: 16 }
+    );
+    assert_eq!(
+        why(&heap, &[held(8, 0, 1).pinned_at(0, 96)]),
+        HeapError::PinBeyondCapacity { index: 0, offset: 96, size: 8, capacity: 100 }
+    );
+    assert_eq!(
+        why(&heap, &[held(8, 0, 2).pinned_at(0, 0), held(8, 1, 3).pinned_at(0, 4)]),
+        HeapError::PinsClash { first: 0, second: 1, heap: 0, granularity: 1 }
+    );
+    assert_eq!(
+        why(&heap, &[held(60, 0, 9), held(50, 7, 8), held(1, 8, 9)]),
+        HeapError::Overload { moment: 7, load: 110, capacity: 100 }
+    );
+    // Two of 35 fit beside what is pinned in the middle, by the sum; but not in the halves.
+    let halves = [held(20, 0, 1).pinned_at(0, 30), held(35, 0, 1), held(35, 0, 1)];
+    let HeapError::NotFound { size: 35, heap: 0, end: 120, capacity: 100, is_proven: true, .. } = why(&heap, &halves)
+    else {
+        panic!("{:?}", why(&heap, &halves));
+    };
+    // Linear and optimal do not share a page, so the sum is no longer what counts.
+    let pages = [Heap { granularity: 64, ..Heap::new(128) }];
+    let kinds = [held(64, 0, 1), held(32, 0, 1).of_kind(1), held(32, 0, 1)];
+    assert!(matches!(why(&pages, &kinds), HeapError::NotFound { is_proven: true, .. }));
+    assert!(plan_heaps(&HeapProblem::new(&pages, &kinds[..2]).unwrap(), |_| true).is_ok());
+}
+
+#[test]
+fn what_a_heap_cannot_hold_falls_back_to_the_next_in_the_list_and_the_least_of_it() {
+    let heaps = [Heap::new(100), Heap { class: 7, ..Heap::new(100) }];
+    let items = [
+        held(60, 0, 2).preferring(&[0, 7]),
+        held(50, 0, 2).preferring(&[0, 7]),
+        held(40, 0, 2).preferring(&[0]),
+        held(100, 2, 3).preferring(&[7, 0]),
+    ];
+    let plan = plan_heaps(&HeapProblem::new(&heaps, &items).unwrap(), |_| true).unwrap();
+    verify_heaps(&heaps, &items, &plan.offsets).unwrap();
+    assert_eq!((plan.fallback_bytes, plan.offsets[1].heap, plan.offsets[3]), (50, 1, at(1, 0)));
+    assert!(plan.is_proven);
+    // As a heap of render targets that need 4 MiB, beside one of 64 KiB: what needs less lies in the one aligned to less.
+    let two = [Heap { alignment: 4 << 20, ..Heap::new(8 << 20) }, Heap { alignment: 64 << 10, ..Heap::new(8 << 20) }];
+    let targets = [64 << 10, 4 << 20].map(|alignment| HeapItem::new(Item::new(1 << 20, 0, 1).aligned(alignment)));
+    let plan = plan_heaps(&HeapProblem::new(&two, &targets).unwrap(), |_| true).unwrap();
+    assert_eq!([plan.offsets[0].heap, plan.offsets[1].heap], [1, 0]);
+}
+
+#[test]
+fn the_checker_names_what_is_wrong() {
+    let heaps = [Heap { granularity: 16, ..Heap::new(100) }, Heap { class: 1, ..Heap::new(8) }];
+    let items = [held(8, 0, 2), held(8, 1, 3).of_kind(1), held(8, 2, 4)];
+    let check = |offsets: [HeapOffset; 3]| verify_heaps(&heaps, &items, &offsets);
+    assert_eq!(check([at(0, 0), at(0, 16), at(0, 0)]), Ok(()));
+    assert_eq!(
+        check([at(0, 0), at(0, 8), at(0, 32)]),
+        Err(HeapViolation::SharedPage { first: 0, second: 1, heap: 0, page: 0 })
+    );
+    assert_eq!(check([at(0, 0), at(0, 7), at(0, 32)]), Err(HeapViolation::Overlap { first: 0, second: 1, heap: 0 }));
+    assert_eq!(check([at(0, 0), at(0, 16), at(1, 0)]), Err(HeapViolation::WrongHeap { index: 2, heap: 1 }));
+    assert_eq!(check([at(0, 0), at(0, 16), at(2, 0)]), Err(HeapViolation::WrongHeap { index: 2, heap: 2 }));
+    assert_eq!(
+        check([at(0, 0), at(0, 16), at(0, 93)]),
+        Err(HeapViolation::BeyondCapacity { index: 2, at: at(0, 93), size: 8, capacity: 100 })
+    );
+    assert_eq!(verify_heaps(&heaps, &items, &[]), Err(HeapViolation::Count { items: 3, offsets: 0 }));
+    let pinned = [held(8, 0, 1).pinned_at(0, 8)];
+    assert_eq!(
+        verify_heaps(&heaps, &pinned, &[at(0, 0)]),
+        Err(HeapViolation::NotPinned { index: 0, at: at(0, 0), pinned: at(0, 8) })
+    );
+}
+
+#[test]
+fn a_full_heap_is_planned_again_by_displacing_little() {
+    // Ten of 10 beside one another; the first grows, and the heap has room for it at the end alone.
+    let heaps = [Heap::new(104)];
+    let mut items: Vec<HeapItem> = (0..10).map(|_| held(10, 0, 1)).collect();
+    let last: Vec<_> = (0..10).map(|place| Some(at(0, place * 10))).collect();
+    items[0].item.size = 14;
+    let problem = HeapProblem::new(&heaps, &items).unwrap();
+    let again = replan_heaps(&problem, &last).unwrap();
+    verify_heaps(&heaps, &items, &again.plan.offsets).unwrap();
+    assert_eq!((again.kept_count, again.plan.height()), (8, 104), "{:?}", again.plan);
+}
+
+#[test]
+fn pins_and_offsets_at_the_end_of_what_64_bits_hold_are_refused_or_planned() {
+    let heaps = [Heap { granularity: 1 << 32, ..Heap::new(u64::MAX) }];
+    let end = i64::MAX as u64;
+    let pin = held(1, 0, 9).pinned_at(0, end - 1);
+    let other = HeapItem::new(Item::new(1 << 60, 0, 9).aligned(1 << 61)).of_kind(1);
+    let items = [pin.clone(), other.clone()];
+    let plan = plan_heaps(&HeapProblem::new(&heaps, &items).unwrap(), |_| true).unwrap();
+    verify_heaps(&heaps, &items, &plan.offsets).unwrap();
+    assert_eq!(plan.offsets[1], at(0, 0));
+    let beyond = held(2, 0, 9).pinned_at(0, u64::MAX - 1);
+    assert!(matches!(HeapProblem::new(&heaps, &[beyond]), Err(HeapError::PinBeyondCapacity { .. })));
+    let low = held(1, 0, 9).pinned_at(0, 0);
+    let big = held(end - (1 << 61), 0, 9).of_kind(1);
+    let full = HeapProblem::new(&heaps, &[pin, low, big]).and_then(|problem| plan_heaps(&problem, |_| true));
+    assert!(full.is_ok() || matches!(full, Err(HeapError::NotFound { .. })), "{full:?}");
+}

@@ -1,0 +1,130 @@
+//! What compilers dump, made into the rows that the command reads.
+//!
+//! | format | what it is | read |
+//! |---|---|---|
+//! | `csv` | `id,lower,upper,size[,alignment]`, MiniMalloc's too | as it is |
+//! | `xla` | `…-buffer-assignment.txt` of `--xla_dump_to`, with `…-live-range.txt` behind it | the values of preallocated temporaries |
+//! | `tvm` | `tvm.ir.save_json` of the USMP's array of `BufferInfo` | size, alignment, conflicts |
+
+mod intervals;
+mod tvm;
+mod xla;
+
+/// A kind of input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// Whatever the first lines look like.
+    #[default]
+    Auto,
+    /// Rows with the columns id,lower,upper,size.
+    Csv,
+    /// XLA's buffer assignment and live ranges, as text.
+    Xla,
+    /// TVM's array of BufferInfo, as JSON.
+    Tvm,
+}
+
+impl Format {
+    /// Those that there are, by name.
+    pub const ALL: [(&str, Self); 4] =
+        [("auto", Self::Auto), ("csv", Self::Csv), ("xla", Self::Xla), ("tvm", Self::Tvm)];
+}
+
+/// Rows made of a dump.
+pub struct Rows {
+    pub csv: Vec<u8>,
+    /// Of each row the line of the dump where it stands.
+    pub lines: Vec<u64>,
+    /// What the compiler's own plan needs, if the dump says.
+    pub given_bytes: Option<u64>,
+}
+
+/// What stands on a row.
+struct Row {
+    id: u64,
+    lower: u64,
+    upper: u64,
+    size: u64,
+    alignment: Option<u64>,
+    name: String,
+    line: u64,
+}
+
+/// The rows, and what the compiler's own plan needs; or what is wrong, behind its line.
+type Read = Result<(Vec<Row>, Option<u64>), String>;
+
+/// The rows of a dump; `None` of CSV. Errors begin with the line, if there is one.
+pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
+    let format = if format == Format::Auto { detect(text) } else { format };
+    let read: fn(&str) -> Read = match format {
+        Format::Xla => xla::read,
+        Format::Tvm => tvm::read,
+        Format::Auto | Format::Csv => return Ok(None),
+    };
+    let text = std::str::from_utf8(text).map_err(|_| ": expected text in UTF-8".to_owned())?;
+    let (rows, given_bytes) = read(text)?;
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut put = |fields: [String; 6]| writer.write_record(fields).map_err(|error| format!(": {error}"));
+    put(["id", "lower", "upper", "size", "alignment", "name"].map(str::to_owned))?;
+    for Row { id, lower, upper, size, alignment, name, .. } in &rows {
+        let alignment = alignment.map_or(String::new(), |alignment| alignment.to_string());
+        let [id, lower, upper, size] = [id, lower, upper, size].map(u64::to_string);
+        // One row, one line.
+        let name = name.replace(char::is_control, " ");
+        put([id, lower, upper, size, alignment, name])?;
+    }
+    let csv = writer.into_inner().map_err(|error| format!(": {error}"))?;
+    Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes }))
+}
+
+/// By the first lines.
+fn detect(text: &[u8]) -> Format {
+    let head = String::from_utf8_lossy(&text[..text.len().min(4096)]);
+    let head = head.trim_start();
+    let is_allocation = |line: &str| line.starts_with("allocation ") && line.contains("size ");
+    if head.starts_with('{') {
+        Format::Tvm
+    } else if head.starts_with("BufferAssignment:")
+        || head.starts_with("HloLiveRange")
+        || head.lines().any(is_allocation)
+    {
+        Format::Xla
+    } else {
+        Format::Csv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, read};
+
+    const XLA: &str = "allocation 0: size 64, color 1, preallocated-temp:\n value: <1 a @0> (size=8,offset=0): f32[2]{0}\n \
+                       value: <2 b{1} (phi) @0> (size=9,offset=8): f32[2]{0}\n  BufferLiveRange:\n    a{}:0-9\n    b{1}:2-5\n";
+    const TVM: &str = r#"{"root":1,"nodes":[{"type_key":""},{"type_key":"Array","data":[2,3]},{"type_key":"tir.usmp.BufferInfo",
+        "attrs":{"alignment":"4","conflicts":"1","name_hint":"5","size_bytes":"4"}},{"type_key":"tir.usmp.BufferInfo",
+        "attrs":{"alignment":"4","conflicts":"1","name_hint":"5","size_bytes":"4"}},
+        {"type_key":"IntImm","attrs":{"value":"16"}},{"type_key":"runtime.String","repr_str":"sid"}]}"#;
+
+    #[test]
+    fn no_damage_to_a_dump_panics_and_each_complaint_is_one_line() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for (format, whole) in [(Format::Xla, XLA), (Format::Tvm, TVM)] {
+            assert_eq!(read(format, whole.as_bytes()).expect("it is sound").expect("rows").lines.len(), 2);
+            assert!(read(Format::Auto, whole.as_bytes()).is_ok_and(|rows| rows.is_some()), "it is not taken for CSV");
+            for _ in 0..20_000 {
+                let mut text = whole.as_bytes().to_vec();
+                for _ in 0..random.usize(1..4) {
+                    let at = random.usize(0..text.len());
+                    match random.u8(0..3) {
+                        0 => text[at] = *random.choice(b"0123456789-:{}<>\"[],. \nz\xff").expect("some"),
+                        1 => _ = text.remove(at),
+                        _ => text.insert(at, *random.choice(b"09:{-,").expect("some")),
+                    }
+                }
+                if let Err(what) = read(format, &text) {
+                    assert!(what.starts_with(':') && !what.contains('\n'), "{what}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Lifetimes out of conflicts: an interval for each vertex of a graph, of which two overlap where there is an edge.
+//!
+//! ```text
+//!   conflicts   a─b─c          moments   0   1          cliques in a row: {a, b}, {b, c}
+//!                                        a a
+//!                                        b b b b        a vertex lives from its first clique to its last
+//!                                            c c
+//! ```
+//!
+//! Lex-BFS gives the maximal cliques and a tree of them; refining the set of cliques by the vertices on that tree's edges
+//! puts them in a row in which those of each vertex follow one another, if there is such a row (Habib, McConnell, Paul and Viennot, *Lex-BFS
+//! and partition refinement*, 2000, algorithm 9). That is checked at the end. O(n²) for n vertices.
+
+use std::collections::HashSet;
+
+/// First moment, and the first moment after; `None` if no lifetimes have just these conflicts. Each conflict stands with both.
+pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
+    for list in &mut conflicts {
+        list.sort_unstable();
+        list.dedup();
+    }
+    let order = lex_bfs(&conflicts);
+    let Cliques { cliques, edges } = Cliques::of(&conflicts, &order)?;
+    let row = in_a_row(&cliques, edges, conflicts.len());
+    let mut lifetimes = vec![(u64::MAX, 0_u64, 0_u64); conflicts.len()];
+    for (moment, &clique) in row.iter().enumerate() {
+        for &vertex in &cliques[clique] {
+            let (first, after, count) = &mut lifetimes[vertex];
+            *first = (*first).min(moment as u64);
+            *after = moment as u64 + 1;
+            *count += 1;
+        }
+    }
+    let follow = |&(first, after, count): &(u64, u64, u64)| after - first == count;
+    lifetimes.iter().all(follow).then(|| lifetimes.iter().map(|held| (held.0, held.1)).collect())
+}
+
+/// Vertices in the order of a lexicographic breadth-first search.
+fn lex_bfs(conflicts: &[Vec<usize>]) -> Vec<usize> {
+    let mut classes: Vec<Vec<usize>> = vec![(0..conflicts.len()).collect()];
+    let mut order = Vec::with_capacity(conflicts.len());
+    let mut is_next = vec![false; conflicts.len()];
+    while order.len() < conflicts.len() {
+        let first = classes.first_mut().expect("not all are in the order");
+        let vertex = first.pop().expect("no class is empty");
+        order.push(vertex);
+        conflicts[vertex].iter().for_each(|&other| is_next[other] = true);
+        let split = |class: Vec<usize>| {
+            let (near, far): (Vec<usize>, Vec<usize>) = class.into_iter().partition(|&other| is_next[other]);
+            [near, far]
+        };
+        classes = classes.into_iter().flat_map(split).filter(|class| !class.is_empty()).collect();
+        conflicts[vertex].iter().for_each(|&other| is_next[other] = false);
+    }
+    order
+}
+
+/// The maximal cliques, in the order in which they were found, and the edges of a tree of them.
+struct Cliques {
+    cliques: Vec<Vec<usize>>,
+    edges: Vec<(usize, usize)>,
+}
+
+impl Cliques {
+    /// `None` if the graph has a cycle without a chord.
+    fn of(conflicts: &[Vec<usize>], order: &[usize]) -> Option<Self> {
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, &vertex)| place[vertex] = at);
+        let mut found = Self { cliques: Vec::new(), edges: Vec::new() };
+        // The clique that a vertex was first in.
+        let mut own = vec![0; order.len()];
+        for &vertex in order {
+            let mut before: Vec<usize> =
+                conflicts[vertex].iter().copied().filter(|&other| place[other] < place[vertex]).collect();
+            let Some(&parent) = before.iter().max_by_key(|&&other| place[other]) else {
+                own[vertex] = found.cliques.len();
+                found.cliques.push(vec![vertex]);
+                continue;
+            };
+            let joins = |&other: &usize| other == parent || conflicts[parent].binary_search(&other).is_ok();
+            if !before.iter().all(joins) {
+                return None;
+            }
+            let clique = own[parent];
+            if found.cliques[clique].len() == before.len() {
+                found.cliques[clique].push(vertex);
+                own[vertex] = clique;
+            } else {
+                own[vertex] = found.cliques.len();
+                found.edges.push((clique, own[vertex]));
+                before.push(vertex);
+                found.cliques.push(before);
+            }
+        }
+        Some(found)
+    }
+}
+
+/// The cliques in a row, in which those of each vertex follow one another if there is such a row.
+fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count: usize) -> Vec<usize> {
+    let mut holding: Vec<Vec<usize>> = vec![Vec::new(); vertex_count];
+    for (clique, vertices) in cliques.iter().enumerate() {
+        vertices.iter().for_each(|&vertex| holding[vertex].push(clique));
+    }
+    let mut classes: Vec<Vec<usize>> = vec![(0..cliques.len()).collect()];
+    let (mut pivots, mut done): (Vec<usize>, Vec<bool>) = (Vec::new(), vec![false; vertex_count]);
+    while let Some(wide) = classes.iter().position(|class| class.len() > 1) {
+        let chosen: HashSet<usize> = match pivots.pop() {
+            Some(vertex) => {
+                if std::mem::replace(&mut done[vertex], true) {
+                    continue;
+                }
+                let chosen: HashSet<usize> = holding[vertex].iter().copied().collect();
+                refine(&mut classes, &chosen);
+                chosen
+            }
+            None => {
+                // The one found last is at an end.
+                let last = *classes[wide].iter().max().expect("it holds several");
+                classes[wide].retain(|&clique| clique != last);
+                classes.insert(wide + 1, vec![last]);
+                HashSet::from([last])
+            }
+        };
+        edges.retain(|&(one, other)| {
+            let crosses = chosen.contains(&one) != chosen.contains(&other);
+            if crosses {
+                pivots.extend(cliques[one].iter().filter(|vertex| cliques[other].contains(vertex)));
+            }
+            !crosses
+        });
+    }
+    classes.into_iter().flatten().collect()
+}
+
+/// Splits the first and the last class that hold a chosen clique, so that the chosen ones are side by side.
+fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
+    let holds = |class: &Vec<usize>| class.iter().any(|clique| chosen.contains(clique));
+    let (Some(first), Some(last)) = (classes.iter().position(holds), classes.iter().rposition(holds)) else { return };
+    if first == last {
+        return;
+    }
+    let split =
+        |class: &Vec<usize>| -> (Vec<usize>, Vec<usize>) { class.iter().partition(|clique| chosen.contains(clique)) };
+    let (inside, outside) = split(&classes[last]);
+    classes.splice(last..=last, [inside, outside].into_iter().filter(|class| !class.is_empty()));
+    let (inside, outside) = split(&classes[first]);
+    classes.splice(first..=first, [outside, inside].into_iter().filter(|class| !class.is_empty()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_conflicts;
+
+    /// Conflicts of lifetimes, with both.
+    fn conflicts(lifetimes: &[(u64, u64)]) -> Vec<Vec<usize>> {
+        let overlap = |a: usize, b: usize| lifetimes[a].0 < lifetimes[b].1 && lifetimes[b].0 < lifetimes[a].1;
+        let many = lifetimes.len();
+        (0..many).map(|a| (0..many).filter(|&b| a != b && overlap(a, b)).collect()).collect()
+    }
+
+    #[test]
+    fn lifetimes_are_found_that_have_the_same_conflicts() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for round in 0..3_000 {
+            let (many, span) = (random.usize(0..30), random.u64(2..40));
+            let one = |_| {
+                let lower = random.u64(0..span);
+                (lower, lower + 1 + random.u64(0..1 + span / (1 + round % 5)))
+            };
+            let lifetimes: Vec<(u64, u64)> = (0..many).map(one).collect();
+            let expected = conflicts(&lifetimes);
+            let found = of_conflicts(expected.clone()).unwrap_or_else(|| panic!("none for {lifetimes:?}"));
+            assert_eq!(conflicts(&found), expected, "{lifetimes:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_of_four_and_a_star_of_long_arms_have_no_lifetimes() {
+        let graph = |many: usize, edges: &[(usize, usize)]| {
+            let mut lists = vec![Vec::new(); many];
+            for &(a, b) in edges {
+                lists[a].push(b);
+                lists[b].push(a);
+            }
+            lists
+        };
+        assert_eq!(of_conflicts(graph(4, &[(0, 1), (1, 2), (2, 3), (3, 0)])), None);
+        assert_eq!(of_conflicts(graph(7, &[(0, 1), (1, 2), (0, 3), (3, 4), (0, 5), (5, 6)])), None);
+    }
+}

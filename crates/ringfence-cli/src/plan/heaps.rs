@@ -1,0 +1,232 @@
+//! Several heaps, pinned offsets, granularity pages: where the input or the options name them.
+//!
+//! ```text
+//!   column heaps    "1 0"    the heaps that a row may lie in, the preferred one first; all of them in their order if it is empty
+//!   column pinned   65536    at this offset alone, in the first of its heaps
+//!   column kind     linear   rows of different kinds share no page (--granularity)
+//!   --heap BYTES    once for each heap; without it there is one, without an end
+//! ```
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use csv::ByteRecord;
+use ringfence::alias::{self, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Progress};
+use serde::Serialize;
+
+use super::input::{self, Input};
+use super::{NOT_MET, output};
+use crate::args::PlanOptions;
+use crate::failure::Failure;
+use crate::output as files;
+use crate::units::bytes;
+
+/// What is printed.
+#[derive(Serialize)]
+struct Figures {
+    input: String,
+    rows: usize,
+    peak_bytes: u64,
+    lower_bound_bytes: u64,
+    ratio: f64,
+    is_proven: bool,
+    heaps: Vec<HeapFigures>,
+    /// Sizes of rows, each as often as heaps stand before the one it got in its list.
+    fallback_bytes: u64,
+    capacity_bytes: Option<u64>,
+    is_capacity_met: Option<bool>,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct HeapFigures {
+    capacity_bytes: Option<u64>,
+    peak_bytes: u64,
+    rows: usize,
+}
+
+/// Whether the input or the options name what a plan of one heap does not know.
+pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
+    let input::Columns { pinned, heaps, kind, .. } = input.columns;
+    let pages = options.granularity > 1 && kind.is_some();
+    !options.heap.is_empty() || pinned.is_some() || heaps.is_some() || pages
+}
+
+/// Plans into heaps, and writes what was wanted.
+pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
+    let heaps = heaps(options);
+    let items = items(input, heaps.len())?;
+    let started = Instant::now();
+    let found = HeapProblem::new(&heaps, &items).and_then(|problem| {
+        let is_low = |progress: &Progress| options.capacity.is_some_and(|capacity| progress.height <= capacity);
+        let go_on = |progress: &Progress| !is_low(progress) && started.elapsed() < options.time_limit;
+        alias::plan_heaps(&problem, go_on)
+    });
+    let plan = match found {
+        Ok(plan) => plan,
+        // What the heaps hold is not enough, as a capacity that is not met.
+        Err(error @ (HeapError::NotFound { .. } | HeapError::Overload { .. })) => {
+            eprintln!("ringfence: {}", explain(input, &error));
+            return Ok(ExitCode::from(NOT_MET));
+        }
+        Err(error) => return Err(explain(input, &error).into()),
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    alias::verify_heaps(&heaps, &items, &plan.offsets).map_err(|error| format!("the plan is wrong: {error}"))?;
+    let figures = figures(input, options, &heaps, &plan, seconds);
+    if let Some(path) = &options.report {
+        let page = output::page_of_heaps(input, &plan, options.capacity, figures.facts());
+        files::write_or_print(path, page.as_bytes())?;
+    }
+    if let Some(path) = options.output.as_ref().filter(|_| figures.is_capacity_met != Some(false)) {
+        files::write_or_print(path, &output::rows_of_heaps(input, &plan)?)?;
+    }
+    let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
+    let out: &mut dyn Write = if to_output { &mut io::stderr().lock() } else { &mut io::stdout().lock() };
+    figures.print(options.json, out)?;
+    Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
+}
+
+/// The heaps, each a class of its own.
+fn heaps(options: &PlanOptions) -> Vec<Heap> {
+    let capacities = if options.heap.is_empty() { vec![u64::MAX] } else { options.heap.clone() };
+    let granularity = options.granularity;
+    let heap = |(class, capacity)| Heap { class, granularity, ..Heap::new(capacity) };
+    (0..).zip(capacities).map(heap).collect()
+}
+
+fn items(input: &Input, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
+    let mut kinds: HashMap<Vec<u8>, u32> = HashMap::new();
+    let mut items = Vec::with_capacity(input.items.len());
+    input.each_row(|number, record| {
+        let mut held = HeapItem::new(input.items[number]);
+        held.classes = classes(input, record, heap_count)?;
+        if let Some(at) = input.columns.kind {
+            let next = kinds.len() as u32;
+            held.kind = *kinds.entry(record.get(at).unwrap_or_default().to_vec()).or_insert(next);
+        }
+        if let Some(text) = input.columns.pinned.and_then(|at| record.get(at)).filter(|text| !text.is_empty()) {
+            let offset = input::number(text).ok_or_else(|| {
+                let text = String::from_utf8_lossy(text).into_owned();
+                format!("{}:{}: expected pinned to be an offset, found {text:?}", input.name, input.line(record))
+            })?;
+            held.pinned = Some(HeapOffset { heap: held.classes[0] as usize, offset });
+        }
+        items.push(held);
+        Ok(())
+    })?;
+    Ok(items)
+}
+
+/// The heaps that a row may lie in.
+fn classes(input: &Input, record: &ByteRecord, heap_count: usize) -> Result<Vec<u32>, Failure> {
+    let text = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    let one = |word: &str| word.parse::<u32>().ok().filter(|&heap| (heap as usize) < heap_count);
+    let found: Option<Vec<u32>> = text.split_whitespace().map(one).collect();
+    match found {
+        Some(list) if list.is_empty() => Ok((0..heap_count as u32).collect()),
+        Some(list) => Ok(list),
+        None => {
+            let last = heap_count - 1;
+            let what = format!("expected heaps to be numbers from 0 to {last} with blanks between, found {text:?}");
+            Err(format!("{}:{}: {what}", input.name, input.line(record)).into())
+        }
+    }
+}
+
+/// What the planner refuses, with the lines of the rows that it names.
+fn explain(input: &Input, error: &HeapError) -> String {
+    let lines = input.lines();
+    let line = |index: usize| lines.get(index).copied().unwrap_or(0);
+    let name = &input.name;
+    match *error {
+        HeapError::Item(ref error) => input.explain(error).to_string(),
+        HeapError::NoHeap { index, size, capacity, .. } => {
+            format!("{name}:{}: expected one of its heaps to hold {size}, the largest has {capacity}", line(index))
+        }
+        HeapError::PinMisaligned { index, offset, alignment, .. } => {
+            format!("{name}:{}: expected pinned to be a multiple of {alignment}, found {offset}", line(index))
+        }
+        HeapError::PinBeyondCapacity { index, offset, size, capacity } => {
+            format!("{name}:{}: expected {size} at {offset} to end within the heap's {capacity}", line(index))
+        }
+        HeapError::PinsClash { first, second, heap, granularity } => {
+            let page = if granularity > 1 { format!(", or its page of {granularity},") } else { String::new() };
+            let (first, second) = (line(first), line(second));
+            format!("{name}:{second}: expected a place in heap {heap} that{page} line {first} is not pinned at too")
+        }
+        HeapError::Overload { moment, load, capacity } => {
+            format!("{name}: at {moment} there are {load} alive, where the heaps that may hold them have {capacity}")
+        }
+        HeapError::NotFound { index, size, heap, end, capacity, is_proven } => {
+            let proven = if is_proven { "there is no plan" } else { "no plan was found" };
+            let line = line(index);
+            format!("{name}:{line}: {proven}: {size} would end at {end} in heap {heap}, which has {capacity}")
+        }
+        ref error => format!("{name}: {error}"),
+    }
+}
+
+fn figures(input: &Input, options: &PlanOptions, heaps: &[Heap], plan: &HeapPlan, seconds: f64) -> Figures {
+    let heap = |(place, (heap, &peak_bytes)): (usize, (&Heap, &u64))| HeapFigures {
+        capacity_bytes: Some(heap.capacity).filter(|&capacity| capacity != u64::MAX),
+        peak_bytes,
+        rows: plan.offsets.iter().filter(|at| at.heap == place).count(),
+    };
+    let peak_bytes = plan.height();
+    Figures {
+        input: input.name.clone(),
+        rows: input.items.len(),
+        peak_bytes,
+        lower_bound_bytes: plan.lower_bound,
+        ratio: peak_bytes as f64 / plan.lower_bound.max(1) as f64,
+        is_proven: plan.is_proven,
+        heaps: heaps.iter().zip(&plan.heights).enumerate().map(heap).collect(),
+        fallback_bytes: u64::try_from(plan.fallback_bytes).unwrap_or(u64::MAX),
+        capacity_bytes: options.capacity,
+        is_capacity_met: options.capacity.map(|capacity| peak_bytes <= capacity),
+        seconds,
+    }
+}
+
+impl Figures {
+    /// The lines for people: label and value.
+    fn facts(&self) -> Vec<(String, String)> {
+        let both = |count: u64| format!("{count} ({})", bytes(count));
+        let proven = if self.is_proven { ", and no plan is better" } else { "" };
+        let mut facts = vec![
+            ("Rows".to_owned(), self.rows.to_string()),
+            ("Peak".to_owned(), both(self.peak_bytes)),
+            ("Lower bound".to_owned(), both(self.lower_bound_bytes)),
+            ("Ratio".to_owned(), format!("{:.4}{proven}", self.ratio)),
+        ];
+        for (place, heap) in self.heaps.iter().enumerate() {
+            let of = heap.capacity_bytes.map_or(String::new(), |capacity| format!(" of {}", both(capacity)));
+            let rows = if heap.rows == 1 { "1 row".to_owned() } else { format!("{} rows", heap.rows) };
+            facts.push((format!("Heap {place}"), format!("{}{of}, {rows}", both(heap.peak_bytes))));
+        }
+        if self.heaps.len() > 1 {
+            facts.push(("Fallback".to_owned(), format!("{}, not in the heap preferred", both(self.fallback_bytes))));
+        }
+        if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
+            let answer = if met { "met" } else { "not met" };
+            facts.push(("Capacity".to_owned(), format!("{}, {answer}", both(capacity))));
+        }
+        facts.push(("Time".to_owned(), format!("{:.3} s", self.seconds)));
+        facts
+    }
+
+    fn print(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+        if json {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            return writeln!(out);
+        }
+        for (label, value) in self.facts() {
+            writeln!(out, "{label:<12} {value}")?;
+        }
+        Ok(())
+    }
+}

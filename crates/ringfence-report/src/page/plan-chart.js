@@ -1,0 +1,173 @@
+// The chart of a plan: every rectangle on a canvas under the lines, in a view that may be a part of the whole.
+
+// The rows are columns of the same length; `lower` and `upper` are places in `moments`.
+const plan = report;
+const rowCount = plan.size.length;
+// Moments beyond 2^53 come as texts, so that none is shown rounded; where they lie is a number all the same.
+const times = Float64Array.from(plan.moments, Number);
+const whole = { x: 0, y: 0, width: plan.width, height: plan.height };
+const view = { ...whole };
+const LOOKS = ["blue", "orange", "green", "sky", "purple"];
+const PIXEL_MIN = 0.75; // Nothing is drawn smaller, in pixels of the screen.
+
+const begin = times[0] ?? 0;
+const xOf = (time) => (plan.width * (time - begin)) / Math.max(plan.end - begin, 1);
+const yOf = (offset) => plan.height * (1 - Math.min(offset, plan.top) / plan.top);
+const timeOf = (x) => begin + (x / plan.width) * (plan.end - begin);
+const offsetOf = (y) => (1 - y / plan.height) * plan.top;
+
+// A number of bytes to the last one, unless it came rounded.
+const exact = (value) => (value <= Number.MAX_SAFE_INTEGER ? formatCount(value) : formatBytes(value));
+
+// Where a row lies: from the beginning of its heap, if there are several.
+function placeOf(offset) {
+  if (plan.heaps.length < 2) return exact(offset);
+  const heap = plan.heaps.findLastIndex((begin) => begin <= offset);
+  return `heap ${heap}, ${exact(offset - plan.heaps[heap])}`;
+}
+
+// A canvas's pen, at the sharpness of the screen.
+function penOf(canvas) {
+  const sharp = devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(canvas.clientWidth * sharp));
+  canvas.height = Math.max(1, Math.round(canvas.clientHeight * sharp));
+  return { pen: canvas.getContext("2d"), sharp };
+}
+
+function paintChart() {
+  const canvas = byId("rows");
+  const { pen, sharp } = penOf(canvas);
+  const perX = canvas.width / view.width;
+  const perY = canvas.height / view.height;
+  const least = PIXEL_MIN * sharp;
+  const box = (row) => {
+    const left = (xOf(times[plan.lower[row]]) - view.x) * perX;
+    const right = (xOf(times[plan.upper[row]]) - view.x) * perX;
+    const top = (yOf(plan.offset[row] + plan.size[row]) - view.y) * perY;
+    const bottom = (yOf(plan.offset[row]) - view.y) * perY;
+    return [left, top, right - left, bottom - top];
+  };
+  LOOKS.forEach((look, at) => {
+    pen.fillStyle = colour(`var(--${look})`);
+    for (let row = at; row < rowCount; row += LOOKS.length) {
+      const [left, top, wide, high] = box(row);
+      if (left > canvas.width || top > canvas.height || left + wide < 0 || top + high < 0) continue;
+      // A pixel between neighbours, where there is room for one.
+      const edge = Math.min(wide, high) > 4 * sharp ? sharp : 0;
+      pen.fillRect(left, top, Math.max(wide - edge, least), Math.max(high - edge, least));
+    }
+  });
+  label(pen, sharp, canvas, box);
+}
+
+// Names, where there is room for them.
+function label(pen, sharp, canvas, box) {
+  pen.font = `${12 * sharp}px system-ui, sans-serif`;
+  pen.textBaseline = "middle";
+  const [ink, shade] = [colour("var(--text)"), colour("var(--card)")];
+  pen.lineWidth = 3 * sharp;
+  pen.lineJoin = "round";
+  let labels = 0;
+  for (let row = 0; row < rowCount && labels < 400; row += 1) {
+    const [left, top, wide, high] = box(row);
+    if (wide < 40 * sharp || high < 16 * sharp) continue;
+    const [from, to] = [Math.max(left, 0), Math.min(left + wide, canvas.width)];
+    const middle = (Math.max(top, 0) + Math.min(top + high, canvas.height)) / 2;
+    const name = plan.name[row];
+    if (to - from < 12 * sharp || pen.measureText(name).width > to - from - 10 * sharp) continue;
+    pen.strokeStyle = shade;
+    pen.fillStyle = ink;
+    pen.strokeText(name, from + 5 * sharp, middle);
+    pen.fillText(name, from + 5 * sharp, middle);
+    labels += 1;
+  }
+}
+
+function show({ x, y, width, height }) {
+  Object.assign(view, { x, y, width, height });
+  byId("lines").setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
+  const [first, last] = [timeOf(x), timeOf(x + width)];
+  byId("time-begin").textContent = formatCount(Math.round(first));
+  byId("time-end").textContent = formatCount(Math.round(last));
+  document.querySelectorAll(".gantt-frame .scale span").forEach((mark, quarter) => {
+    mark.textContent = formatBytes(Math.round(offsetOf(y + height * (1 - quarter / 4))));
+  });
+  byId("whole").disabled = x === whole.x && y === whole.y && width === whole.width && height === whole.height;
+  paintChart();
+}
+
+// The row under a point of the view; two that are alive at once never share one.
+function rowAt(time, offset) {
+  for (let row = 0; row < rowCount; row += 1) {
+    const [low, size] = [plan.offset[row], plan.size[row]];
+    if (low <= offset && offset < low + size && times[plan.lower[row]] <= time && time < times[plan.upper[row]]) return row;
+  }
+  return null;
+}
+
+// From a pointer to the chart's own units.
+function pointOf(event) {
+  const box = byId("gantt").getBoundingClientRect();
+  const share = (at, start, length) => Math.min(1, Math.max(0, (at - start) / length));
+  return {
+    x: view.x + share(event.clientX, box.left, box.width) * view.width,
+    y: view.y + share(event.clientY, box.top, box.height) * view.height,
+  };
+}
+
+function describe(row) {
+  const end = plan.offset[row] + plan.size[row];
+  const last = plan.heaps.length < 2 ? ` to ${exact(end)}` : "";
+  return [
+    `${formatBytes(plan.size[row])} (${exact(plan.size[row])} bytes)`,
+    `offset ${placeOf(plan.offset[row])}${last}`,
+    `alive from ${plan.moments[plan.lower[row]]} until ${plan.moments[plan.upper[row]]}`,
+  ];
+}
+
+function listenToChart() {
+  const chart = byId("gantt");
+  const lines = byId("lines");
+  const marked = lines.appendChild(document.createElementNS(lines.namespaceURI, "rect"));
+  let from = null;
+  const area = (a, b) => ({
+    x: Math.min(a.x, b.x),
+    y: Math.min(a.y, b.y),
+    width: Math.abs(a.x - b.x),
+    height: Math.abs(a.y - b.y),
+  });
+  const mark = (held) => {
+    for (const side of ["x", "y", "width", "height"]) marked.setAttribute(side, held ? held[side] : 0);
+  };
+  const isDrag = (held) => held.width > view.width / 100 && held.height > view.height / 100;
+  chart.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    from = pointOf(event);
+    event.preventDefault();
+  });
+  chart.addEventListener("pointermove", (event) => {
+    const point = pointOf(event);
+    if (from && event.buttons) {
+      tip.hide();
+      return mark(area(from, point));
+    }
+    const row = rowAt(timeOf(point.x), offsetOf(point.y));
+    if (row === null) return tip.hide();
+    tip.show(event.clientX, event.clientY, plan.name[row], describe(row));
+  });
+  chart.addEventListener("pointerup", (event) => {
+    const point = pointOf(event);
+    const held = from && area(from, point);
+    from = null;
+    mark(null);
+    if (!held) return;
+    if (isDrag(held)) show(held);
+    else goTo(momentBefore(timeOf(point.x)));
+  });
+  chart.addEventListener("pointerleave", () => {
+    from = null;
+    mark(null);
+    tip.hide();
+  });
+  byId("whole").addEventListener("click", () => show(whole));
+}

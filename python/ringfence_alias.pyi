@@ -1,0 +1,68 @@
+"""Offsets for buffers whose lifetimes are known, so that those never alive together share bytes."""
+
+from collections.abc import Sequence
+from typing import Optional, Union
+
+Buffer = Union[tuple[int, int, int], tuple[int, int, int, int]]
+
+class Plan:
+    """Offsets, with the proof of how good they are."""
+
+    @property
+    def offsets(self) -> list[int]: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def load(self) -> int: ...
+    @property
+    def lower_bound(self) -> int: ...
+    @property
+    def is_proven(self) -> bool: ...
+
+class Heap:
+    """A heap that items may lie in."""
+
+    def __init__(self, capacity: int, *, class_: int = 0, alignment: int = ..., granularity: int = 1) -> None: ...
+
+class Item:
+    """An item, and which heaps it may lie in."""
+
+    def __init__(
+        self,
+        size: int,
+        lower: int,
+        upper: int,
+        *,
+        alignment: int = 1,
+        kind: int = 0,
+        classes: Sequence[int] = ...,
+        pinned: Optional[tuple[int, int]] = None,
+    ) -> None: ...
+
+class HeapPlan:
+    """Where each item lies: heap and offset."""
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+    @property
+    def heights(self) -> list[int]: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def fallback_bytes(self) -> int: ...
+    @property
+    def lower_bound(self) -> int: ...
+    @property
+    def is_proven(self) -> bool: ...
+    @property
+    def kept_count(self) -> Optional[int]: ...
+
+def plan(
+    buffers: Sequence[Buffer], *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
+) -> Plan: ...
+def verify(buffers: Sequence[Buffer], offsets: Sequence[int], capacity: int, *, alignment: int = 1) -> None: ...
+def plan_heaps(heaps: Sequence[Heap], items: Sequence[Item], *, time_limit: float = 1.0) -> HeapPlan: ...
+def replan_heaps(
+    heaps: Sequence[Heap], items: Sequence[Item], last: Sequence[Optional[tuple[int, int]]]
+) -> HeapPlan: ...
+def verify_heaps(heaps: Sequence[Heap], items: Sequence[Item], offsets: Sequence[tuple[int, int]]) -> None: ...

@@ -1,0 +1,233 @@
+//! `ringfence-alias` for Python: plans, checked before they are returned.
+
+use std::time::{Duration, Instant};
+
+use ::ringfence_alias as alias;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// How often Ctrl-C is listened for.
+const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+/// A buffer: when it is alive, its size, and its alignment if it has one of its own.
+#[derive(FromPyObject)]
+enum Buffer {
+    Aligned(u64, u64, u64, u64),
+    Plain(u64, u64, u64),
+}
+
+/// Offsets, with the proof of how good they are.
+#[pyclass(frozen, get_all)]
+struct Plan {
+    /// Of each buffer, in the order given, where it begins.
+    offsets: Vec<u64>,
+    /// What the plan needs: the highest end.
+    height: u64,
+    /// The largest sum of sizes alive at once.
+    load: u64,
+    /// What no plan is lower than.
+    lower_bound: u64,
+    /// Whether no plan is lower than this one.
+    is_proven: bool,
+}
+
+/// A heap that items may lie in.
+#[pyclass(frozen, from_py_object)]
+#[derive(Clone)]
+struct Heap(alias::Heap);
+
+/// An item, and which heaps it may lie in.
+#[pyclass(frozen, from_py_object)]
+#[derive(Clone)]
+struct Item(alias::HeapItem);
+
+/// Where each item lies: heap and offset.
+#[pyclass(frozen, get_all)]
+struct HeapPlan {
+    /// Of each item, in the order given, the heap and the offset in it.
+    offsets: Vec<(usize, u64)>,
+    /// Of each heap its highest end.
+    heights: Vec<u64>,
+    /// The sum of these.
+    height: u64,
+    /// Sizes of items, each as often as classes stand before the one it got in its list.
+    fallback_bytes: u128,
+    /// What no plan's heaps are lower than in total.
+    lower_bound: u64,
+    /// Whether no plan is better.
+    is_proven: bool,
+    /// Planned again: how many items lie where they lay.
+    kept_count: Option<usize>,
+}
+
+#[pymethods]
+impl Heap {
+    #[new]
+    #[pyo3(signature = (capacity, *, class_ = 0, alignment = 1 << 62, granularity = 1))]
+    fn new(capacity: u64, class_: u32, alignment: u64, granularity: u64) -> Self {
+        Self(alias::Heap { class: class_, capacity, alignment, granularity })
+    }
+}
+
+#[pymethods]
+impl Item {
+    #[new]
+    #[pyo3(signature = (size, lower, upper, *, alignment = 1, kind = 0, classes = vec![0], pinned = None))]
+    fn new(
+        size: u64,
+        lower: u64,
+        upper: u64,
+        alignment: u64,
+        kind: u32,
+        classes: Vec<u32>,
+        pinned: Option<(usize, u64)>,
+    ) -> Self {
+        let item = alias::Item::new(size, lower, upper).aligned(alignment);
+        Self(alias::HeapItem { item, kind, classes, pinned: pinned.map(place) })
+    }
+}
+
+fn place((heap, offset): (usize, u64)) -> alias::HeapOffset {
+    alias::HeapOffset { heap, offset }
+}
+
+fn refused(error: impl std::error::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// As planner's items; what says no alignment has the one given.
+fn items(buffers: Vec<Buffer>, alignment: u64) -> Vec<alias::Item> {
+    let item = |buffer| match buffer {
+        Buffer::Aligned(lower, upper, size, own) => alias::Item::new(size, lower, upper).aligned(own),
+        Buffer::Plain(lower, upper, size) => alias::Item::new(size, lower, upper).aligned(alignment),
+    };
+    buffers.into_iter().map(item).collect()
+}
+
+/// Says whether to go on: until the time is over, or a signal was raised.
+struct Clock {
+    started: Instant,
+    limit: Duration,
+    listened: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Clock {
+    fn new(seconds: f64) -> PyResult<Self> {
+        let limit = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| PyValueError::new_err(format!("expected a number of seconds, found {seconds}")))?;
+        let started = Instant::now();
+        Ok(Self { started, limit, listened: started, raised: None })
+    }
+
+    fn goes_on(&mut self) -> bool {
+        let now = Instant::now();
+        if now - self.listened >= SIGNALS_EVERY {
+            self.listened = now;
+            self.raised = self.raised.take().or_else(|| Python::attach(|py| py.check_signals()).err());
+        }
+        self.raised.is_none() && now - self.started < self.limit
+    }
+}
+
+/// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment): alive from lower until before upper.
+///
+/// Searches until the plan is proven the lowest, no higher than `capacity`, or `time_limit` seconds are over; the first plan is
+/// always finished. Raises ValueError if a buffer cannot be planned.
+#[pyfunction]
+#[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0))]
+fn plan(
+    py: Python<'_>,
+    buffers: Vec<Buffer>,
+    alignment: u64,
+    capacity: Option<u64>,
+    time_limit: f64,
+) -> PyResult<Plan> {
+    let items = items(buffers, alignment);
+    let mut clock = Clock::new(time_limit)?;
+    let found = py.detach(|| {
+        let problem = alias::Problem::new(&items).map_err(refused)?;
+        let is_low = |height| capacity.is_some_and(|capacity| height <= capacity);
+        let found = alias::plan(&problem, |progress| !is_low(progress.height) && clock.goes_on());
+        alias::verify(&items, &found.offsets, found.height).map_err(refused)?;
+        Ok::<_, PyErr>(found)
+    })?;
+    if let Some(raised) = clock.raised {
+        return Err(raised);
+    }
+    let is_proven = found.is_proven();
+    let alias::AliasPlan { offsets, height, load, lower_bound } = found;
+    Ok(Plan { offsets, height, load, lower_bound, is_proven })
+}
+
+/// Proves a plan: no two buffers share bytes while both are alive, each is aligned and ends within the capacity.
+/// Raises ValueError with the first that does not.
+#[pyfunction]
+#[pyo3(signature = (buffers, offsets, capacity, *, alignment = 1))]
+fn verify(buffers: Vec<Buffer>, offsets: Vec<u64>, capacity: u64, alignment: u64) -> PyResult<()> {
+    alias::verify(&items(buffers, alignment), &offsets, capacity).map_err(refused)
+}
+
+fn given(heaps: Vec<Heap>, items: Vec<Item>) -> (Vec<alias::Heap>, Vec<alias::HeapItem>) {
+    (heaps.into_iter().map(|heap| heap.0).collect(), items.into_iter().map(|item| item.0).collect())
+}
+
+fn heap_plan(plan: alias::HeapPlan, kept_count: Option<usize>) -> HeapPlan {
+    HeapPlan {
+        height: plan.height(),
+        offsets: plan.offsets.iter().map(|at| (at.heap, at.offset)).collect(),
+        heights: plan.heights,
+        fallback_bytes: plan.fallback_bytes,
+        lower_bound: plan.lower_bound,
+        is_proven: plan.is_proven,
+        kept_count,
+    }
+}
+
+/// Plans items into heaps: first as little as can be outside of what is preferred, then as low as can be in total.
+/// Raises ValueError if there is no plan, or none was found.
+#[pyfunction]
+#[pyo3(signature = (heaps, items, *, time_limit = 1.0))]
+fn plan_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, time_limit: f64) -> PyResult<HeapPlan> {
+    let (heaps, items) = given(heaps, items);
+    let mut clock = Clock::new(time_limit)?;
+    let found = py.detach(|| {
+        let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
+        let found = alias::plan_heaps(&problem, |_| clock.goes_on()).map_err(refused)?;
+        alias::verify_heaps(&heaps, &items, &found.offsets).map_err(refused)?;
+        Ok::<_, PyErr>(found)
+    });
+    match clock.raised {
+        Some(raised) => Err(raised),
+        None => Ok(heap_plan(found?, None)),
+    }
+}
+
+/// Plans again after a small change, with as many items as can stay where `last` has them: (heap, offset), or None for a new one.
+#[pyfunction]
+fn replan_heaps(heaps: Vec<Heap>, items: Vec<Item>, last: Vec<Option<(usize, u64)>>) -> PyResult<HeapPlan> {
+    if items.len() != last.len() {
+        return Err(PyValueError::new_err(format!("{} items, but {} places of last time", items.len(), last.len())));
+    }
+    let (heaps, items) = given(heaps, items);
+    let last: Vec<Option<alias::HeapOffset>> = last.into_iter().map(|at| at.map(place)).collect();
+    let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
+    let found = alias::replan_heaps(&problem, &last).map_err(refused)?;
+    alias::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
+    Ok(heap_plan(found.plan, Some(found.kept_count)))
+}
+
+/// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not.
+#[pyfunction]
+fn verify_heaps(heaps: Vec<Heap>, items: Vec<Item>, offsets: Vec<(usize, u64)>) -> PyResult<()> {
+    let (heaps, items) = given(heaps, items);
+    let offsets: Vec<alias::HeapOffset> = offsets.into_iter().map(place).collect();
+    alias::verify_heaps(&heaps, &items, &offsets).map_err(refused)
+}
+
+/// Offsets for buffers whose lifetimes are known, so that those never alive together share bytes.
+#[pymodule]
+mod ringfence_alias {
+    #[pymodule_export]
+    use super::{Heap, HeapPlan, Item, Plan, plan, plan_heaps, replan_heaps, verify, verify_heaps};
+}

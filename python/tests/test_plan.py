@@ -1,0 +1,115 @@
+"""The wheel as it is installed: `python -m unittest` in this folder."""
+import random
+import signal
+import threading
+import time
+import unittest
+
+import ringfence_alias
+from ringfence_alias import Heap, Item, plan, plan_heaps, replan_heaps, verify, verify_heaps
+
+
+def overlap(a, b):
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def generated(many, seed):
+    source = random.Random(seed)
+    buffers = []
+    for _ in range(many):
+        lower = source.randrange(many)
+        buffers.append((lower, lower + 1 + source.randrange(40), 1 + source.randrange(1 << 20)))
+    return buffers
+
+
+class Plans(unittest.TestCase):
+    def test_the_readme(self):
+        buffers = [(0, 2, 6 << 20), (1, 3, 4 << 20), (2, 4, 6 << 20), (3, 5, 2 << 20)]
+        found = plan(buffers, alignment=256, time_limit=100)
+        self.assertEqual((found.height, found.load, found.lower_bound, found.is_proven), (10 << 20, 10 << 20, 10 << 20, True))
+        self.assertEqual(found.offsets[0], found.offsets[2])
+        verify(buffers, found.offsets, found.height, alignment=256)
+
+    def test_plans_hold_by_a_comparison_of_all_pairs(self):
+        for seed in range(20):
+            buffers = [buffer + (1 << seed % 9,) for buffer in generated(80, seed)]
+            found = plan(buffers, time_limit=0.05)
+            self.assertGreaterEqual(found.lower_bound, found.load)
+            for place, buffer in enumerate(buffers):
+                at = found.offsets[place]
+                self.assertEqual(at % buffer[3], 0)
+                self.assertLessEqual(at + buffer[2], found.height)
+                for other, at_other in zip(buffers[:place], found.offsets):
+                    apart = at + buffer[2] <= at_other or at_other + other[2] <= at
+                    self.assertTrue(apart or not overlap(buffer, other))
+
+    def test_what_cannot_be_is_a_value_error_with_its_number(self):
+        with self.assertRaisesRegex(ValueError, "item 1 has size 0"):
+            plan([(0, 1, 8), (0, 1, 0)])
+        with self.assertRaisesRegex(ValueError, "item 0 lives from 5 to 5"):
+            plan([(5, 5, 8)])
+        with self.assertRaisesRegex(ValueError, "alignment 3"):
+            plan([(0, 1, 8, 3)])
+        with self.assertRaisesRegex(ValueError, "items 0 and 1 share bytes"):
+            verify([(0, 2, 8), (1, 3, 8)], [0, 4], 100)
+        with self.assertRaisesRegex(ValueError, "seconds"):
+            plan([(0, 1, 8)], time_limit=-1)
+        with self.assertRaises((TypeError, OverflowError)):
+            plan([(0, 1, -8)])
+        with self.assertRaises(TypeError):
+            plan([(0, 1)])
+
+    def test_heaps_pins_and_pages(self):
+        heaps = [Heap(1 << 20, granularity=1024), Heap(1 << 30, class_=1)]
+        items = [
+            Item(4096, 0, 9, pinned=(0, 65536)),
+            Item(300_000, 0, 4, kind=1, classes=[0, 1]),
+            Item(900_000, 2, 6, kind=1, classes=[0, 1]),
+        ]
+        found = plan_heaps(heaps, items, time_limit=100)
+        self.assertEqual(found.offsets[0], (0, 65536))
+        self.assertEqual(found.fallback_bytes, 300_000)
+        self.assertTrue(found.is_proven)
+        self.assertEqual(sum(found.heights), found.height)
+        verify_heaps(heaps, items, found.offsets)
+        items.append(Item(64, 0, 9))
+        again = replan_heaps(heaps, items, found.offsets + [None])
+        self.assertEqual((again.kept_count, again.offsets[:3]), (3, found.offsets))
+        with self.assertRaisesRegex(ValueError, "of different kinds and share the page"):
+            verify_heaps(heaps, [Item(100, 0, 9), Item(8, 0, 9, kind=1)], [(0, 0), (0, 200)])
+        with self.assertRaisesRegex(ValueError, "may lie in no heap"):
+            plan_heaps(heaps, [Item(1 << 21, 0, 1)])
+        with self.assertRaisesRegex(ValueError, "3 items, but 0 places"):
+            replan_heaps(heaps, items[:3], [])
+
+    def test_other_threads_run_and_ctrl_c_is_heard(self):
+        buffers = generated(5_000, 3)
+        ticks = []
+        stop = threading.Event()
+
+        def tick():
+            while not stop.is_set():
+                ticks.append(time.monotonic())
+                time.sleep(0.005)
+
+        other = threading.Thread(target=tick)
+        other.start()
+        # A capacity of 0 is never met, and a bound that is not reached is never proven: only the signal ends it.
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in buffers]
+        timer.start()
+        started = time.monotonic()
+        try:
+            found = plan(hard, time_limit=600)
+            timer.join()  # It was proven first: then the signal comes here.
+            self.assertTrue(found.is_proven)
+        except KeyboardInterrupt:
+            self.assertGreater(len([at for at in ticks if at > started]), 3)
+        finally:
+            timer.cancel()
+            stop.set()
+            other.join()
+
+
+if __name__ == "__main__":
+    unittest.main()
