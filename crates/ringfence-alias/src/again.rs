@@ -7,7 +7,8 @@
 //!
 //! It is the squeaky wheel of Joslin and Clements (1999). Each *way* begins with an order that greedy placement is known
 //! for, and keeps its own. Which way is next, and whether it is a way or local repair, is decided by what each has gained
-//! for its steps; none is left out for ever. A round is one greedy placement.
+//! for its steps; none is left out for ever. The greedy policies that took too long at first have the first of the fair turns.
+//! A round is one greedy placement.
 
 use super::asking::Asking;
 use super::greedy::Fit;
@@ -75,6 +76,10 @@ impl Planner<'_> {
         while !self.done() {
             let chosen = records.chosen();
             let (before, mut steps) = (self.best.height, 0);
+            if records.is_fair && self.try_next(&mut steps) {
+                records.spend(steps + 1);
+                continue;
+            }
             let reached = match chosen.checked_sub(1) {
                 None => {
                     self.mend(&mut repair, &mut mending, slice, &mut steps);
@@ -156,10 +161,14 @@ impl Records {
         if self.is_fair { waited } else { best }
     }
 
-    fn note(&mut self, chosen: usize, gained: u64, steps: u64, reached: u64) {
-        self.turn += 1;
+    fn spend(&mut self, steps: u64) {
         self.spent += steps;
         self.spent_fairly += if self.is_fair { steps } else { 0 };
+    }
+
+    fn note(&mut self, chosen: usize, gained: u64, steps: u64, reached: u64) {
+        self.turn += 1;
+        self.spend(steps);
         let record = &mut self.all[chosen];
         let gain = gained as f64 / steps as f64;
         record.gain = if record.turn == 0 { gain } else { FADING * record.gain + (1.0 - FADING) * gain };
