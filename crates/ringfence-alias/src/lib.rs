@@ -85,6 +85,7 @@ mod greedy;
 mod hottest;
 mod item;
 mod keep;
+mod learning;
 mod lowering;
 mod order;
 mod passes;
