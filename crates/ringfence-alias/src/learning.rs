@@ -27,8 +27,8 @@ use alloc::vec::Vec;
 /// No entry.
 const NONE: u32 = u32::MAX;
 /// Looks between two questions whether to go on; about as many are a step.
-const LOOKS_A_QUESTION: u64 = 1 << 16;
-const LOOKS_A_STEP: u64 = 1 << 9;
+const LOOKS_A_QUESTION: u64 = 1 << 14;
+const LOOKS_A_STEP: u64 = 1 << 6;
 /// Failures until decisions are made anew from the first: this, times a number of Luby's sequence.
 const FAILURES_A_RUN: u64 = 100;
 /// By how much what was part of a failure long ago counts less.
@@ -125,6 +125,11 @@ pub(super) struct Learner {
     order_at: Vec<u32>,
     /// Of each literal `Below` whether it is true.
     is_below: Vec<bool>,
+    /// Of each item a bit for each that lies below it, and for each that lies above.
+    under: Vec<u64>,
+    over: Vec<u64>,
+    /// Of each section a bit for each item.
+    member_bits: Vec<u64>,
     trail: Vec<Entry>,
     /// How much of the trail has been looked at.
     looked: usize,
@@ -157,11 +162,13 @@ pub(super) struct Learner {
     /// Scratch.
     by_low: Vec<u32>,
     by_end: Vec<u32>,
-    facts_now: Vec<Literal>,
 }
 
+/// More items are not searched like this: sets of them are bits of a word.
+pub(super) const ITEMS_MAX: usize = 64;
+
 impl Learner {
-    /// O(n²).
+    /// For at most [`ITEMS_MAX`] items. O(n²).
     pub fn new<S: Shape>(shape: &S, scale: &Scale, true_sizes: &[u64]) -> Self {
         let count = scale.sizes.len();
         let mask: Vec<i64> = scale.masks.iter().map(|&mask| mask as i64).collect();
@@ -179,6 +186,9 @@ impl Learner {
             members: vec![Vec::new(); shape.section_count()],
             sections: (0..count).map(|item| shape.sections(item).map(|section| section as u32).collect()).collect(),
             low: vec![0; count],
+            under: vec![0; count],
+            over: vec![0; count],
+            member_bits: vec![0; shape.section_count()],
             low_at: vec![NONE; count],
             high_at: vec![NONE; count],
             dirty: vec![true; shape.section_count()],
@@ -192,7 +202,10 @@ impl Learner {
         };
         learner.high = (0..count).map(|item| learner.highest(item, i64::MAX as u64 / 4)).collect();
         for (item, sections) in learner.sections.iter().enumerate() {
-            sections.iter().for_each(|&section| learner.members[section as usize].push(item as u32));
+            for &section in sections {
+                learner.members[section as usize].push(item as u32);
+                learner.member_bits[section as usize] |= 1 << item;
+            }
         }
         learner.find_pairs(|a, b| shape.clash(shape.key(a), shape.key(b)));
         let pairs = learner.pairs.len();
@@ -238,6 +251,10 @@ impl Learner {
     fn highest(&self, item: usize, capacity: u64) -> i64 {
         let limit = capacity.saturating_sub(self.true_sizes[item]) / self.grain;
         limit as i64 & !self.mask[item]
+    }
+
+    pub fn is_begun(&self) -> bool {
+        self.looks > 0
     }
 
     /// Begins with the order of these offsets, in units, where there is a choice.
@@ -393,6 +410,9 @@ impl Learner {
         let (before, value_before) = match literal {
             Literal::Below(literal) => {
                 self.is_below[literal as usize] = true;
+                let (lower, upper) = self.two_of(literal);
+                self.under[upper] |= 1 << lower;
+                self.over[lower] |= 1 << upper;
                 self.order_at[literal as usize / 2] = entry;
                 (NONE, 0)
             }
@@ -416,6 +436,9 @@ impl Learner {
             match entry.literal {
                 Literal::Below(literal) => {
                     self.is_below[literal as usize] = false;
+                    let (lower, upper) = self.two_of(literal);
+                    self.under[upper] &= !(1 << lower);
+                    self.over[lower] &= !(1 << upper);
                     self.phase[literal as usize / 2] = literal & 1 == 0;
                 }
                 Literal::AtLeast(item, _) => {
@@ -446,5 +469,75 @@ fn luby(place: u64) -> u64 {
             return 1 << (bits - 1);
         }
         place -= (1 << (bits - 1)) - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exact::{Keys, Outcome, Pick, Search, Strategy};
+    use super::super::portfolio::Random;
+    use super::super::problem::{Problem, Relation};
+    use super::super::{Item, verify};
+    use super::*;
+
+    fn generated(random: &mut Random, round: u64) -> Vec<Item> {
+        let mut below = |end: u64| (random.next() * end as f64) as u64;
+        let count = 6 + below(7);
+        let item = |_| {
+            let (lower, log2) = (below(8), below(1 + round % 5));
+            Item::new((1 + below(30)) << (round % 3), lower, lower + 1 + below(5)).aligned(1 << log2)
+        };
+        (0..count).map(item).collect()
+    }
+
+    #[test]
+    fn what_it_ends_at_is_what_the_other_search_calls_the_best() {
+        let mut random = Random(11);
+        for round in 0..400 {
+            let items = generated(&mut random, round);
+            let problem = Problem::new(&items).unwrap();
+            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let scale = Scale::new(&problem.sizes);
+            let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
+            let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
+            while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Found::Plan {
+                let offsets = learner.offsets();
+                height = problem.sizes.height(&offsets);
+                verify(&items, &offsets, height).unwrap();
+            }
+            let mut search = Search::<_, i64>::new(shape, &scale, &problem.sizes.size);
+            let Strategy { pick, focus, keys } =
+                Strategy { pick: Pick::Lowest, focus: true, keys: Keys::FullDurationArea };
+            (search.pick, search.focus) = (pick, focus);
+            let loads = vec![0; shape.section_count];
+            search.rank = keys.ranks(&problem, shape, &loads, || 0.0);
+            let outcome = |search: &mut Search<'_, _, i64>, capacity| search.run(capacity, u64::MAX / 2, &mut |_| true);
+            assert_eq!(outcome(&mut search, height), Outcome::Solved, "round {round}");
+            assert_eq!(outcome(&mut search, height - 1), Outcome::Failed, "round {round}");
+        }
+    }
+
+    #[test]
+    fn clauses_are_dropped_and_nothing_is_lost_by_it() {
+        let mut random = Random(5);
+        let mut dropped = 0;
+        for round in 0..100 {
+            let items: Vec<Item> = (0..2).flat_map(|_| generated(&mut random, round)).take(14).collect();
+            let problem = Problem::new(&items).unwrap();
+            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let scale = Scale::new(&problem.sizes);
+            let heights = [CLAUSES, 40].map(|kept_max| {
+                let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
+                learner.kept_max = kept_max;
+                let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
+                while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Found::Plan {
+                    height = problem.sizes.height(&learner.offsets());
+                }
+                dropped += u32::from(learner.kept_max != kept_max);
+                height
+            });
+            assert_eq!(heights[0], heights[1], "round {round}");
+        }
+        assert!(dropped > 0, "no clause was dropped");
     }
 }

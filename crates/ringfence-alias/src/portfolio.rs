@@ -12,7 +12,7 @@
 
 use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
-use super::learning::{Found, Learner};
+use super::learning::{self, Found, Learner};
 use super::plan::Planner;
 use super::problem::Problem;
 use super::shape::Shape;
@@ -64,7 +64,7 @@ impl Planner<'_> {
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
         while !self.done() {
             let before = portfolio.search.decisions;
-            if let Some(learner) = learner.as_mut().filter(|_| turns > 0 && just_below <= 4 * (at_bound + above)) {
+            if let Some(learner) = learner.as_mut().filter(|_| turns > 0 && just_below <= 16 * (at_bound + above)) {
                 just_below += self.learn(learner);
             } else if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
@@ -81,6 +81,9 @@ impl Planner<'_> {
 
     /// Looks for a lower plan by learning, for a while. How many steps it took.
     fn learn(&mut self, learner: &mut Learner) -> u64 {
+        if !learner.is_begun() {
+            learner.lean_on(&self.best.offsets);
+        }
         let (capacity, mut steps) = (self.best.height - 1, 1);
         let mut go_on = |more| {
             steps += more;
@@ -144,9 +147,9 @@ fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
 }
 
 /// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long enough.
-const EXACT_MAX: usize = 64;
+const EXACT_MAX: usize = learning::ITEMS_MAX;
 /// Looks of a turn of learning.
-const LOOKS_A_TURN: u64 = 1 << 17;
+const LOOKS_A_TURN: u64 = 1 << 15;
 
 const EPISODE_ATTEMPTS: u32 = 10;
 const SHARE_UP: f64 = 0.04;

@@ -151,8 +151,13 @@ impl Learner {
         // The latest first.
         earlier.sort_unstable_by(|a, b| b.cmp(a));
         let (mut literals, mut level) = (Vec::new(), 0);
+        let follows: Vec<bool> = earlier.iter().map(|&entry| self.follows(entry as usize)).collect();
+        let mut follows = follows.into_iter();
         for entry in core::iter::once(turning).chain(earlier.into_iter().map(|entry| entry as usize)) {
             self.needed[entry] = false;
+            if entry != turning && follows.next() == Some(true) {
+                continue;
+            }
             let literal = self.not(self.needed_literal(entry));
             if !literals.iter().any(|&other| is_within(literal, other)) {
                 if literals.len() == 1 {
@@ -172,6 +177,31 @@ impl Learner {
         if !self.set(first, reason) {
             self.learn();
         }
+    }
+
+    /// Whether what is needed of an entry follows from what else is needed.
+    fn follows(&mut self, at: usize) -> bool {
+        if matches!(self.trail[at].reason, Reason::Decision) {
+            return false;
+        }
+        let mut why = core::mem::take(&mut self.conflict);
+        why.clear();
+        self.explain(self.needed_literal(at), self.trail[at].reason, &mut why);
+        let follows = why.iter().all(|&literal| {
+            let entry = self.entry_of(literal);
+            if entry == NONE || self.trail[entry as usize].level == 0 {
+                return true;
+            }
+            let at = entry as usize;
+            self.needed[at]
+                && match literal {
+                    Literal::Below(_) => true,
+                    Literal::AtLeast(_, low) => self.need[at] >= low,
+                    Literal::AtMost(_, high) => self.need[at] <= high,
+                }
+        });
+        self.conflict = why;
+        follows
     }
 
     fn level_of(&self, literal: Literal) -> u32 {

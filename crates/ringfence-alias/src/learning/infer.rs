@@ -1,6 +1,6 @@
 //! What follows from what is true: over pairs, over clauses, then over sections, until nothing more does.
 
-use super::{Learner, Literal, Reason};
+use super::{Learner, Literal, NONE, Reason};
 
 impl Learner {
     /// Whatever follows; false if it cannot all be, and then `conflict` says why.
@@ -37,7 +37,39 @@ impl Learner {
     fn after_order(&mut self, literal: u32) -> bool {
         let (lower, upper) = self.two_of(literal);
         self.mark(lower);
-        self.raise(literal, lower, upper) && self.sink(literal, lower, upper)
+        self.raise(literal, lower, upper)
+            && self.sink(literal, lower, upper)
+            && self.order_others(literal, lower, upper)
+    }
+
+    /// What lies below the lower one lies below the upper one, and what lies above this lies above that, where they clash.
+    /// So no circle is left to be found by raising its items one by one.
+    fn order_others(&mut self, literal: u32, lower: usize, upper: usize) -> bool {
+        let count = self.size.len();
+        self.looks += self.near[lower].len() as u64;
+        for place in 0..self.near[lower].len() {
+            let (other, below_other) = self.near[lower][place];
+            let with_upper = self.below[upper * count + other as usize];
+            if with_upper == NONE {
+                continue;
+            }
+            let (since, follows) = if self.is_below[with_upper as usize] {
+                (with_upper, below_other)
+            } else if self.is_below[below_other as usize ^ 1] {
+                (below_other ^ 1, with_upper ^ 1)
+            } else {
+                continue;
+            };
+            if self.is_below[follows as usize] {
+                continue;
+            }
+            let start = self.facts.len() as u32;
+            self.facts.extend([literal, since].map(Literal::Below));
+            if !self.set(Literal::Below(follows), Reason::Facts(start, start + 2)) {
+                return false;
+            }
+        }
+        true
     }
 
     fn raise(&mut self, literal: u32, lower: usize, upper: usize) -> bool {

@@ -26,9 +26,15 @@ impl Learner {
         if !self.all_fit() {
             return false;
         }
+        let bits = self.member_bits[section];
         for place in 0..self.by_low.len() {
             let item = self.by_low[place] as usize;
-            if !self.raise_above(item) || !self.sink_below(item) {
+            // Of one other the pair has said it.
+            let (under, over) = (self.under[item] & bits, self.over[item] & bits);
+            if under & under.wrapping_sub(1) != 0 && !self.raise_above(item, under) {
+                return false;
+            }
+            if over & over.wrapping_sub(1) != 0 && !self.sink_below(item, over) {
                 return false;
             }
         }
@@ -107,13 +113,8 @@ impl Learner {
         }
     }
 
-    fn is_above(&self, item: usize, other: usize) -> bool {
-        let literal = self.below[other * self.size.len() + item];
-        other != item && self.is_below[literal as usize]
-    }
-
     /// An item above others: they lie one upon the other.
-    fn raise_above(&mut self, item: usize) -> bool {
+    fn raise_above(&mut self, item: usize, under: u64) -> bool {
         let mut taken = Taken::default();
         let (mut best, mut found) = (self.low[item], None);
         // The order may be an earlier one: lows have risen since.
@@ -121,7 +122,7 @@ impl Learner {
         let large = self.is_large[item];
         for place in 0..self.by_low.len() {
             let other = self.by_low[place] as usize;
-            if !self.is_above(item, other) {
+            if under >> other & 1 == 0 {
                 continue;
             }
             self.take(&mut taken, other);
@@ -144,7 +145,7 @@ impl Learner {
         let start = self.facts.len() as u32;
         for at in 0..=place {
             let other = self.by_low[at] as usize;
-            if self.is_above(item, other) && (!large || self.is_large[other]) {
+            if under >> other & 1 == 1 && (!large || self.is_large[other]) {
                 self.facts.push(Literal::Below(self.below[other * self.size.len() + item]));
                 self.facts.push(Literal::AtLeast(other as u32, self.up(other, from)));
             }
@@ -153,13 +154,13 @@ impl Learner {
     }
 
     /// An item below others: likewise.
-    fn sink_below(&mut self, item: usize) -> bool {
+    fn sink_below(&mut self, item: usize, over: u64) -> bool {
         let mut taken = Taken::default();
         let (mut best, mut found) = (self.end(item), None);
         let (mut highest, mut highest_large) = (0, 0);
         for place in 0..self.by_end.len() {
             let other = self.by_end[place] as usize;
-            if !self.is_above(other, item) {
+            if over >> other & 1 == 0 {
                 continue;
             }
             self.take(&mut taken, other);
@@ -181,7 +182,7 @@ impl Learner {
         let start = self.facts.len() as u32;
         for at in 0..=place {
             let other = self.by_end[at] as usize;
-            if self.is_above(other, item) && (!large || self.is_large[other]) {
+            if over >> other & 1 == 1 && (!large || self.is_large[other]) {
                 self.facts.push(Literal::Below(self.below[item * self.size.len() + other]));
                 let high = (until - self.size[other]) & !self.mask[other];
                 self.facts.push(Literal::AtMost(other as u32, high));
