@@ -14,7 +14,7 @@ use super::asking::Asking;
 use super::greedy::Fit;
 use super::plan::Planner;
 use super::portfolio::Random;
-use super::repair::{Mending, Repair};
+use super::repair::{self, Mending, Repair};
 use super::runs;
 use super::shape::Intervals;
 use alloc::vec::Vec;
@@ -68,10 +68,16 @@ impl Planner<'_> {
             return;
         }
         let mut ways = self.ways();
-        let mut repair = Repair::new(shape, &self.problem.sizes);
+        let mut repair = Repair::new(shape, &self.problem.sizes, self.random(repair::SEED));
         let mut mending = Mending::default();
         let mut records = Records { all: alloc::vec![Record::default(); 1 + ways.len()], ..Records::default() };
-        let mut random = Random(0x1234_5678_9abc_def1);
+        let mut random = self.random(0x1234_5678_9abc_def1);
+        if self.seed != 0 {
+            // Others begin with the same orders.
+            for key in ways.iter_mut().flat_map(|way| &mut way.keys) {
+                *key *= 0.75 + 0.5 * random.next() as f32;
+            }
+        }
         let slice = STEPS_MIN.max(self.problem.len() as u64 / 4);
         while !self.done() {
             let chosen = records.chosen();

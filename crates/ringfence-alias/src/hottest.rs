@@ -15,7 +15,7 @@ use super::item::Item;
 use super::order::sorted;
 use super::plan::{Planner, plan};
 use super::problem::Problem;
-use super::repair::Repair;
+use super::repair::{self, Repair};
 use super::shape::{Intervals, Shape};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -43,7 +43,8 @@ impl Planner<'_> {
             }
             let hot = heat.hottest(count_max);
             let Some(offsets) = self.plan_alone(shape, &hot) else { continue };
-            let repair = repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes));
+            let repair =
+                repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
             let height = chosen_height(&self.problem.sizes.size, &hot, &offsets);
             // Of very many most stay where they are.
             let keep = (self.problem.len() > ALL_MAX).then(|| (self.best.offsets.clone(), height));

@@ -20,6 +20,7 @@ mod infer;
 mod sets;
 
 use super::exact::Scale;
+use super::portfolio::Random;
 use super::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -258,7 +259,10 @@ impl Learner {
     }
 
     /// Begins with the order of these offsets, in units, where there is a choice.
-    pub fn lean_on(&mut self, offsets: &[u64]) {
+    /// Which pairs are decided first depends on the seed, at first.
+    pub fn lean_on(&mut self, offsets: &[u64], seed: u64) {
+        let mut random = Random(seed);
+        self.weight.iter_mut().for_each(|weight| *weight = random.next());
         for (phase, pair) in self.phase.iter_mut().zip(&self.pairs) {
             *phase = offsets[pair.first as usize] < offsets[pair.second as usize];
         }

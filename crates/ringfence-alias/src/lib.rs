@@ -45,7 +45,7 @@
 //! | what | how | cost |
 //! |---|---|---|
 //! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n) |
-//! | [`plan`] | greedy orders; then an exact search; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
+//! | [`plan`] | greedy orders; then an exact search, of up to 64 items one that learns from failures; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
@@ -66,13 +66,16 @@
 //!   the bound.
 //! - Mixed alignments: the bound knows the largest and the least alignment only. A plan may be the best and yet not proven.
 //! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has some).
-//! - Several threads: the planner uses one. Independent problems may be planned on one thread each.
+//! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses as many as
+//!   it is given, and gives the same plan for any number of them.
 //! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is alive;
 //!   [`suggest_order`] changes the order of passes, if the caller wants that.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "threads")]
+extern crate std;
 
 mod again;
 mod asking;
@@ -99,6 +102,8 @@ mod runs;
 mod sections;
 mod shape;
 mod sweep;
+#[cfg(feature = "threads")]
+mod threads;
 mod transitions;
 mod uses;
 
@@ -114,6 +119,8 @@ pub use plan::{AliasPlan, GREEDY_WHOLE, Policy, Progress, plan, plan_by};
 pub use problem::Problem;
 pub use reorder::{PassOrder, suggest_order};
 pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
+#[cfg(feature = "threads")]
+pub use threads::{PlanDesc, plan_with};
 pub use transitions::{Transition, transitions};
 pub use uses::{PassUse, pass_edges};
 

@@ -15,7 +15,7 @@
 use super::asking::Asking;
 use super::greedy::{self, Fit};
 use super::order::{Order, sorted};
-use super::portfolio::ITEMS_MAX;
+use super::portfolio::{ITEMS_MAX, Random};
 use super::problem::{Problem, Relation};
 use super::runs;
 use super::shape::Shape;
@@ -41,6 +41,10 @@ impl AliasPlan {
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.height <= self.lower_bound
+    }
+
+    pub(super) fn progress(&self, steps: u64) -> Progress {
+        Progress { height: self.height, lower_bound: self.lower_bound, steps }
     }
 
     /// By how much the plan may be higher than the best, in units.
@@ -151,37 +155,65 @@ fn place(
 /// their turns do.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
-    let mut planner = Planner::new(problem, &mut go_on);
-    planner.greedy();
-    match &problem.relation {
-        Relation::Intervals(shape) => {
-            if problem.len() > ITEMS_MAX {
-                planner.hottest_first(shape);
-                planner.again(shape);
-            }
-            planner.better(shape);
-        }
-        Relation::Cliques(shape) => planner.better(shape),
-    }
+    let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
+    let mut planner = Planner::new(problem, &mut asked);
+    planner.begin();
+    planner.go_on();
     planner.best
 }
 
 /// The best plan so far, and the closure that says whether to go on.
 pub(super) struct Planner<'p> {
     pub problem: &'p Problem,
-    go_on: &'p mut dyn FnMut(&Progress) -> bool,
+    /// It may put a better plan in the place of the best so far.
+    asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool,
     pub best: AliasPlan,
     /// Policies that took too long at first.
-    untried: Vec<Policy>,
+    pub untried: Vec<Policy>,
+    /// What is drawn by chance depends on it.
+    pub seed: u64,
     stopped: bool,
 }
 
 impl<'p> Planner<'p> {
-    fn new(problem: &'p Problem, go_on: &'p mut dyn FnMut(&Progress) -> bool) -> Self {
+    pub fn new(problem: &'p Problem, asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool) -> Self {
         let (load, lower_bound) = (problem.load(), problem.lower_bound());
         let height = if problem.is_empty() { 0 } else { u64::MAX };
         let best = AliasPlan { offsets: Vec::new(), height, load, lower_bound };
-        Self { problem, go_on, best, untried: Vec::new(), stopped: false }
+        Self { problem, asked, best, untried: Vec::new(), seed: 0, stopped: false }
+    }
+
+    /// What comes first, once: greedy policies, and of many items the fullest moments.
+    pub fn begin(&mut self) {
+        self.greedy();
+        if let Relation::Intervals(shape) = &self.problem.relation
+            && self.problem.len() > ITEMS_MAX
+        {
+            self.hottest_first(shape);
+        }
+    }
+
+    /// Goes on until the plan is proven or the caller stops it.
+    pub fn go_on(&mut self) {
+        match &self.problem.relation {
+            Relation::Intervals(shape) => {
+                if self.problem.len() > ITEMS_MAX {
+                    self.again(shape);
+                }
+                self.better(shape);
+            }
+            Relation::Cliques(shape) => self.better(shape),
+        }
+    }
+
+    /// Numbers by chance.
+    pub fn random(&self, base: u64) -> Random {
+        let mut random = Random(base ^ self.seed.wrapping_mul(0x9fb2_1c65_1e98_df25));
+        if self.seed != 0 {
+            // Neighbouring seeds are to have nothing in common.
+            (0..4).for_each(|_| _ = random.next());
+        }
+        random
     }
 
     /// Betters the greedy plan: by the search, or by repair where there are too many items for that.
@@ -194,8 +226,7 @@ impl<'p> Planner<'p> {
     }
 
     pub fn tick(&mut self, steps: u64) -> bool {
-        let progress = Progress { height: self.best.height, lower_bound: self.best.lower_bound, steps };
-        self.stopped = self.stopped || !(self.go_on)(&progress);
+        self.stopped = self.stopped || !(self.asked)(&mut self.best, steps);
         !self.stopped
     }
 

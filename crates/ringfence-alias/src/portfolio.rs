@@ -50,7 +50,7 @@ impl Planner<'_> {
             search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
             loads: shape.loads(&problem.sizes.size),
             shape,
-            random: Random(0x9e37_79b9_7f4a_7c15),
+            random: self.random(0x9e37_79b9_7f4a_7c15),
             share: 0.5,
             episodes: 0,
             is_mixed: problem.is_mixed(),
@@ -59,18 +59,20 @@ impl Planner<'_> {
         let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
         let mut learner = (problem.len() <= EXACT_MAX).then(|| Learner::new(shape, scale, &problem.sizes.size));
-        let mut turns = 0;
+        // Those that search side by side begin with different ways.
+        let mut turns = self.seed as usize % (LEADING + 1);
+        let mut is_begun = false;
         // Decisions made at the bound and above it, and steps of learning just below the best plan so far.
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
         while !self.done() {
             let before = portfolio.search.decisions;
-            if let Some(learner) = learner.as_mut().filter(|_| turns > 0 && just_below <= 16 * (at_bound + above)) {
+            if let Some(learner) = learner.as_mut().filter(|_| is_begun && just_below <= 16 * (at_bound + above)) {
                 just_below += self.learn(learner);
             } else if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
                 let turn = whose_turn(turns, threads.len());
                 self.attempt(&mut portfolio, &mut threads[turn], bound);
-                turns += 1;
+                (turns, is_begun) = (turns + 1, true);
                 at_bound += portfolio.search.decisions - before;
             } else {
                 self.continue_episode(&mut portfolio, &mut episode);
@@ -82,7 +84,7 @@ impl Planner<'_> {
     /// Looks for a lower plan by learning, for a while. How many steps it took.
     fn learn(&mut self, learner: &mut Learner) -> u64 {
         if !learner.is_begun() {
-            learner.lean_on(&self.best.offsets);
+            learner.lean_on(&self.best.offsets, self.seed);
         }
         let (capacity, mut steps) = (self.best.height - 1, 1);
         let mut go_on = |more| {

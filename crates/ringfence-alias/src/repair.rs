@@ -38,13 +38,16 @@ const LOOKS_AN_ITEM: u64 = 1 << 10;
 const SHARE: f64 = 0.3;
 const SHARE_MIN: f64 = 0.002;
 
+/// Of what is drawn by chance.
+pub(super) const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
 impl Planner<'_> {
     /// Repairs until the plan is proven or the caller stops it.
     pub fn repair<S: Shape>(&mut self, shape: &S) {
         if self.done() {
             return;
         }
-        let mut repair = Repair::new(shape, &self.problem.sizes);
+        let mut repair = Repair::new(shape, &self.problem.sizes, self.random(SEED));
         self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
     }
 
@@ -115,7 +118,7 @@ struct Loose {
 }
 
 impl<'a, S: Shape> Repair<'a, S> {
-    pub fn new(shape: &'a S, sizes: &'a Sizes) -> Self {
+    pub fn new(shape: &'a S, sizes: &'a Sizes, random: Random) -> Self {
         let count = sizes.len();
         let sections = shape.section_count();
         let mut width = (sections * ITEMS_A_BUCKET / count.max(1)).max(1);
@@ -146,7 +149,7 @@ impl<'a, S: Shape> Repair<'a, S> {
             look: 0,
             looks: 0,
             is_out: vec![false; count],
-            random: Random(0x2545_f491_4f6c_dd1d),
+            random,
         }
     }
 
