@@ -13,9 +13,9 @@
 use super::asking::Asking;
 use super::item::Item;
 use super::order::sorted;
-use super::plan::{Planner, plan};
+use super::plan::{Planner, is_short_lived, plan};
 use super::problem::Problem;
-use super::repair::{self, Repair};
+use super::repair::{self, ALL_MAX, Mending, Repair};
 use super::shape::{Intervals, Shape};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -24,8 +24,12 @@ use core::cmp::Reverse;
 const HOT_MAX: [usize; 3] = [256, 512, 1024];
 /// Steps of a search, for each of its items.
 const STEPS_AN_ITEM: u64 = 400;
-/// Of more items than that, only those are placed anew that have to be.
-const ALL_MAX: usize = 200_000;
+/// A turn gains if it closes such a part of the gap.
+const LEAST_GAIN: u64 = 20;
+/// Turns that gain nothing, each aiming nearer than the one before.
+const IN_VAIN_MAX: u32 = 3;
+/// Steps of a turn of repair that follows, of very many items; another as long as it gains.
+const STEPS_A_TURN: u64 = 200_000;
 
 impl Planner<'_> {
     /// Plans the fullest sections' items by themselves, then the others.
@@ -52,6 +56,22 @@ impl Planner<'_> {
             if repair.complete(&hot, &offsets, keep, &mut |steps| self.tick(steps)) {
                 self.offer(repair.offsets().to_vec(), 1);
             }
+        }
+        if self.problem.len() > ALL_MAX && is_short_lived(shape) {
+            let repair = repair.unwrap_or_else(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
+            self.mend_while_it_gains(repair);
+        }
+    }
+
+    /// Of very many items the greedy orders take longer than what local repair gains most with.
+    fn mend_while_it_gains(&mut self, mut repair: Repair<'_, Intervals>) {
+        let mut mending = Mending::default();
+        let mut in_vain = 0;
+        while !self.done() && in_vain < IN_VAIN_MAX {
+            let gap = self.best.gap();
+            self.mend(&mut repair, &mut mending, STEPS_A_TURN, &mut 0);
+            let is_gain = gap - self.best.gap() >= gap / LEAST_GAIN;
+            in_vain = if is_gain { 0 } else { in_vain + 1 };
         }
     }
 

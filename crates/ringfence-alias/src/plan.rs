@@ -17,8 +17,9 @@ use super::greedy::{self, Fit};
 use super::order::{Order, sorted};
 use super::portfolio::{ITEMS_MAX, Random};
 use super::problem::{Problem, Relation};
+use super::repair::ALL_MAX;
 use super::runs;
-use super::shape::Shape;
+use super::shape::{Intervals, Shape};
 use super::sweep;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -185,11 +186,21 @@ impl<'p> Planner<'p> {
 
     /// What comes first, once: greedy policies, and of many items the fullest moments.
     pub fn begin(&mut self) {
-        self.greedy();
-        if let Relation::Intervals(shape) = &self.problem.relation
-            && self.problem.len() > ITEMS_MAX
-        {
-            self.hottest_first(shape);
+        match &self.problem.relation {
+            Relation::Intervals(shape) if self.problem.len() > ALL_MAX && is_short_lived(shape) => {
+                // Local repair gains most there.
+                self.sweep(shape, false);
+                self.hottest_first(shape);
+                self.sweep(shape, true);
+                self.greedy();
+            }
+            Relation::Intervals(shape) if self.problem.len() > ITEMS_MAX => {
+                self.sweep(shape, false);
+                self.sweep(shape, true);
+                self.greedy();
+                self.hottest_first(shape);
+            }
+            _ => self.greedy(),
         }
     }
 
@@ -241,9 +252,6 @@ impl<'p> Planner<'p> {
     /// The greedy policies, the most successful first.
     fn greedy(&mut self) {
         let is_large = self.problem.len() > RUNS_ITEMS_MIN;
-        if is_large {
-            self.sweep();
-        }
         let mut policies = Policy::ALL;
         if is_large {
             // First fit before best fit, which takes longer.
@@ -288,24 +296,30 @@ impl<'p> Planner<'p> {
         true
     }
 
-    /// The walk over time, forwards and backwards.
-    fn sweep(&mut self) {
-        let Relation::Intervals(shape) = &self.problem.relation else { return };
-        let sizes = &self.problem.sizes;
-        // The first plan is always finished.
-        if let Some((offsets, _)) = sweep::place(&shape.spans, sizes, &mut Asking::new(&mut |_| true)) {
-            self.offer(offsets, self.problem.len() as u64);
-        }
+    /// The walk over time, forwards or backwards.
+    fn sweep(&mut self, shape: &Intervals, backwards: bool) {
         if self.done() {
             return;
         }
-        let mut go_on = |steps| self.tick(steps);
-        if let Some((offsets, _)) = sweep::place(&sweep::mirrored(shape), sizes, &mut Asking::new(&mut go_on)) {
+        let sizes = &self.problem.sizes;
+        // The first plan is always finished.
+        let is_first = self.best.height == u64::MAX;
+        let mirrored = backwards.then(|| sweep::mirrored(shape));
+        let mut go_on = |steps| is_first || self.tick(steps);
+        let spans = mirrored.as_ref().unwrap_or(&shape.spans);
+        if let Some((offsets, _)) = sweep::place(spans, sizes, &mut Asking::new(&mut go_on)) {
             self.offer(offsets, self.problem.len() as u64);
         }
     }
 }
 
+/// Whether the items live for few sections, the mean of all.
+pub(super) fn is_short_lived(shape: &Intervals) -> bool {
+    let sum: u64 = shape.spans.iter().map(|span| u64::from(span.last - span.first)).sum();
+    sum < SHORT * shape.spans.len() as u64
+}
+
+const SHORT: u64 = 256;
 /// Of up to so many items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
 /// From so many items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.

@@ -51,11 +51,21 @@ impl Planner<'_> {
         self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
     }
 
+    /// The height that so many items end above.
+    fn height_above(&self, count: usize) -> u64 {
+        let mut ends: Vec<u64> =
+            self.best.offsets.iter().zip(&self.problem.sizes.size).map(|(offset, size)| offset + size).collect();
+        *ends.select_nth_unstable_by(count, |a, b| b.cmp(a)).1
+    }
+
     /// Repairs until the plan is proven, the caller stops it or so many steps are taken; `steps` counts them.
     pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
         while !self.done() && *steps < most {
             let down = (self.best.gap() as f64 * mending.share) as u64;
-            let target = self.best.height - down.max(1);
+            let mut target = self.best.height - down.max(1);
+            if self.problem.len() > ALL_MAX {
+                target = target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1);
+            }
             repair.offsets.copy_from_slice(&self.best.offsets);
             let mut go_on = |more| {
                 *steps += more;
@@ -70,6 +80,10 @@ impl Planner<'_> {
         }
     }
 }
+
+/// Of more items a target is chosen so that no more than that stick out above it: what a few do not reach is not lost.
+pub(super) const ALL_MAX: usize = 200_000;
+const ABOVE_MAX: usize = 500;
 
 /// How repair goes.
 pub(super) struct Mending {

@@ -60,6 +60,12 @@ proptest! {
         prop_assert!(height_after(&items, asked) <= least);
     }
 
+}
+
+proptest! {
+    // A tenth of a second each.
+    #![proptest_config(ProptestConfig::with_cases(cases(200).div_ceil(8)))]
+
     #[test]
     fn of_more_items_no_policy_is_lower_once_they_have_been_tried(
         items in prop::collection::vec(item(), GREEDY_WHOLE..700), more in 1..40_u32,
