@@ -234,7 +234,7 @@ impl State {
     }
 }
 
-/// A worker that ends, also by a panic, keeps nobody waiting.
+/// A worker that ends, also by a panic, keeps no other waiting.
 struct Leaving<'m> {
     meeting: &'m Meeting,
 }
