@@ -82,7 +82,7 @@ impl Planner<'_> {
 }
 
 /// Of more items a target is chosen so that no more than that stick out above it: what a few do not reach is not lost.
-pub(super) const ALL_MAX: usize = 200_000;
+pub(super) const ALL_MAX: usize = 80_000;
 const ABOVE_MAX: usize = 500;
 
 /// How repair goes.
