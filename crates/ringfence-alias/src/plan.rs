@@ -319,7 +319,7 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
     sum < SHORT * shape.spans.len() as u64
 }
 
-const SHORT: u64 = 256;
+const SHORT: u64 = 64;
 /// Of up to so many items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
 /// From so many items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.

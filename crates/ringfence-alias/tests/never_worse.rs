@@ -135,7 +135,11 @@ fn a_closure_that_says_no_is_asked_soon_and_obeyed() {
             let (mut start, mut last) = (None, None::<Instant>);
             let found = plan(&problem, |_| {
                 let now = Instant::now();
-                assert!(last.is_none_or(|last| now - last < PATIENCE), "the last question was long ago");
+                assert!(
+                    last.is_none_or(|last| now - last < PATIENCE),
+                    "the last question was long ago: {:?}, {long}",
+                    last.map(|last| now - last)
+                );
                 last = Some(now);
                 now - *start.get_or_insert(now) < limit
             });
