@@ -7,13 +7,16 @@
 //!
 //! It is the squeaky wheel of Joslin and Clements (1999). Each *way* begins with an order that greedy placement is known
 //! for, and keeps its own. Which way is next, and whether it is a way or local repair, is decided by what each has gained
-//! for its steps; none is left out for ever. A round is one greedy placement.
+//! for its steps; none is left out for ever. The greedy policies that took too long at first have the first of the fair turns.
+//! A round is one greedy placement.
 
 use super::asking::Asking;
 use super::greedy::Fit;
+use super::order::{Order, sorted};
 use super::plan::Planner;
 use super::portfolio::Random;
-use super::repair::{Mending, Repair};
+use super::problem::Problem;
+use super::repair::{self, Mending, Repair};
 use super::runs;
 use super::shape::Intervals;
 use alloc::vec::Vec;
@@ -30,11 +33,47 @@ const FADING: f64 = 0.7;
 /// One step in so many is for the one that had no turn for longest.
 const FAIR: u64 = 4;
 
+/// Backwards, forwards, by size, by duration and by area.
+const WAYS: [(Order, Fit); 5] = [
+    (Order::End, Fit::Best),
+    (Order::Begin, Fit::Best),
+    (Order::Size, Fit::First),
+    (Order::Duration, Fit::First),
+    (Order::Area, Fit::First),
+];
+
 /// An order that changes.
 struct Way {
     fit: Fit,
-    /// Items are placed by these, ascending.
+    /// The order that it begins with.
+    first: Order,
+    /// Items are placed by these, ascending; none before its first turn.
     keys: Vec<f32>,
+}
+
+impl Way {
+    /// The items in the way's order; `None` if it was stopped.
+    fn order(
+        &mut self,
+        problem: &Problem,
+        seed: u64,
+        random: &mut Random,
+        asking: &mut Asking<'_>,
+    ) -> Option<Vec<u32>> {
+        if !self.keys.is_empty() {
+            // Keys are not negative: their bits are in order as they are.
+            return sorted(self.keys.len(), |item| self.keys[item].to_bits(), asking);
+        }
+        let order = self.first.of(problem, asking)?;
+        self.keys = alloc::vec![0.0; order.len()];
+        order.iter().enumerate().for_each(|(rank, &item)| self.keys[item as usize] = rank as f32);
+        if seed == 0 {
+            return Some(order);
+        }
+        // Others begin with the same order.
+        self.keys.iter_mut().for_each(|key| *key *= 0.75 + 0.5 * random.next() as f32);
+        sorted(self.keys.len(), |item| self.keys[item].to_bits(), asking)
+    }
 }
 
 /// What turns have brought: of repair, then of each way.
@@ -66,15 +105,19 @@ impl Planner<'_> {
         if self.done() {
             return;
         }
-        let mut ways = self.ways();
-        let mut repair = Repair::new(shape, &self.problem.sizes);
+        let mut ways = WAYS.map(|(first, fit)| Way { fit, first, keys: Vec::new() });
+        let mut repair = Repair::new(shape, &self.problem.sizes, self.random(repair::SEED));
         let mut mending = Mending::default();
         let mut records = Records { all: alloc::vec![Record::default(); 1 + ways.len()], ..Records::default() };
-        let mut random = Random(0x1234_5678_9abc_def1);
+        let mut random = self.random(0x1234_5678_9abc_def1);
         let slice = STEPS_MIN.max(self.problem.len() as u64 / 4);
         while !self.done() {
             let chosen = records.chosen();
             let (before, mut steps) = (self.best.height, 0);
+            if records.is_fair && self.try_next(&mut steps) {
+                records.spend(steps + 1);
+                continue;
+            }
             let reached = match chosen.checked_sub(1) {
                 None => {
                     self.mend(&mut repair, &mut mending, slice, &mut steps);
@@ -86,42 +129,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Backwards, forwards, by size, by duration and by area.
-    fn ways(&self) -> Vec<Way> {
-        let problem = self.problem;
-        let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
-        let begin = |i: usize| problem.begins[i];
-        let end = |i: usize| begin(i) + duration(i);
-        let way = |fit, key: &dyn Fn(usize) -> (u64, u64, u64)| {
-            let mut order: Vec<u32> = (0..problem.len() as u32).collect();
-            order.sort_by_key(|&item| key(item as usize));
-            let mut keys = alloc::vec![0.0; order.len()];
-            order.iter().enumerate().for_each(|(rank, &item)| keys[item as usize] = rank as f32);
-            Way { fit, keys }
-        };
-        let descending = |number: u64| u64::MAX - number;
-        alloc::vec![
-            way(Fit::Best, &|i| (descending(end(i)), descending(duration(i)), descending(size(i)))),
-            way(Fit::Best, &|i| (begin(i), descending(duration(i)), descending(size(i)))),
-            way(Fit::First, &|i| (descending(size(i)), descending(duration(i)), 0)),
-            way(Fit::First, &|i| (descending(duration(i)), descending(size(i)), 0)),
-            way(Fit::First, &|i| {
-                let area = u128::from(size(i)) * u128::from(duration(i));
-                (descending((area >> 64) as u64), descending(area as u64), 0)
-            }),
-        ]
-    }
-
     /// One placement in the way's order; then what sticks out comes earlier in it. The height that was reached.
     fn round(&mut self, shape: &Intervals, way: &mut Way, random: &mut Random, steps: &mut u64) -> u64 {
-        let sizes = &self.problem.sizes;
-        let mut order: Vec<u32> = (0..sizes.len() as u32).collect();
-        order.sort_by(|&a, &b| way.keys[a as usize].total_cmp(&way.keys[b as usize]));
+        let problem = self.problem;
+        let sizes = &problem.sizes;
+        let seed = self.seed;
         let mut go_on = |more| {
             *steps += more;
             self.tick(more)
         };
         let mut asking = Asking::new(&mut go_on);
+        let Some(order) = way.order(problem, seed, random, &mut asking) else { return u64::MAX };
         let Some((offsets, height)) =
             runs::place(shape, sizes, &order, way.fit, u64::MAX, &mut WORK_MAX.clone(), &mut asking)
         else {
@@ -156,10 +174,14 @@ impl Records {
         if self.is_fair { waited } else { best }
     }
 
-    fn note(&mut self, chosen: usize, gained: u64, steps: u64, reached: u64) {
-        self.turn += 1;
+    fn spend(&mut self, steps: u64) {
         self.spent += steps;
         self.spent_fairly += if self.is_fair { steps } else { 0 };
+    }
+
+    fn note(&mut self, chosen: usize, gained: u64, steps: u64, reached: u64) {
+        self.turn += 1;
+        self.spend(steps);
         let record = &mut self.all[chosen];
         let gain = gained as f64 / steps as f64;
         record.gain = if record.turn == 0 { gain } else { FADING * record.gain + (1.0 - FADING) * gain };

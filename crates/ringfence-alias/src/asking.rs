@@ -40,6 +40,7 @@ impl<'a> Asking<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::greedy::Fit;
+    use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
     use super::super::repair::Repair;
     use super::super::shape::Intervals;
@@ -70,7 +71,7 @@ mod tests {
         let (apart, gaps) = (self::shape(&gaps), &gaps.sizes);
         let mut asking = Asking::new(no);
         assert_eq!(runs::place(apart, gaps, &order, Fit::First, u64::MAX, &mut u64::MAX.clone(), &mut asking), None);
-        assert!(!Repair::new(shape, sizes).complete(&[], &[], None, no));
+        assert!(!Repair::new(shape, sizes, Random(1)).complete(&[], &[], None, no));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use super::shape::Shape;
 use alloc::vec::Vec;
 
 /// Which gap is taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fit {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fit {
     /// The lowest that holds the item.
     First,
     /// The one that leaves least over.

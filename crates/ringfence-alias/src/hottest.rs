@@ -8,12 +8,14 @@
 //!   the others one by one, each at the lowest gap: where less is alive there is room
 //! ```
 //!
-//! Which sections are the fullest is found by bisection, O(n log n); the others cost what greedy placement does.
+//! Which items touch the fullest sections is found by a tree of least places, O(n log n); the others cost what greedy placement does.
 
+use super::asking::Asking;
 use super::item::Item;
-use super::plan::{Planner, plan};
+use super::order::sorted;
+use super::plan::{Planner, is_short_lived, plan};
 use super::problem::Problem;
-use super::repair::Repair;
+use super::repair::{self, ALL_MAX, Mending, Repair};
 use super::shape::{Intervals, Shape};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -22,21 +24,31 @@ use core::cmp::Reverse;
 const HOT_MAX: [usize; 3] = [256, 512, 1024];
 /// Steps of a search, for each of its items.
 const STEPS_AN_ITEM: u64 = 400;
-/// Of more items than that, only those are placed anew that have to be.
-const ALL_MAX: usize = 200_000;
+/// A turn gains if it closes such a part of the gap.
+const LEAST_GAIN: u64 = 20;
+/// Turns that gain nothing, each aiming nearer than the one before.
+const IN_VAIN_MAX: u32 = 3;
+/// Steps of a turn of repair that follows, of very many items; another as long as it gains.
+const STEPS_A_TURN: u64 = 200_000;
 
 impl Planner<'_> {
     /// Plans the fullest sections' items by themselves, then the others.
     pub fn hottest_first(&mut self, shape: &Intervals) {
-        let loads = shape.loads(&self.problem.sizes.size);
+        if self.done() {
+            return;
+        }
+        let sizes = &self.problem.sizes.size;
+        let mut go_on = |steps| self.tick(steps);
+        let Some(heat) = Heat::new(shape, sizes, &mut Asking::new(&mut go_on)) else { return };
         let mut repair: Option<Repair<'_, Intervals>> = None;
         for count_max in HOT_MAX {
             if self.done() {
                 return;
             }
-            let hot = hottest(shape, &loads, count_max);
+            let hot = heat.hottest(count_max);
             let Some(offsets) = self.plan_alone(shape, &hot) else { continue };
-            let repair = repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes));
+            let repair =
+                repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
             let height = chosen_height(&self.problem.sizes.size, &hot, &offsets);
             // Of very many most stay where they are.
             let keep = (self.problem.len() > ALL_MAX).then(|| (self.best.offsets.clone(), height));
@@ -44,6 +56,22 @@ impl Planner<'_> {
             if repair.complete(&hot, &offsets, keep, &mut |steps| self.tick(steps)) {
                 self.offer(repair.offsets().to_vec(), 1);
             }
+        }
+        if self.problem.len() > ALL_MAX && is_short_lived(shape) {
+            let repair = repair.unwrap_or_else(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
+            self.mend_while_it_gains(repair);
+        }
+    }
+
+    /// Of very many items the greedy orders take longer than what local repair gains most with.
+    fn mend_while_it_gains(&mut self, mut repair: Repair<'_, Intervals>) {
+        let mut mending = Mending::default();
+        let mut in_vain = 0;
+        while !self.done() && in_vain < IN_VAIN_MAX {
+            let gap = self.best.gap();
+            self.mend(&mut repair, &mut mending, STEPS_A_TURN, &mut 0);
+            let is_gain = gap - self.best.gap() >= gap / LEAST_GAIN;
+            in_vain = if is_gain { 0 } else { in_vain + 1 };
         }
     }
 
@@ -72,25 +100,52 @@ fn chosen_height(sizes: &[u64], chosen: &[u32], offsets: &[u64]) -> u64 {
     chosen.iter().zip(offsets).map(|(&item, offset)| offset + sizes[item as usize]).max().unwrap_or(0)
 }
 
-/// At most so many items: those that touch the fullest sections.
-fn hottest(shape: &Intervals, loads: &[u64], count_max: usize) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..loads.len() as u32).collect();
-    order.sort_unstable_by_key(|&section| Reverse(loads[section as usize]));
-    let touching = |count: usize| -> Vec<u32> {
-        // Of each section how many of the fullest lie before it.
-        let mut before = alloc::vec![0_u32; loads.len() + 1];
-        order[..count].iter().for_each(|&section| before[section as usize + 1] = 1);
-        (1..before.len()).for_each(|at| before[at] += before[at - 1]);
-        let touches = |item: &u32| {
-            let hull = shape.hull(*item as usize);
-            before[hull.last as usize] > before[hull.first as usize]
+/// Of each item the place of its fullest section, when the fullest is 0.
+///
+/// ```text
+///   sections by load   7 2 0 5 …       a tree over time: the least place under each node
+/// ```
+struct Heat {
+    places: Vec<u32>,
+    /// The same, ascending.
+    sorted: Vec<u32>,
+}
+
+impl Heat {
+    /// O(n log n); `None` if it was stopped.
+    fn new(shape: &Intervals, sizes: &[u64], asking: &mut Asking<'_>) -> Option<Self> {
+        let loads = shape.loads(sizes);
+        let order = sorted(loads.len(), |section| Reverse(loads[section]), asking)?;
+        let leaves = loads.len();
+        let mut tree = alloc::vec![u32::MAX; 2 * leaves];
+        order.iter().enumerate().for_each(|(place, &section)| tree[leaves + section as usize] = place as u32);
+        (1..leaves).rev().for_each(|node| tree[node] = tree[2 * node].min(tree[2 * node + 1]));
+        let place = |item: usize| {
+            let hull = shape.hull(item);
+            let (mut low, mut high, mut least) = (leaves + hull.first as usize, leaves + hull.last as usize, u32::MAX);
+            while low < high {
+                if low & 1 == 1 {
+                    least = least.min(tree[low]);
+                    low += 1;
+                }
+                if high & 1 == 1 {
+                    high -= 1;
+                    least = least.min(tree[high]);
+                }
+                low /= 2;
+                high /= 2;
+            }
+            least
         };
-        (0..shape.spans.len() as u32).filter(touches).collect()
-    };
-    let (mut few, mut many) = (0, order.len() + 1);
-    while few + 1 < many {
-        let middle = few.midpoint(many);
-        if touching(middle).len() <= count_max { few = middle } else { many = middle }
+        let places: Vec<u32> = (0..sizes.len()).map(place).collect();
+        let order = sorted(places.len(), |item| places[item], asking)?;
+        let sorted = order.into_iter().map(|item| places[item as usize]).collect();
+        Some(Self { places, sorted })
     }
-    touching(few)
+
+    /// At most so many items: those that touch the fullest sections.
+    fn hottest(&self, count_max: usize) -> Vec<u32> {
+        let limit = self.sorted.get(count_max).copied().unwrap_or(u32::MAX);
+        (0..self.places.len() as u32).filter(|&item| self.places[item as usize] < limit).collect()
+    }
 }

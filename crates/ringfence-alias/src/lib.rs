@@ -45,7 +45,7 @@
 //! | what | how | cost |
 //! |---|---|---|
 //! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n) |
-//! | [`plan`] | greedy orders; then an exact search; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
+//! | [`plan`] | greedy orders; then an exact search, of up to 64 items one that learns from failures; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
@@ -69,13 +69,16 @@
 //! - Mixed alignments: the bound knows the largest and the least alignment only. A plan may be the best and yet not proven.
 //! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has some).
 //! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
-//! - Several threads: the planner uses one. Independent problems may be planned on one thread each.
+//! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses as many as
+//!   it is given, and gives the same plan for any number of them.
 //! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is alive;
 //!   [`suggest_order`] changes the order of passes, if the caller wants that.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "threads")]
+extern crate std;
 
 mod again;
 mod asking;
@@ -89,7 +92,9 @@ mod heaps;
 mod hottest;
 mod item;
 mod keep;
+mod learning;
 mod lowering;
+mod order;
 mod passes;
 mod plan;
 mod portfolio;
@@ -101,11 +106,14 @@ mod runs;
 mod sections;
 mod shape;
 mod sweep;
+#[cfg(feature = "threads")]
+mod threads;
 mod transitions;
 mod uses;
 
 pub use check::{Violation, verify};
 pub use classes::{ClassCosts, ClassPlan, class_costs};
+pub use greedy::Fit;
 pub use heaps::{
     Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, HeapViolation, ReplannedHeaps, plan_heaps,
     replan_heaps, verify_heaps,
@@ -113,11 +121,14 @@ pub use heaps::{
 pub use item::{Item, ItemClass, ItemError, Lifetime};
 pub use keep::{KeptPlan, plan_keeping};
 pub use lowering::{Lowering, lower_transitions};
+pub use order::Order;
 pub use passes::{PassError, PassGraph, PassItem, verify_passes};
-pub use plan::{AliasPlan, Policy, Progress, plan, plan_by};
+pub use plan::{AliasPlan, GREEDY_WHOLE, Policy, Progress, plan, plan_by};
 pub use problem::Problem;
 pub use reorder::{PassOrder, suggest_order};
 pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
+#[cfg(feature = "threads")]
+pub use threads::{PlanDesc, plan_with};
 pub use transitions::{Transition, transitions};
 pub use uses::{PassUse, pass_edges};
 

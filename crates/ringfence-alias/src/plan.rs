@@ -14,10 +14,12 @@
 
 use super::asking::Asking;
 use super::greedy::{self, Fit};
-use super::portfolio::ITEMS_MAX;
+use super::order::{Order, sorted};
+use super::portfolio::{ITEMS_MAX, Random};
 use super::problem::{Problem, Relation};
+use super::repair::ALL_MAX;
 use super::runs;
-use super::shape::Shape;
+use super::shape::{Intervals, Shape};
 use super::sweep;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -42,6 +44,10 @@ impl AliasPlan {
         self.height <= self.lower_bound
     }
 
+    pub(super) fn progress(&self, steps: u64) -> Progress {
+        Progress { height: self.height, lower_bound: self.lower_bound, steps }
+    }
+
     /// By how much the plan may be higher than the best, in units.
     #[must_use]
     pub fn gap(&self) -> u64 {
@@ -60,33 +66,66 @@ pub struct Progress {
     pub steps: u64,
 }
 
-/// Simple policies, to compare with.
+/// Greedy policies: what the planner begins with, and to compare with.
+///
+/// [`plan`] has tried them all when its first stage is over (at once, of up to [`GREEDY_WHOLE`] items), and is no higher
+/// than the lowest of them from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
     /// By time of beginning, each at the lowest gap that holds it: what engines do as the frame is recorded.
     OnlineFirstFit,
     /// The largest first, each at the gap that it fills best.
     BySize,
+    /// In some order, each at some gap.
+    Greedy(Order, Fit),
 }
 
-/// The plan of a simple policy. O(n²) at worst.
+impl Policy {
+    /// Each, as the planner tries them for few items: the most successful first.
+    pub const ALL: [Self; 2 + 2 * Order::ALL.len()] = {
+        let mut all = [Self::BySize; 2 + 2 * Order::ALL.len()];
+        let mut at = 0;
+        while at < Order::ALL.len() {
+            all[2 * at] = Self::Greedy(Order::ALL[at], Fit::First);
+            all[2 * at + 1] = Self::Greedy(Order::ALL[at], Fit::Best);
+            at += 1;
+        }
+        all[2 * at] = Self::OnlineFirstFit;
+        all
+    };
+
+    fn fit(self) -> Fit {
+        match self {
+            Self::OnlineFirstFit => Fit::First,
+            Self::BySize => Fit::Best,
+            Self::Greedy(_, fit) => fit,
+        }
+    }
+
+    /// The items in its order; `None` if it was stopped.
+    fn order(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
+        match self {
+            Self::OnlineFirstFit => sorted(problem.len(), |item| problem.begins[item], asking),
+            Self::BySize => sorted(problem.len(), |item| Reverse(problem.sizes.size[item]), asking),
+            Self::Greedy(order, _) => order.of(problem, asking),
+        }
+    }
+
+    /// Whether it differs from those before it in [`Policy::ALL`].
+    fn differs(self, problem: &Problem) -> bool {
+        !matches!(self, Self::Greedy(Order::AlignmentSize | Order::AlignmentDuration, _)) || problem.is_mixed()
+    }
+}
+
+/// The plan of a greedy policy. O(n²) at worst.
 #[must_use]
 pub fn plan_by(problem: &Problem, policy: Policy) -> AliasPlan {
-    let order = match policy {
-        Policy::OnlineFirstFit => sorted(problem, |item| problem.begins[item]),
-        Policy::BySize => sorted(problem, |item| Reverse(problem.sizes.size[item])),
-    };
-    let fit = if policy == Policy::BySize { Fit::Best } else { Fit::First };
-    let mut work = u64::MAX;
-    let placed = place(problem, &order, fit, u64::MAX, &mut work, &mut Asking::new(&mut |_| true));
+    let mut go_on = |_| true;
+    let mut asking = Asking::new(&mut go_on);
+    let order = policy.order(problem, &mut asking).unwrap_or_default();
+    let placed = place(problem, &order, policy.fit(), u64::MAX, &mut u64::MAX.clone(), &mut asking);
     let (offsets, height) = placed.unwrap_or_default();
     AliasPlan { offsets, height, load: problem.load(), lower_bound: problem.lower_bound() }
-}
-
-fn sorted<K: Ord>(problem: &Problem, key: impl Fn(usize) -> K) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..problem.len() as u32).collect();
-    order.sort_by_key(|&item| key(item as usize));
-    order
 }
 
 fn place(
@@ -109,37 +148,83 @@ fn place(
 /// Plans, as long as the closure says to go on and the plan is not proven.
 ///
 /// The closure is asked after every some hundred steps and whenever the plan has improved; before the first plan it is
-/// not. The same problem and the same answers give the same plan.
+/// not, and after it has said no it is not either. The same problem and the same answers give the same plan.
+///
+/// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than [`GREEDY_WHOLE`]
+/// items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no higher than any policy
+/// that was tried by then; all are tried first of all, but for those that take long of more than 1,536, which come as
+/// their turns do.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
-    let mut planner = Planner::new(problem, &mut go_on);
-    planner.greedy();
-    match &problem.relation {
-        Relation::Intervals(shape) => {
-            if problem.len() > ITEMS_MAX {
-                planner.hottest_first(shape);
-                planner.again(shape);
-            }
-            planner.better(shape);
-        }
-        Relation::Cliques(shape) => planner.better(shape),
-    }
+    let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
+    let mut planner = Planner::new(problem, &mut asked);
+    planner.begin();
+    planner.go_on();
     planner.best
 }
 
 /// The best plan so far, and the closure that says whether to go on.
 pub(super) struct Planner<'p> {
     pub problem: &'p Problem,
-    go_on: &'p mut dyn FnMut(&Progress) -> bool,
+    /// It may put a better plan in the place of the best so far.
+    asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool,
     pub best: AliasPlan,
+    /// Policies that took too long at first.
+    pub untried: Vec<Policy>,
+    /// What is drawn by chance depends on it.
+    pub seed: u64,
     stopped: bool,
 }
 
 impl<'p> Planner<'p> {
-    fn new(problem: &'p Problem, go_on: &'p mut dyn FnMut(&Progress) -> bool) -> Self {
+    pub fn new(problem: &'p Problem, asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool) -> Self {
         let (load, lower_bound) = (problem.load(), problem.lower_bound());
         let height = if problem.is_empty() { 0 } else { u64::MAX };
-        Self { problem, go_on, best: AliasPlan { offsets: Vec::new(), height, load, lower_bound }, stopped: false }
+        let best = AliasPlan { offsets: Vec::new(), height, load, lower_bound };
+        Self { problem, asked, best, untried: Vec::new(), seed: 0, stopped: false }
+    }
+
+    /// What comes first, once: greedy policies, and of many items the fullest moments.
+    pub fn begin(&mut self) {
+        match &self.problem.relation {
+            Relation::Intervals(shape) if self.problem.len() > ALL_MAX && is_short_lived(shape) => {
+                // Local repair gains most there.
+                self.sweep(shape, false);
+                self.hottest_first(shape);
+                self.sweep(shape, true);
+                self.greedy();
+            }
+            Relation::Intervals(shape) if self.problem.len() > ITEMS_MAX => {
+                self.sweep(shape, false);
+                self.sweep(shape, true);
+                self.greedy();
+                self.hottest_first(shape);
+            }
+            _ => self.greedy(),
+        }
+    }
+
+    /// Goes on until the plan is proven or the caller stops it.
+    pub fn go_on(&mut self) {
+        match &self.problem.relation {
+            Relation::Intervals(shape) => {
+                if self.problem.len() > ITEMS_MAX {
+                    self.again(shape);
+                }
+                self.better(shape);
+            }
+            Relation::Cliques(shape) => self.better(shape),
+        }
+    }
+
+    /// Numbers by chance.
+    pub fn random(&self, base: u64) -> Random {
+        let mut random = Random(base ^ self.seed.wrapping_mul(0x9fb2_1c65_1e98_df25));
+        if self.seed != 0 {
+            // Neighbouring seeds are to have nothing in common.
+            (0..4).for_each(|_| _ = random.next());
+        }
+        random
     }
 
     /// Betters the greedy plan: by the search, or by repair where there are too many items for that.
@@ -152,8 +237,7 @@ impl<'p> Planner<'p> {
     }
 
     pub fn tick(&mut self, steps: u64) -> bool {
-        let progress = Progress { height: self.best.height, lower_bound: self.best.lower_bound, steps };
-        self.stopped |= !(self.go_on)(&progress);
+        self.stopped = self.stopped || !(self.asked)(&mut self.best, steps);
         !self.stopped
     }
 
@@ -165,56 +249,79 @@ impl<'p> Planner<'p> {
         self.tick(steps);
     }
 
-    /// The greedy orders, the most successful first.
+    /// The greedy policies, the most successful first.
     fn greedy(&mut self) {
-        let problem = self.problem;
-        let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
-        let area = |i: usize| u128::from(size(i)) * u128::from(duration(i));
-        let orders: [&dyn Fn() -> Vec<u32>; 7] = [
-            &|| sorted(problem, |i| Reverse((size(i), duration(i)))),
-            &|| sorted(problem, |i| Reverse((duration(i), size(i)))),
-            &|| sorted(problem, |i| Reverse((problem.sizes.alignment[i], size(i), duration(i)))),
-            &|| sorted(problem, |i| Reverse((problem.sizes.alignment[i], duration(i), size(i)))),
-            &|| sorted(problem, |i| Reverse((area(i), size(i)))),
-            &|| sorted(problem, |i| (problem.begins[i], Reverse(duration(i)), Reverse(size(i)))),
-            &|| sorted(problem, |i| Reverse((problem.begins[i] + duration(i), duration(i), size(i)))),
-        ];
-        let is_large = problem.len() > RUNS_ITEMS_MIN;
+        let is_large = self.problem.len() > RUNS_ITEMS_MIN;
+        let mut policies = Policy::ALL;
         if is_large {
-            self.sweep();
+            // First fit before best fit, which takes longer.
+            policies.sort_by_key(|policy| policy.fit() == Fit::Best);
         }
         let mut work = if is_large { GREEDY_WORK_MAX } else { u64::MAX };
-        for place in 0..2 * orders.len() {
-            // Many items: all orders with first fit before any with best fit, which takes longer.
-            let (order, is_best) =
-                if is_large { (place % orders.len(), place >= orders.len()) } else { (place / 2, place % 2 == 1) };
-            if self.done() || work == 0 {
+        let whole = self.problem.len() <= GREEDY_WHOLE;
+        for policy in policies.into_iter().filter(|policy| policy.differs(self.problem)) {
+            if self.best.is_proven() || (self.stopped && !whole) {
                 return;
             }
-            self.greedy_by(&orders[order](), if is_best { Fit::Best } else { Fit::First }, &mut work);
-        }
-    }
-
-    fn greedy_by(&mut self, order: &[u32], fit: Fit, work: &mut u64) {
-        let (problem, limit) = (self.problem, self.best.height);
-        // The first plan is always finished.
-        let mut go_on = |steps| limit == u64::MAX || self.tick(steps);
-        if let Some((offsets, _)) = place(problem, order, fit, limit, work, &mut Asking::new(&mut go_on)) {
-            self.offer(offsets, problem.len() as u64);
-        }
-    }
-
-    /// The walk over time, forwards and backwards.
-    fn sweep(&mut self) {
-        let Relation::Intervals(shape) = &self.problem.relation else { return };
-        for spans in [shape.spans.clone(), sweep::mirrored(shape)] {
-            if let Some((offsets, _)) = sweep::place(&spans, &self.problem.sizes).filter(|_| !self.done()) {
-                self.offer(offsets, self.problem.len() as u64);
+            if work == 0 || !self.greedy_by(policy, &mut work, &mut 0) {
+                self.untried.push(policy);
             }
+        }
+        // The last is tried next.
+        self.untried.reverse();
+    }
+
+    /// Whether the policy was tried to its end, within so much work.
+    fn greedy_by(&mut self, policy: Policy, work: &mut u64, steps: &mut u64) -> bool {
+        let (problem, limit) = (self.problem, self.best.height);
+        let whole = limit == u64::MAX || problem.len() <= GREEDY_WHOLE;
+        // The first plan is always finished.
+        let mut go_on = |more| {
+            *steps += more;
+            whole || self.tick(more)
+        };
+        let mut asking = Asking::new(&mut go_on);
+        let Some(order) = policy.order(problem, &mut asking) else { return false };
+        if let Some((offsets, _)) = place(problem, &order, policy.fit(), limit, work, &mut asking) {
+            self.offer(offsets, problem.len() as u64);
+            return true;
+        }
+        *work > 0 && !self.stopped
+    }
+
+    /// Tries the next of the policies that took too long at first; false if there is none. `steps` counts its steps.
+    pub fn try_next(&mut self, steps: &mut u64) -> bool {
+        let Some(policy) = self.untried.pop() else { return false };
+        self.greedy_by(policy, &mut u64::MAX.clone(), steps);
+        true
+    }
+
+    /// The walk over time, forwards or backwards.
+    fn sweep(&mut self, shape: &Intervals, backwards: bool) {
+        if self.done() {
+            return;
+        }
+        let sizes = &self.problem.sizes;
+        // The first plan is always finished.
+        let is_first = self.best.height == u64::MAX;
+        let mirrored = backwards.then(|| sweep::mirrored(shape));
+        let mut go_on = |steps| is_first || self.tick(steps);
+        let spans = mirrored.as_ref().unwrap_or(&shape.spans);
+        if let Some((offsets, _)) = sweep::place(spans, sizes, &mut Asking::new(&mut go_on)) {
+            self.offer(offsets, self.problem.len() as u64);
         }
     }
 }
 
+/// Whether the items live for few sections, the mean of all.
+pub(super) fn is_short_lived(shape: &Intervals) -> bool {
+    let sum: u64 = shape.spans.iter().map(|span| u64::from(span.last - span.first)).sum();
+    sum < SHORT * shape.spans.len() as u64
+}
+
+const SHORT: u64 = 64;
+/// Of up to so many items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
+pub const GREEDY_WHOLE: usize = 256;
 /// From so many items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.
 pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
 /// How many runs the greedy orders of so many items may look at, all together: a third of a second. The orders that they

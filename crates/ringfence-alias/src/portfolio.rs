@@ -12,6 +12,7 @@
 
 use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
+use super::learning::{self, Found, Learner};
 use super::plan::Planner;
 use super::problem::Problem;
 use super::shape::Shape;
@@ -49,7 +50,7 @@ impl Planner<'_> {
             search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
             loads: shape.loads(&problem.sizes.size),
             shape,
-            random: Random(0x9e37_79b9_7f4a_7c15),
+            random: self.random(0x9e37_79b9_7f4a_7c15),
             share: 0.5,
             episodes: 0,
             is_mixed: problem.is_mixed(),
@@ -57,31 +58,48 @@ impl Planner<'_> {
         let ways = strategies(portfolio.is_mixed);
         let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
-        let below = strategies(portfolio.is_mixed).take(BELOW_WAYS);
-        let mut below: Vec<Thread> = below.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
-        let (mut turns, mut below_turns) = (0, 0);
-        // Decisions made at the bound, above it, and just below the best plan so far.
+        let mut learner = (problem.len() <= EXACT_MAX).then(|| Learner::new(shape, scale, &problem.sizes.size));
+        // Those that search side by side begin with different ways.
+        let mut turns = self.seed as usize % (LEADING + 1);
+        let mut is_begun = false;
+        // Decisions made at the bound and above it, and steps of learning just below the best plan so far.
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
         while !self.done() {
             let before = portfolio.search.decisions;
-            if problem.len() <= EXACT_MAX && turns > 0 && just_below <= at_bound + above {
-                let thread = &mut below[below_turns % BELOW_WAYS];
-                self.attempt(&mut portfolio, thread, self.best.height - 1);
-                // All of it is looked at in the end.
-                thread.decisions += thread.decisions / 2;
-                below_turns += 1;
-                just_below += (portfolio.search.decisions - before).max(1);
+            if let Some(learner) = learner.as_mut().filter(|_| is_begun && just_below <= 16 * (at_bound + above)) {
+                just_below += self.learn(learner);
             } else if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
                 let turn = whose_turn(turns, threads.len());
                 self.attempt(&mut portfolio, &mut threads[turn], bound);
-                turns += 1;
+                (turns, is_begun) = (turns + 1, true);
                 at_bound += portfolio.search.decisions - before;
             } else {
                 self.continue_episode(&mut portfolio, &mut episode);
                 above += portfolio.search.decisions - before;
             }
         }
+    }
+
+    /// Looks for a lower plan by learning, for a while. How many steps it took.
+    fn learn(&mut self, learner: &mut Learner) -> u64 {
+        if !learner.is_begun() {
+            learner.lean_on(&self.best.offsets, self.seed);
+        }
+        let (capacity, mut steps) = (self.best.height - 1, 1);
+        let mut go_on = |more| {
+            steps += more;
+            self.tick(more)
+        };
+        match learner.search(capacity, LOOKS_A_TURN, &mut go_on) {
+            Found::Plan => self.offer(learner.offsets(), 1),
+            Found::Nothing => {
+                self.best.lower_bound = self.best.height;
+                self.tick(1);
+            }
+            Found::Stopped => {}
+        }
+        steps
     }
 
     /// One more attempt of the episode; at its end a new one, bolder after a success, less bold after a failure.
@@ -131,9 +149,9 @@ fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
 }
 
 /// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long enough.
-const EXACT_MAX: usize = 64;
-/// Ways of these attempts.
-const BELOW_WAYS: usize = 3;
+const EXACT_MAX: usize = learning::ITEMS_MAX;
+/// Looks of a turn of learning.
+const LOOKS_A_TURN: u64 = 1 << 15;
 
 const EPISODE_ATTEMPTS: u32 = 10;
 const SHARE_UP: f64 = 0.04;

@@ -38,21 +38,34 @@ const LOOKS_AN_ITEM: u64 = 1 << 10;
 const SHARE: f64 = 0.3;
 const SHARE_MIN: f64 = 0.002;
 
+/// Of what is drawn by chance.
+pub(super) const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
 impl Planner<'_> {
     /// Repairs until the plan is proven or the caller stops it.
     pub fn repair<S: Shape>(&mut self, shape: &S) {
         if self.done() {
             return;
         }
-        let mut repair = Repair::new(shape, &self.problem.sizes);
+        let mut repair = Repair::new(shape, &self.problem.sizes, self.random(SEED));
         self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
+    }
+
+    /// The height that so many items end above.
+    fn height_above(&self, count: usize) -> u64 {
+        let mut ends: Vec<u64> =
+            self.best.offsets.iter().zip(&self.problem.sizes.size).map(|(offset, size)| offset + size).collect();
+        *ends.select_nth_unstable_by(count, |a, b| b.cmp(a)).1
     }
 
     /// Repairs until the plan is proven, the caller stops it or so many steps are taken; `steps` counts them.
     pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
         while !self.done() && *steps < most {
             let down = (self.best.gap() as f64 * mending.share) as u64;
-            let target = self.best.height - down.max(1);
+            let mut target = self.best.height - down.max(1);
+            if self.problem.len() > ALL_MAX {
+                target = target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1);
+            }
             repair.offsets.copy_from_slice(&self.best.offsets);
             let mut go_on = |more| {
                 *steps += more;
@@ -67,6 +80,10 @@ impl Planner<'_> {
         }
     }
 }
+
+/// Of more items a target is chosen so that no more than that stick out above it: what a few do not reach is not lost.
+pub(super) const ALL_MAX: usize = 80_000;
+const ABOVE_MAX: usize = 500;
 
 /// How repair goes.
 pub(super) struct Mending {
@@ -115,7 +132,7 @@ struct Loose {
 }
 
 impl<'a, S: Shape> Repair<'a, S> {
-    pub fn new(shape: &'a S, sizes: &'a Sizes) -> Self {
+    pub fn new(shape: &'a S, sizes: &'a Sizes, random: Random) -> Self {
         let count = sizes.len();
         let sections = shape.section_count();
         let mut width = (sections * ITEMS_A_BUCKET / count.max(1)).max(1);
@@ -146,7 +163,7 @@ impl<'a, S: Shape> Repair<'a, S> {
             look: 0,
             looks: 0,
             is_out: vec![false; count],
-            random: Random(0x2545_f491_4f6c_dd1d),
+            random,
         }
     }
 

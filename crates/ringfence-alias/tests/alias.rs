@@ -662,3 +662,21 @@ fn a_frame_of_forty_with_two_alignments_keeps_its_bound_and_its_plan() {
         assert!(found.lower_bound <= plan_for(&items, 400).height);
     }
 }
+
+#[test]
+fn small_frames_of_two_alignments_are_proven() {
+    for seed in 1..25 {
+        let mut items = generated(20, 24, 8, seed);
+        for (at, item) in items.iter_mut().enumerate() {
+            item.alignment = if at % 3 == 0 { 4 << 20 } else { 64 << 10 };
+            item.size = ((item.size % 200) << 16).max(1 << 16);
+        }
+        let mut steps = 0;
+        let found = plan(&Problem::new(&items).unwrap(), |progress| {
+            steps += progress.steps;
+            steps < 100_000
+        });
+        verify(&items, &found.offsets, found.height).unwrap();
+        assert!(found.is_proven(), "seed {seed}: {} of {}", found.height, found.lower_bound);
+    }
+}

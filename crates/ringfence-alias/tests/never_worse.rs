@@ -1,0 +1,187 @@
+//! Whenever the planner is stopped, it is no worse than the greedy policies; and it stops when it is asked to. On generated
+//! items, and on every file of `RINGFENCE_CASES`, where it is there.
+
+use proptest::prelude::*;
+use ringfence_alias::{GREEDY_WHOLE, Item, Policy, Problem, plan, plan_by, verify};
+use ringfence_core::testing::cases;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+fn item() -> impl Strategy<Value = Item> {
+    (1..1_000_u64, 0..7_u32, 0..60_u64, 1..40_u64)
+        .prop_map(|(size, log2, lower, length)| Item::new(size, lower, lower + length).aligned(1 << log2))
+}
+
+/// The heights of all policies; each plan is checked.
+fn policies(items: &[Item]) -> Vec<(u64, Duration)> {
+    let problem = Problem::new(items).unwrap();
+    let height = |policy| {
+        let start = Instant::now();
+        let plan = plan_by(&problem, policy);
+        let time = start.elapsed();
+        verify(items, &plan.offsets, plan.height).unwrap();
+        (plan.height, time)
+    };
+    Policy::ALL.map(height).to_vec()
+}
+
+fn least(items: &[Item]) -> u64 {
+    policies(items).into_iter().map(|(height, _)| height).min().unwrap_or(0)
+}
+
+/// The height when the closure says no at its `asked`th question.
+fn height_after(items: &[Item], asked: u32) -> u64 {
+    let mut left = asked;
+    let found = plan(&Problem::new(items).unwrap(), |_| {
+        assert!(left > 0, "asked again after it said no");
+        left -= 1;
+        left > 0
+    });
+    verify(items, &found.offsets, found.height).unwrap();
+    found.height
+}
+
+fn height_within(items: &[Item], limit: Duration) -> u64 {
+    let start = Instant::now();
+    let found = plan(&Problem::new(items).unwrap(), |_| start.elapsed() < limit);
+    verify(items, &found.offsets, found.height).unwrap();
+    found.height
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(200)))]
+
+    #[test]
+    fn of_few_items_no_policy_is_lower_whenever_it_is_stopped(
+        items in prop::collection::vec(item(), 1..GREEDY_WHOLE), asked in 1..40_u32,
+    ) {
+        let least = least(&items);
+        prop_assert!(height_after(&items, 1) <= least);
+        prop_assert!(height_after(&items, asked) <= least);
+    }
+
+}
+
+proptest! {
+    // A tenth of a second each.
+    #![proptest_config(ProptestConfig::with_cases(cases(200).div_ceil(8)))]
+
+    #[test]
+    fn of_more_items_no_policy_is_lower_once_they_have_been_tried(
+        items in prop::collection::vec(item(), GREEDY_WHOLE..700), more in 1..40_u32,
+    ) {
+        // One question for each that is lower than those before.
+        prop_assert!(height_after(&items, Policy::ALL.len() as u32 + more) <= least(&items));
+    }
+}
+
+/// At several limits: what a caller could have had from the policies one by one, with time to spare.
+fn check_limits(name: &str, items: &[Item]) {
+    let policies = policies(items);
+    for ms in [0, 1, 10, 100, 1_000] {
+        let limit = Duration::from_millis(ms);
+        let found = height_within(items, limit);
+        let mut spent = Duration::ZERO;
+        for (place, &(height, time)) in policies.iter().enumerate() {
+            spent += time;
+            let is_tried = items.len() <= GREEDY_WHOLE || 8 * spent < limit;
+            assert!(!is_tried || found <= height, "{name} in {ms} ms: {found}, {:?} {height}", Policy::ALL[place]);
+        }
+    }
+}
+
+fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+/// Short lives, and of every `long`th item a long one.
+fn generated(count: u64, long: u64, seed: u64) -> Vec<Item> {
+    let mut random = random(seed);
+    let item = |at: u64| {
+        let (lower, size) = (random(count), 1 + random(1 << 20));
+        let length = if at.is_multiple_of(long) { 1 + random(count / 3) } else { 1 + random(40) };
+        Item::new(size, lower, lower + length)
+    };
+    (0..count).map(item).collect()
+}
+
+#[test]
+fn generated_items_are_planned_no_worse_than_by_any_policy_at_any_limit() {
+    for (count, long) in [(40, 5), (200, 9), (900, 7), (2_000, u64::MAX), (5_000, 20), (20_000, u64::MAX)] {
+        check_limits(&format!("{count} items"), &generated(count, long, count));
+    }
+}
+
+#[test]
+fn the_cases_are_planned_no_worse_than_by_any_policy_at_any_limit() {
+    let folder = std::env::var_os("RINGFENCE_CASES").map_or_else(beside_the_checkout, PathBuf::from).join("alias");
+    let files = files(&folder);
+    if files.is_empty() {
+        eprintln!("no cases in {}: generated ones only", folder.display());
+    }
+    files.iter().for_each(|file| check_limits(&file.display().to_string(), &read(file)));
+}
+
+#[test]
+fn a_closure_that_says_no_is_asked_soon_and_obeyed() {
+    const PATIENCE: Duration = Duration::from_millis(400);
+    for long in [u64::MAX, 300] {
+        let items = generated(200_000, long, 3);
+        let problem = Problem::new(&items).unwrap();
+        for limit in [1, 300, 1_500].map(Duration::from_millis) {
+            let (mut start, mut last) = (None, None::<Duration>);
+            let found = plan(&problem, |_| {
+                let now = processor_time();
+                let since = last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
+                assert!(since < PATIENCE, "the last question was {since:?} ago, {long}");
+                last = Some(now);
+                now - *start.get_or_insert(now) < limit
+            });
+            let since = last.map_or(Duration::ZERO, |last| processor_time().saturating_sub(last));
+            assert!(since < PATIENCE, "the answer was no, {since:?} ago");
+            verify(&items, &found.offsets, found.height).unwrap();
+        }
+    }
+}
+
+/// Of this thread, where the system counts it, so that other programs do not count; of the wall elsewhere.
+fn processor_time() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let spent = text.and_then(|text| text.split_whitespace().next()?.parse().ok()).map(Duration::from_nanos);
+    spent.unwrap_or_else(|| START.get_or_init(Instant::now).elapsed())
+}
+
+fn beside_the_checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data")
+}
+
+/// The CSV files in the folder's folders.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default()
+    };
+    let mut files: Vec<PathBuf> = entries(folder).iter().flat_map(|folder| entries(folder)).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
+    files.sort();
+    files
+}
+
+fn read(path: &Path) -> Vec<Item> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let column = |name: &str| head.iter().position(|&column| column == name);
+    let [lower, upper, size] = ["lower", "upper", "size"].map(|name| column(name).unwrap());
+    let alignment = column("alignment");
+    let item = |cells: Vec<&str>| {
+        let number = |column: usize| cells[column].parse::<u64>().unwrap();
+        Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number))
+    };
+    lines.map(item).collect()
+}
