@@ -54,7 +54,7 @@ fn every_figure_at_the_head_is_the_snapshots() {
     let Snapshot { blocks, retired_count, calls, .. } = &report.snapshot;
     let (reserved, used) = (sum(blocks, |block| block.bytes), sum(blocks, used_bytes));
     let made = calls.allocate_memory + calls.free_memory + calls.create_object + calls.destroy_object;
-    let saved = calls.placed + 2 * calls.staged - calls.allocate_memory;
+    let saved = calls.placed + calls.recycled + 2 * calls.staged - calls.allocate_memory;
     let expected = [
         ("reserved_bytes", reserved.to_string()),
         ("used_bytes", used.to_string()),

@@ -21,6 +21,7 @@
 mod debugging;
 mod devices;
 mod placement;
+mod recycled;
 mod trace;
 mod validation;
 
@@ -63,6 +64,9 @@ macro_rules! suite {
             a_placement_that_is_dropped_first_leaves_its_locations_alone,
             bad_placement_requests_are_typed_errors_and_change_nothing,
             a_buffer_is_resized_across_routes_with_its_bytes,
+        );
+        suite!(@ $open, recycled:
+            recycled_objects_hold_what_each_owner_writes,
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,

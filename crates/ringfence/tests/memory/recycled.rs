@@ -119,7 +119,9 @@ fn an_object_serves_no_request_that_differs_in_anything() {
     let before = recycled();
     for desc in descs {
         drop(world.memory.create_buffer(&info(4 * KIB), desc).expect("room"));
-        drop(world.memory.create_texture(&texture(), desc).expect("room"));
+        if desc.location == Location::Device {
+            drop(world.memory.create_texture(&texture(), desc).expect("room"));
+        }
         assert_eq!(recycled(), before, "{desc:?}");
     }
     for buffer in [info(4 * KIB + 1), BufferDesc { usage: BufferUsage::COPY_DST, ..info(4 * KIB) }] {
