@@ -364,7 +364,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Its parts, for what retires or destroys them itself: it is not retired.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let (shared, bound) = self.into_bound();
-        let (object, place) = shared.shells.take_apart(K::item(bound));
+        let (object, place) = shared.take_apart(K::item(bound));
         (shared, object.expect("a resource has an object of its own"), place)
     }
 

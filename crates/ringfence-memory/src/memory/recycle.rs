@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::bound::{Bound, Item, ItemKind, SmallBound};
+use super::memory_object::RawObject;
 use super::place::Place;
 use super::recycled::{Held, Key, Recyclable, Recycled, Recycling, SMALL, Wanted, name_bits};
 use super::request::AllocationDesc;
@@ -84,12 +85,12 @@ impl<D: Device> Shared<D> {
         }
         let memory_type = self.memory_of(place).memory_type;
         let held = Held { bytes: place.size(), memory_type, is_dedicated: place.is_dedicated() };
-        RecycledItems::<D>::recycling(wanted, held, name)
+        self.recycled.recycling(wanted, held, name)
     }
 
     /// As [`Shared::recycling_of`], for a range of a buffer that others share.
-    pub(crate) fn recycling_of_small(wanted: &Wanted, bytes: u64) -> Option<Recycling> {
-        RecycledItems::<D>::recycling(wanted, Held { bytes, memory_type: SMALL, is_dedicated: false }, "")
+    pub(crate) fn recycling_of_small(&self, wanted: &Wanted, bytes: u64) -> Option<Recycling> {
+        self.recycled.recycling(wanted, Held { bytes, memory_type: SMALL, is_dedicated: false }, "")
     }
 
     /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.
@@ -179,6 +180,12 @@ impl<D: Device> Shared<D> {
         if let Err(item) = self.recycled.keep(item) {
             self.destroy_item(item);
         }
+    }
+
+    /// The driver's object, unless others share it, and where it lies: for what destroys them itself.
+    pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
+        item.recycling().into_iter().for_each(|held| self.recycled.forget(held));
+        self.shells.take_apart(item)
     }
 
     /// Keeps a handle's share in the allocator for this thread's next handle.

@@ -145,6 +145,8 @@ pub(crate) trait Recyclable {
 struct Class<T> {
     /// The reclaim after which it was asked for last.
     used_at: AtomicU32,
+    /// Objects that were made of it and live, kept or in use.
+    live: AtomicU32,
     /// What each object holds, see [`Class::shape`]; 0 if none was kept yet.
     shape: AtomicU64,
     list: List<T>,
@@ -162,26 +164,35 @@ impl<T> List<T> {
         self.0.lock().pop()
     }
 
+    /// Sees to it that so many fit.
+    fn reserve(&self, count: usize) {
+        if self.0.lock().capacity() >= count {
+            return;
+        }
+        let mut room = Vec::with_capacity((count * 2).max(BATCH_MAX));
+        let mut items = self.0.lock();
+        if room.capacity() > items.capacity() {
+            room.append(&mut items);
+            std::mem::swap(&mut room, &mut *items);
+        }
+        // The old host memory is freed unlocked.
+        drop(items);
+    }
+
     /// Puts an object in, unless `is_refused` when it is locked.
     fn push(&self, item: T, is_refused: impl Fn() -> bool) -> Result<(), T> {
-        let mut room = Vec::new();
         loop {
             let mut items = self.0.lock();
             if is_refused() {
                 return Err(item);
             }
-            if items.len() == items.capacity() && room.capacity() <= items.len() {
-                let wanted = (items.len() * 2).max(BATCH_MAX);
-                drop(items);
-                room = Vec::with_capacity(wanted);
-                continue;
+            let len = items.len();
+            if len < items.capacity() {
+                items.push(item);
+                return Ok(());
             }
-            if items.len() == items.capacity() {
-                room.append(&mut items);
-                std::mem::swap(&mut room, &mut *items);
-            }
-            items.push(item);
-            return Ok(());
+            drop(items);
+            self.reserve(len + 1);
         }
     }
 }
@@ -264,14 +275,24 @@ impl<T: Recyclable, O> Recycled<T, O> {
         item.recycling().is_some_and(|held| held.key == wanted.key)
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled.
+    /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has room for it.
     pub(crate) fn recycling(
+        &self,
         wanted: &Wanted,
         Held { bytes, memory_type, is_dedicated }: Held,
         name: &str,
     ) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
+        let of_class = &self.store.get()?.classes[class? as usize];
+        of_class.list.reserve(of_class.live.fetch_add(1, Ordering::Relaxed) as usize + 1);
         Some(Recycling { key, tag, class: class?, bytes, memory_type, is_dedicated, name: name_bits(name) })
+    }
+
+    /// An object that might have been recycled is taken apart.
+    pub(crate) fn forget(&self, recycling: &Recycling) {
+        if let Some(store) = self.store.get() {
+            store.classes[recycling.class as usize].live.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether an object of this description would be kept now; its bytes are counted then.
@@ -401,7 +422,12 @@ const SHAPE_BYTES: u32 = 56;
 
 impl<T> Class<T> {
     fn new() -> Self {
-        Self { used_at: AtomicU32::new(0), shape: AtomicU64::new(0), list: List(Mutex::new(Vec::new())) }
+        Self {
+            used_at: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            shape: AtomicU64::new(0),
+            list: List(Mutex::new(Vec::new())),
+        }
     }
 
     /// Whether what is kept is like this object: all of one class have one size and one memory type, so that they are counted

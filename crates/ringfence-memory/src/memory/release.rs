@@ -347,7 +347,7 @@ impl<D: Device> Shared<D> {
 
     /// Destroys what the device is done with.
     pub(crate) fn destroy_item(&self, item: Item<D>) {
-        let (object, place) = self.shells.take_apart(item);
+        let (object, place) = self.take_apart(item);
         self.destroy_parts(object, Some(place));
     }
 

@@ -86,7 +86,7 @@ impl<D: Device> SmallBuffer<D> {
             debug.made(&shared.device, NewRange { key, memory, size, name, user_data, margins, host: mapped });
             debug.handed_out(key, panic::Location::caller(), address);
         }
-        let recycling = wanted.and_then(|wanted| Shared::<D>::recycling_of_small(&wanted, allocation.size()));
+        let recycling = wanted.and_then(|wanted| shared.recycling_of_small(&wanted, allocation.size()));
         let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
         let bound =
             shared.shells.small(SmallBound { place, object, offset, size: desc.size, mapped, address, recycling });
