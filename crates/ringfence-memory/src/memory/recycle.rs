@@ -19,6 +19,9 @@ use crate::device::{Create, Device};
 /// What an allocator keeps.
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 
+/// What a handle is made of: a resource, and a share in the allocator.
+type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
+
 impl<D: Device> Recyclable for Item<D> {
     #[inline]
     fn recycling(&self) -> Option<&Recycling> {
@@ -99,7 +102,7 @@ impl<D: Device> Shared<D> {
         self: &Arc<Self>,
         wanted: &Wanted,
         desc: &AllocationDesc<'_>,
-    ) -> Option<(Box<Bound<D, K>>, Arc<Self>)>
+    ) -> Option<Owned<D, K>>
     where
         D: Create<K>,
     {

@@ -223,12 +223,12 @@ fn never_more_than_the_bound_is_kept() {
         let world = fixture(AllocatorDesc { recycled_bytes_max: bound, ..Default::default() });
         let (mut state, mut held, mut most) = (seed, Vec::new(), 0);
         for step in 0..4000 {
-            let size = 4 * KIB << (next(&mut state) % 8);
+            let size = (4 * KIB) << (next(&mut state) % 8);
             held.push(world.buffer(size, AllocationDesc::default()).expect("room"));
-            if next(&mut state) % 3 == 0 {
+            if next(&mut state).is_multiple_of(3) {
                 held.drain(..held.len() / 2);
             }
-            if next(&mut state) % 5 == 0 {
+            if next(&mut state).is_multiple_of(5) {
                 world.memory.reclaim();
                 let kept = world.memory.statistics().recycled_bytes;
                 assert!(kept <= bound, "seed {seed}, step {step}: {kept} of {bound}");
@@ -325,7 +325,7 @@ fn threads_hand_objects_to_one_another() {
                 let (mut state, mut held) = (thread + 1, Vec::new());
                 for step in 0..1500 {
                     held.push(round(world, 1 + (next(&mut state) % 3) as usize));
-                    if next(&mut state) % 4 == 0 {
+                    if next(&mut state).is_multiple_of(4) {
                         held.clear();
                     }
                     if step % 16 == thread {
