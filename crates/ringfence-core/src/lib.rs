@@ -26,6 +26,7 @@
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
+//! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
 //! | `bounded_sum` ¹ | bytes that many threads count up to a bound | O(1): one exchange |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
 //!
@@ -55,6 +56,9 @@ pub mod pool_chain;
 #[doc(hidden)]
 pub mod primitive;
 pub mod range;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "what is kept keeps its owner alive")]
+pub mod recycled;
 pub mod retire;
 #[cfg(feature = "std")]
 #[allow(unsafe_code, reason = "shared without a lock; it says why")]

@@ -63,7 +63,6 @@ mod plan;
 mod pool_state;
 mod pressure;
 mod recycle;
-mod recycled;
 mod release;
 mod request;
 mod residence;
@@ -98,7 +97,7 @@ pub(crate) use placing::{Bytes, BytesFor, PlacementRequest, Prepared, Unplaced};
 pub use plan::{Plan, PlannedWay, Planner};
 pub(crate) use pool_state::PoolState;
 pub use pressure::{Evict, Pressure, Tried};
-pub(crate) use recycled::{Wanted, name_bits};
+
 pub use release::Retirement;
 pub use request::{AllocationDesc, Dedicated};
 pub(crate) use residence::{Residence, Residents, Scratch};

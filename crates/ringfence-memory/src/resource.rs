@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringfence_core::recycled::{Wanted, name_bits};
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
@@ -15,9 +16,7 @@ use crate::device::{
     Textures,
 };
 use crate::error::{AccessError, Error};
-use crate::memory::{
-    AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared, Wanted, name_bits,
-};
+use crate::memory::{AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
 use crate::observe::debugging::{Key, MemoryAddress, MovedRange};
 use crate::timeline::Frame;
 

@@ -12,10 +12,11 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringfence_core::recycled::Recycling;
+
 use super::location::Location;
 use super::memory_object::RawObject;
 use super::place::Place;
-use super::recycled::Recycling;
 use super::shells::Shells;
 use crate::device::record::TextureParts;
 use crate::device::{Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, Textures};

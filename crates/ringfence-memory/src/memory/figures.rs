@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use super::place::{ArenaRef, Hold};
+use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
 use super::snapshot::{Cached, HeapSnapshot, Snapshot, TypeSnapshot};
 use super::statistics::{Counter, DriverCalls, Statistics, TypeStatistics};
@@ -80,8 +81,9 @@ impl<D: Device> Shared<D> {
         self.recycled.count(|held, count| {
             recycled_count += count;
             recycled_bytes += count * held.bytes;
-            let Some(of_type) = types.get_mut(held.memory_type as usize) else { return };
-            let (counted, bytes) = match held.is_dedicated {
+            let Some((memory_type, is_dedicated)) = memory_of_kind(held.kind) else { return };
+            let of_type = &mut types[memory_type as usize];
+            let (counted, bytes) = match is_dedicated {
                 true => (&mut of_type.dedicated_count, &mut of_type.dedicated_bytes),
                 false => (&mut of_type.range_count, &mut of_type.range_bytes),
             };

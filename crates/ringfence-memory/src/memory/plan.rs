@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use ringfence_core::recycled::Held;
+
 use super::arena::Forecast;
 use super::bound::ItemKind;
 use super::budget::{Budget, Grant};
 use super::decide::{Step, decide};
 use super::place::ArenaRef;
 use super::placing::PlacementRequest;
-use super::recycled::Held;
+use super::recycle::memory_of_kind;
 use super::request::AllocationDesc;
 use super::shared::Shared;
 use super::shortage::{Attempt, Constraints, Failure};
@@ -192,7 +194,9 @@ impl<D: Device> Planner<'_, D> {
     {
         self.0.check_lost()?;
         let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;
-        if let Some(Held { bytes, memory_type, .. }) = self.0.peek_recycled::<K>(info, &desc) {
+        if let Some(Held { bytes, kind }) = self.0.peek_recycled::<K>(info, &desc)
+            && let Some((memory_type, _)) = memory_of_kind(kind)
+        {
             let heap = self.0.heap_of(memory_type);
             return Ok(Plan {
                 memory_type,

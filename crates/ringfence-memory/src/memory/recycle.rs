@@ -8,19 +8,51 @@
 
 use std::sync::Arc;
 
+use ringfence_core::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted, name_bits};
+
 use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
 use super::place::Place;
-use super::recycled::{Held, Key, Recyclable, Recycled, Recycling, SMALL, Wanted, name_bits};
 use super::request::AllocationDesc;
 use super::shared::Shared;
-use crate::device::{Create, Device};
+use crate::device::{Create, Device, InfoKey};
 
 /// What an allocator keeps.
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 
 /// What a handle is made of: a resource, and a share in the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
+
+/// What is kept in a buffer that others share. Else a kind is a memory type, and one bit for memory of its own.
+pub(super) const SMALL: u32 = 127;
+
+/// The memory type of a kind, and whether it is memory of its own; `None` in a buffer that others share.
+pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
+    (kind != SMALL).then_some((kind >> 1, kind & 1 == 1))
+}
+
+/// All that a device and the allocator are asked for a resource of its own, of a kind by number.
+#[inline]
+fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
+    let mut words = [0; Key::WORDS];
+    for (word, pair) in words.iter_mut().zip(info.words().chunks_exact(2)) {
+        *word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+    }
+    let how = desc.location as u64 | (desc.dedicated as u64) << 8 | (desc.priority as u64) << 16;
+    let properties = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
+    let rest = [kind | how << 8, u64::from(desc.memory_types), properties, desc.alignment.max(1)];
+    words[InfoKey::WORDS / 2..].copy_from_slice(&rest);
+    Key::new(words)
+}
+
+/// The same for a range of a buffer that others share.
+#[inline]
+fn key_of_small(class: u64, size: u64, alignment: u64) -> Key {
+    let mut words = [0; Key::WORDS];
+    [words[0], words[1], words[2]] = [class, size, alignment];
+    words[InfoKey::WORDS / 2] = 2;
+    Key::new(words)
+}
 
 impl<D: Device> Recyclable for Item<D> {
     #[inline]
@@ -71,14 +103,14 @@ impl<D: Device> Shared<D> {
             return None;
         }
         let info = Create::<K>::recycle_key(&self.device, info)?;
-        Some(Key::of(K::NUMBER, &info, desc))
+        Some(key_of(K::NUMBER, &info, desc))
     }
 
     /// As [`Shared::wanted`], for a range of a buffer that others share.
     #[inline]
     pub(crate) fn wanted_small(&self, class: u64, size: u64, alignment: u64) -> Option<Wanted> {
         let may_be = self.recycled.is_on() && !self.is_watched();
-        may_be.then(|| self.recycled.wanted(Key::of_small(class, size, alignment)))
+        may_be.then(|| self.recycled.wanted(key_of_small(class, size, alignment)))
     }
 
     /// What to note of an object that was made for what was wanted.
@@ -87,13 +119,13 @@ impl<D: Device> Shared<D> {
             return None;
         }
         let memory_type = self.memory_of(place).memory_type;
-        let held = Held { bytes: place.size(), memory_type, is_dedicated: place.is_dedicated() };
+        let held = Held { bytes: place.size(), kind: memory_type << 1 | u32::from(place.is_dedicated()) };
         self.recycled.recycling(wanted, held, name)
     }
 
     /// As [`Shared::recycling_of`], for a range of a buffer that others share.
     pub(crate) fn recycling_of_small(&self, wanted: &Wanted, bytes: u64) -> Option<Recycling> {
-        self.recycled.recycling(wanted, Held { bytes, memory_type: SMALL, is_dedicated: false }, "")
+        self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, "")
     }
 
     /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.
@@ -198,13 +230,16 @@ impl<D: Device> Shared<D> {
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys what is recycled in memory of some types; says whether there was something.
-    pub(crate) fn empty_recycled(&self, types: impl Fn(u32) -> bool) -> bool {
+    /// Destroys what is recycled in memory of some types (`None`: in buffers that others share); says whether there was something.
+    pub(crate) fn empty_recycled(&self, types: impl Fn(Option<u32>) -> bool) -> bool {
         let mut any = false;
-        self.recycled.empty(types, |item| {
-            any = true;
-            self.destroy_item(item);
-        });
+        self.recycled.empty(
+            |kind| types(memory_of_kind(kind).map(|(memory_type, _)| memory_type)),
+            |item| {
+                any = true;
+                self.destroy_item(item);
+            },
+        );
         any
     }
 }

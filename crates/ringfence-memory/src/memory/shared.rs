@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
+use ringfence_core::recycled::Recycled;
 use ringfence_core::tlsf::Tlsf;
 
 use super::arena::{Arena, ArenaDesc, Wake};
@@ -21,7 +22,6 @@ use super::place::{ArenaRef, Hold, Place, RangeOwner};
 use super::pool_state::PoolState;
 use super::pressure::Evict;
 use super::recycle::RecycledItems;
-use super::recycled::Recycled;
 use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};

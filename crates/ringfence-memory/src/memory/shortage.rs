@@ -16,7 +16,6 @@ use super::budget::{Budget, Grant};
 use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
-use super::recycled::SMALL;
 use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
@@ -161,7 +160,7 @@ impl<D: Device> Shared<D> {
         attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
-        self.empty_recycled(|memory_type| memory_type == SMALL || self.heap_of(memory_type) == heap);
+        self.empty_recycled(|memory_type| memory_type.is_none_or(|memory_type| self.heap_of(memory_type) == heap));
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
     }

@@ -1,26 +1,20 @@
-//! Recycled objects: driver objects that the device is done with, kept bound to their memory for the next request of the same
-//! description. Such a request makes no driver call and looks for no range.
+//! Recycled objects: what was expensive to make and is not in use, kept for the next request of the same description. For the
+//! allocator these are driver objects that the device is done with, bound to their memory.
 //!
 //! ```text
-//!   request ─▶ Key: all that the driver and the allocator were asked ─▶ tag, 64 bits of it
+//!   request ─▶ Key: all that the maker was asked ─▶ tag, 64 bits of it
 //!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else nothing of it is kept
 //!                                                            │
 //!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy_now
 //!      └─ the item's own key is compared: it counts, the tag only finds                    │
-//!                                                       bytes ≤ recycled_bytes_max, else ──┴──▶ the driver
+//!                                                                   bytes ≤ bound, else ──┴──▶ destroyed
 //! ```
 //!
 //! # What is kept
 //!
-//! Nothing of a description that was asked for once. Of others each object that the device is done with, as long as all together are
-//! within [`AllocatorDesc::recycled_bytes_max`](super::AllocatorDesc::recycled_bytes_max), and until their description has not been
-//! asked for during [`AllocatorDesc::empty_block_grace`](super::AllocatorDesc::empty_block_grace) calls of reclaim. They count as
-//! free memory: not among what is in use in the statistics, and destroyed before the driver is asked for memory a second time, by
-//! `trim`, and by a defragmentation.
-//!
-//! Never kept: what is shared, imported, sparse, movable, evictable, or in a custom pool; what says so
-//! ([`AllocationDesc::recycle`](super::AllocationDesc::recycle)); anything while a trace is recorded or something is debugged, so that a
-//! use after release is found by those who look for it.
+//! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are within the bound
+//! in bytes, and until their description has not been asked for during so many ticks. Objects of one description have one size and
+//! one kind, so that they are counted by their number.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -28,16 +22,15 @@
 //! | age | O(classes) once in 32 reclaims, and each object that goes |
 //! | empty | O(objects) |
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::fence;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use parking_lot::Mutex;
-use ringfence_core::bounded_sum::BoundedSum;
-use ringfence_core::range::Invalid;
-use ringfence_core::thread_cache::{self, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
-
-use super::request::AllocationDesc;
-use crate::device::InfoKey;
+use crate::bounded_sum::BoundedSum;
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::range::Invalid;
+use crate::thread_cache::{self, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 
 /// Tags that share a cache line, and descriptions that may collide before one is forgotten.
 const WAYS: usize = 8;
@@ -48,33 +41,18 @@ const CLASSES: usize = WAYS * LINES;
 /// So many calls of reclaim pass before ages are looked at again.
 const AGE_STEP: u64 = 32;
 
-/// All that the driver and the allocator were asked: what two requests have in common if one object serves both.
+/// All that the maker was asked: what two requests have in common if one object serves both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Key([u64; Key::WORDS]);
+pub struct Key([u64; Key::WORDS]);
 
 impl Key {
-    const WORDS: usize = InfoKey::WORDS / 2 + 4;
+    /// How many words a key holds.
+    pub const WORDS: usize = 14;
 
-    /// Of a resource of its own, of a kind by number.
+    /// A key of these words.
     #[inline]
-    pub(crate) fn of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Self {
-        let mut words = [0; Self::WORDS];
-        for (word, pair) in words.iter_mut().zip(info.words().chunks_exact(2)) {
-            *word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-        }
-        let how = desc.location as u64 | (desc.dedicated as u64) << 8 | (desc.priority as u64) << 16;
-        let properties = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
-        let rest = [kind | how << 8, u64::from(desc.memory_types), properties, desc.alignment.max(1)];
-        words[InfoKey::WORDS / 2..].copy_from_slice(&rest);
-        Self(words)
-    }
-
-    /// Of a range of a buffer that others share.
-    #[inline]
-    pub(crate) fn of_small(class: u64, size: u64, alignment: u64) -> Self {
-        let mut words = [0; Self::WORDS];
-        [words[0], words[1], words[2]] = [class, size, alignment];
-        words[InfoKey::WORDS / 2] = 2;
+    #[must_use]
+    pub const fn new(words: [u64; Self::WORDS]) -> Self {
         Self(words)
     }
 
@@ -87,21 +65,21 @@ impl Key {
 
 /// What is known of an object that may be recycled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Recycling {
+pub struct Recycling {
     key: Key,
     tag: u64,
     class: u32,
     /// Bytes that are set aside for it.
     bytes: u64,
-    memory_type: u32,
-    is_dedicated: bool,
+    kind: u32,
     /// 64 bits of the name that it has, 0 for none.
-    pub(crate) name: u64,
+    pub name: u64,
 }
 
 /// 64 bits of a name: 0 for none.
 #[inline]
-pub(crate) fn name_bits(name: &str) -> u64 {
+#[must_use]
+pub fn name_bits(name: &str) -> u64 {
     let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let bits = name.as_bytes().chunks(8).fold(name.len() as u64, |sum, bytes| mixed(sum ^ word(bytes), FACTORS[1]));
     if name.is_empty() { 0 } else { bits.max(1) }
@@ -119,16 +97,16 @@ const fn mixed(one: u64, other: u64) -> u64 {
 
 /// What an object holds.
 #[derive(Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) bytes: u64,
-    /// [`SMALL`] if it has no memory of its own.
-    pub(crate) memory_type: u32,
-    pub(crate) is_dedicated: bool,
+pub struct Held {
+    /// Bytes that are set aside for it: less than 2^56.
+    pub bytes: u64,
+    /// Anything up to 254: where these bytes are.
+    pub kind: u32,
 }
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     key: Key,
     tag: u64,
     /// `None` if it is asked for the first time.
@@ -136,7 +114,7 @@ pub(crate) struct Wanted {
 }
 
 /// An object that may be recycled.
-pub(crate) trait Recyclable {
+pub trait Recyclable {
     /// What is known of it, if it may.
     fn recycling(&self) -> Option<&Recycling>;
 }
@@ -156,24 +134,29 @@ struct Class<T> {
 struct List<T>(Mutex<Vec<T>>);
 
 impl<T> List<T> {
+    /// Nothing panics while it is locked.
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn len(&self) -> usize {
-        self.0.lock().len()
+        self.lock().len()
     }
 
     fn pop(&self) -> Option<T> {
-        self.0.lock().pop()
+        self.lock().pop()
     }
 
     /// Sees to it that so many fit.
     fn reserve(&self, count: usize) {
-        if self.0.lock().capacity() >= count {
+        if self.lock().capacity() >= count {
             return;
         }
         let mut room = Vec::with_capacity((count * 2).max(BATCH_MAX));
-        let mut items = self.0.lock();
+        let mut items = self.lock();
         if room.capacity() > items.capacity() {
             room.append(&mut items);
-            std::mem::swap(&mut room, &mut *items);
+            core::mem::swap(&mut room, &mut *items);
         }
         // The old host memory is freed unlocked.
         drop(items);
@@ -182,7 +165,7 @@ impl<T> List<T> {
     /// Puts an object in, unless `is_refused` when it is locked.
     fn push(&self, item: T, is_refused: impl Fn() -> bool) -> Result<(), T> {
         loop {
-            let mut items = self.0.lock();
+            let mut items = self.lock();
             if is_refused() {
                 return Err(item);
             }
@@ -206,7 +189,7 @@ struct Store<T, O> {
 }
 
 /// See the [module](self).
-pub(crate) struct Recycled<T, O> {
+pub struct Recycled<T, O> {
     /// Made with the first request that may be served of it.
     store: OnceLock<Store<T, O>>,
     bytes_max: u64,
@@ -217,7 +200,10 @@ pub(crate) struct Recycled<T, O> {
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    pub(crate) fn new(bytes_max: u64, grace_ticks: u64) -> Self {
+    /// At most so many bytes, and a description that was not asked for during so many ticks is forgotten. Without ticks nothing is
+    /// kept.
+    #[must_use]
+    pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // Without a clock nothing would ever go.
         let bytes_max = if grace_ticks == 0 { 0 } else { bytes_max };
         Self {
@@ -229,14 +215,15 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
+    /// Whether anything is ever kept.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.bytes_max > 0
     }
 
     /// Notes that something is asked for.
     #[inline]
-    pub(crate) fn wanted(&self, key: Key) -> Wanted {
+    pub fn wanted(&self, key: Key) -> Wanted {
         let store = self.store.get_or_init(|| Store::new(self.bytes_max));
         let tag = key.tag();
         let tick = self.tick.load(Ordering::Relaxed);
@@ -245,7 +232,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
 
     /// An object for what is wanted that is cached for this thread, or in its list; and an owner of the allocator.
     #[inline]
-    pub(crate) fn take(&self, wanted: &Wanted) -> Option<(T, Option<O>)> {
+    pub fn take(&self, wanted: &Wanted) -> Option<(T, Option<O>)> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
         let (item, owner) = store.thread_caches.take(class).or_else(|| store.refill(class, &self.is_closed))?;
         let recycling = item.recycling()?;
@@ -254,42 +241,37 @@ impl<T: Recyclable, O> Recycled<T, O> {
     }
 
     /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes nothing.
-    pub(crate) fn peek(&self, key: &Key) -> Option<Held> {
+    pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
         let serves = |item: &T| item.recycling().is_some_and(|held| held.key == *key);
         let is_there = store.thread_caches.peek(class, serves) == Some(true)
-            || store.classes[class].list.0.lock().last().is_some_and(serves);
+            || store.classes[class].list.lock().last().is_some_and(serves);
         is_there.then(|| store.classes[class].shape()).flatten()
     }
 
     /// Whether objects for what is wanted are kept.
-    pub(crate) fn knows(&self, wanted: &Wanted) -> bool {
+    pub fn knows(&self, wanted: &Wanted) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].shape().is_some())
     }
 
     /// Whether an object serves what is wanted.
     #[inline]
-    pub(crate) fn serves(item: &T, wanted: &Wanted) -> bool {
+    pub fn serves(item: &T, wanted: &Wanted) -> bool {
         item.recycling().is_some_and(|held| held.key == wanted.key)
     }
 
     /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has room for it.
-    pub(crate) fn recycling(
-        &self,
-        wanted: &Wanted,
-        Held { bytes, memory_type, is_dedicated }: Held,
-        name: &str,
-    ) -> Option<Recycling> {
+    pub fn recycling(&self, wanted: &Wanted, Held { bytes, kind }: Held, name: &str) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         let of_class = &self.store.get()?.classes[class? as usize];
         of_class.list.reserve(of_class.live.fetch_add(1, Ordering::Relaxed) as usize + 1);
-        Some(Recycling { key, tag, class: class?, bytes, memory_type, is_dedicated, name: name_bits(name) })
+        Some(Recycling { key, tag, class: class?, bytes, kind, name: name_bits(name) })
     }
 
     /// An object that might have been recycled is taken apart.
-    pub(crate) fn forget(&self, recycling: &Recycling) {
+    pub fn forget(&self, recycling: &Recycling) {
         if let Some(store) = self.store.get() {
             store.classes[recycling.class as usize].live.fetch_sub(1, Ordering::Relaxed);
         }
@@ -297,7 +279,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
 
     /// Whether an object of this description would be kept now; its bytes are counted then.
     #[inline]
-    pub(crate) fn accepts(&self, recycling: &Recycling) -> bool {
+    pub fn accepts(&self, recycling: &Recycling) -> bool {
         let Some(store) = self.store.get() else { return false };
         let class = recycling.class as usize;
         let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag;
@@ -308,8 +290,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
     }
 
     /// Keeps an object that was accepted, for this thread if there is room. Gives it back if nothing is kept any more.
+    ///
+    /// # Errors
+    /// The object.
     #[inline]
-    pub(crate) fn keep(&self, item: T) -> Result<(), T> {
+    pub fn keep(&self, item: T) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
         let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let Err(item) = store.thread_caches.put_item(class, item) else { return Ok(()) };
@@ -323,21 +308,21 @@ impl<T: Recyclable, O> Recycled<T, O> {
     ///
     /// # Safety
     /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
-    pub(crate) unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
+    pub unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
         let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
-        if let Some(thread_cache) = mine.map(std::ptr::from_ref) {
+        if let Some(thread_cache) = mine.map(core::ptr::from_ref) {
             // SAFETY: the owner keeps the thread cache alive, as the caller promises.
             drop(unsafe { thread_cache::put_owner(thread_cache, owner) });
         }
     }
 
     /// An owner that was kept on this thread.
-    pub(crate) fn take_owner(&self) -> Option<O> {
+    pub fn take_owner(&self) -> Option<O> {
         self.store.get()?.thread_caches.take_owner()
     }
 
     /// Takes out what has not been asked for in a while. Once a reclaim.
-    pub(crate) fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
+    pub fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
         self.tick.store(tick as u32, Ordering::Relaxed);
         let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
         store.thread_caches.sweep(|class, item| {
@@ -355,14 +340,14 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Takes everything out that lies in memory of some types.
-    pub(crate) fn empty(&self, types: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
+    /// Takes everything out of some kinds.
+    pub fn empty(&self, kinds: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get() else { return };
-        (0..CLASSES).for_each(|class| store.take_class(class, &types, &mut gone));
+        (0..CLASSES).for_each(|class| store.take_class(class, &kinds, &mut gone));
     }
 
     /// The end of the allocator's last handle: everything goes, and nothing is kept any more.
-    pub(crate) fn close(&self, mut gone: impl FnMut(T)) {
+    pub fn close(&self, mut gone: impl FnMut(T)) {
         self.is_closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let Some(store) = self.store.get() else { return };
@@ -372,23 +357,23 @@ impl<T: Recyclable, O> Recycled<T, O> {
         };
         store.thread_caches.close(|_, item| counted(item));
         for class in &store.classes {
-            std::iter::from_fn(|| class.list.pop()).for_each(&mut counted);
+            core::iter::from_fn(|| class.list.pop()).for_each(&mut counted);
         }
     }
 
     /// Looks at everything that is kept.
-    pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
+    pub fn each(&self, mut look: impl FnMut(&T)) {
         let Some(store) = self.store.get() else { return };
         store.thread_caches.empty(|class, item| {
             if let Err(item) = store.push(class, item, &self.is_closed) {
                 unreachable!("a handle of the allocator lives: {}", item.recycling().is_some());
             }
         });
-        store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
+        store.classes.iter().for_each(|class| class.list.lock().iter().for_each(&mut look));
     }
 
     /// What is kept: calls `each` for each description with what one object holds, and their number.
-    pub(crate) fn count(&self, mut each: impl FnMut(Held, u64)) {
+    pub fn count(&self, mut each: impl FnMut(Held, u64)) {
         let Some(store) = self.store.get() else { return };
         for (index, class) in store.classes.iter().enumerate() {
             if let Some(held) = class.shape() {
@@ -397,7 +382,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+    /// Checks every rule of the structure. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
         let Some(store) = self.store.get() else { return Ok(()) };
         let (mut bytes, bound) = (0, self.bytes_max);
         let mut check = |class: usize, item: &T| {
@@ -408,15 +397,13 @@ impl<T: Recyclable, O> Recycled<T, O> {
         };
         store.thread_caches.validate(&mut check)?;
         for (class, held) in store.classes.iter().enumerate() {
-            held.list.0.lock().iter().try_for_each(|item| check(class, item))?;
+            held.list.lock().iter().try_for_each(|item| check(class, item))?;
         }
         Invalid::unless(bytes == store.bytes.get(), "the bytes of what is recycled are counted", bytes)?;
         Invalid::unless(bytes <= bound, "what is recycled is within its bound", bytes)
     }
 }
 
-/// The memory type of what has no memory of its own.
-pub(crate) const SMALL: u32 = 63;
 /// Bits of [`Class::shape`] that are bytes.
 const SHAPE_BYTES: u32 = 56;
 
@@ -434,8 +421,7 @@ impl<T> Class<T> {
     /// by their number.
     #[inline]
     fn has_shape(&self, recycling: &Recycling) -> bool {
-        let kind = (recycling.memory_type << 1 | u32::from(recycling.is_dedicated)) + 1;
-        let shape = u64::from(kind) << SHAPE_BYTES | recycling.bytes;
+        let shape = u64::from(recycling.kind + 1) << SHAPE_BYTES | recycling.bytes;
         let is_valid = recycling.bytes >> SHAPE_BYTES == 0;
         is_valid
             && match self.shape.load(Ordering::Relaxed) {
@@ -444,18 +430,18 @@ impl<T> Class<T> {
             }
     }
 
-    /// The bytes in its low bits; above them the memory type, whether it is dedicated, and 1.
+    /// The bytes in its low bits; above them the kind and 1.
     fn shape(&self) -> Option<Held> {
         let shape = self.shape.load(Ordering::Relaxed);
         let (bytes, kind) = (shape & ((1 << SHAPE_BYTES) - 1), (shape >> SHAPE_BYTES) as u32);
-        (shape != 0).then(|| Held { bytes, memory_type: (kind - 1) >> 1, is_dedicated: (kind - 1) & 1 == 1 })
+        (shape != 0).then(|| Held { bytes, kind: kind - 1 })
     }
 }
 
 impl<T: Recyclable, O> Store<T, O> {
     fn new(bytes_max: u64) -> Self {
         Self {
-            tags: (0..LINES).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+            tags: (0..LINES).map(|_| core::array::from_fn(|_| AtomicU64::new(0))).collect(),
             classes: (0..CLASSES).map(|_| Class::new()).collect(),
             thread_caches: ThreadCaches::new([ROOM_MAX; CLASSES]),
             bytes: BoundedSum::new(bytes_max),
@@ -515,9 +501,9 @@ impl<T: Recyclable, O> Store<T, O> {
         }
         let wanted = self.thread_wants(class, is_closed);
         let (first, mut items) = {
-            let mut items = list.0.lock();
+            let mut items = list.lock();
             let first = items.pop()?;
-            (first, batch(std::iter::from_fn(|| items.pop()).take(wanted)))
+            (first, batch(core::iter::from_fn(|| items.pop()).take(wanted)))
         };
         self.thread_caches.fill(class, &mut items);
         items.for_each(|item| _ = list.push(item, || false));
@@ -555,10 +541,10 @@ impl<T: Recyclable, O> Store<T, O> {
         self.classes[class].list.push(item, || is_closed.load(Ordering::SeqCst))
     }
 
-    /// Takes out what a class holds of some memory types.
-    fn take_class(&self, class: usize, types: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
+    /// Takes out what a class holds, if it is of some kinds.
+    fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
         let held = &self.classes[class];
-        if held.shape().is_some_and(|held| !types(held.memory_type)) {
+        if held.shape().is_some_and(|held| !kinds(held.kind)) {
             return;
         }
         let mut counted = |item: T| {
@@ -566,6 +552,6 @@ impl<T: Recyclable, O> Store<T, O> {
             gone(item);
         };
         self.thread_caches.empty_class(class, &mut counted);
-        std::iter::from_fn(|| held.list.pop()).for_each(counted);
+        core::iter::from_fn(|| held.list.pop()).for_each(counted);
     }
 }
