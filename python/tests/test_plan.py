@@ -83,6 +83,9 @@ class Plans(unittest.TestCase):
             replan_heaps(heaps, items[:3], [])
 
     def test_other_threads_run_and_ctrl_c_is_heard(self):
+        # A shell that starts this in the background has the signal ignored.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         buffers = generated(5_000, 3)
         ticks = []
         stop = threading.Event()
@@ -100,9 +103,9 @@ class Plans(unittest.TestCase):
         timer.start()
         started = time.monotonic()
         try:
-            found = plan(hard, time_limit=600)
+            found = plan(hard, time_limit=60)
             timer.join()  # It was proven first: then the signal comes here.
-            self.assertTrue(found.is_proven)
+            self.assertTrue(found.is_proven, "the signal ends it, or the proof")
         except KeyboardInterrupt:
             self.assertGreater(len([at for at in ticks if at > started]), 3)
         finally:
