@@ -27,7 +27,6 @@
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
 //! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
-//! | `bounded_sum` ¹ | bytes that many threads count up to a bound | O(1): one exchange |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
 //!
 //! ¹ With the feature `std`: these know threads.
@@ -43,8 +42,6 @@ extern crate std;
 
 pub mod algorithm;
 pub mod blocks;
-#[cfg(feature = "std")]
-pub mod bounded_sum;
 pub mod buddy;
 pub mod fit_tree;
 pub mod fixed_pool;

@@ -1,7 +1,7 @@
 //! The one seam between the lock-free structures and what runs them: the processor, or `loom`.
 //!
 //! ```text
-//!   fixed_pool, pool_chain, try_cell, thread_slot, bounded_sum,
+//!   fixed_pool, pool_chain, try_cell, thread_slot,
 //!   spsc_queue, retire_bin, thread_cache ──▶ primitive ──┬─ core::sync::atomic    as built for use
 //!                                                        └─ loom::sync::atomic    --cfg loom: every interleaving is tried
 //! ```

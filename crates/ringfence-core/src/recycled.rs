@@ -13,12 +13,23 @@
 //! # What is kept
 //!
 //! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are within the bound
-//! in bytes, and until their description has not been asked for during so many ticks. Objects of one description have one size and
-//! one kind, so that they are counted by their number.
+//! in bytes, and until their description has not been asked for during so many reclaims. While objects are refused for want of room, the
+//! description that was not asked for the longest makes room. Objects of one description have one size and one kind, so that they are
+//! counted by their number.
+//!
+//! # How bytes are counted
+//!
+//! ```text
+//!   bound ≥ reserved = bytes of all that is kept + what the accounts of the thread caches have free
+//! ```
+//!
+//! A thread that takes an object out has its bytes free for the next that it puts in, so that the sum that all threads share changes only
+//! once in a while. Before an object is refused, what the accounts have free is collected.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | take, keep | O(1): the key, a line of tags, an exchange; a short lock once a batch |
+//! | keep, near the bound | O(thread caches); once in 64 refusals O(classes), and each object that goes |
 //! | age | O(classes) once in 32 reclaims, and each object that goes |
 //! | empty | O(objects) |
 
@@ -27,10 +38,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::fence;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::bounded_sum::BoundedSum;
-use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::primitive::{Apart, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::range::Invalid;
-use crate::thread_cache::{self, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
+use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 
 /// Tags that share a cache line, and descriptions that may collide before one is forgotten.
 const WAYS: usize = 8;
@@ -40,6 +50,14 @@ const LINES: usize = 64;
 const CLASSES: usize = WAYS * LINES;
 /// So many calls of reclaim pass before ages are looked at again.
 const AGE_STEP: u64 = 32;
+/// After so many refusals a description that was not asked for makes room.
+const REFUSALS_STEP: u32 = 64;
+/// Objects of one description that a thread's thread cache holds are at most so many, and so many bytes but for the least count.
+const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
+const CACHED_COUNT_MIN: u64 = 4;
+const CACHED_BYTES_MAX: u64 = 16 << 20;
+/// What a thread's account has free is a few steps at the most; a step is this part of the bound.
+const STEPS: u64 = 256;
 
 /// All that the maker was asked: what two requests have in common if one object serves both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +74,20 @@ impl Key {
         Self(words)
     }
 
-    /// 64 bits of it that are never 0.
+    /// 64 bits of it that are never 0. Pairs of words are multiplied side by side: no product waits for another.
     #[inline]
     fn tag(&self) -> u64 {
-        self.0.chunks_exact(2).fold(0, |sum, pair| mixed(pair[0] ^ sum, pair[1] ^ FACTORS[1])).max(1)
+        // No factor is 0 for words that are likely, and each pair has its own.
+        let apart = |at: u32| FACTORS[1].rotate_left(7 * at);
+        let product = |(at, pair): (u32, &[u64])| mixed(pair[0] ^ apart(2 * at), pair[1] ^ apart(2 * at + 1));
+        let sum = (0..).zip(self.0.chunks_exact(2)).map(product).fold(0, u64::wrapping_add);
+        mixed(sum, FACTORS[1]).max(1)
+    }
+
+    /// Whether all words are equal, without a branch for each.
+    #[inline]
+    fn is(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differs, (word, other)| differs | (word ^ other)) == 0
     }
 }
 
@@ -106,8 +134,8 @@ pub struct Held {
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
-pub struct Wanted {
-    key: Key,
+pub struct Wanted<'a> {
+    key: &'a Key,
     tag: u64,
     /// `None` if it is asked for the first time.
     class: Option<u32>,
@@ -120,14 +148,18 @@ pub trait Recyclable {
 }
 
 /// What is known of a description.
+#[repr(align(128))]
 struct Class<T> {
-    /// The reclaim after which it was asked for last.
+    /// The time at which it was asked for last, see [`Recycled::time`].
     used_at: AtomicU32,
     /// Objects that were made of it and live, kept or in use.
     live: AtomicU32,
+    /// So many objects fit into the list.
+    room: AtomicU32,
     /// What each object holds, see [`Class::shape`]; 0 if none was kept yet.
     shape: AtomicU64,
-    list: List<T>,
+    /// On lines of its own: what is above is read by each request.
+    list: Apart<List<T>>,
 }
 
 /// Objects that no thread has cached. Host memory is asked for and freed while it is not locked.
@@ -145,6 +177,17 @@ impl<T> List<T> {
 
     fn pop(&self) -> Option<T> {
         self.lock().pop()
+    }
+
+    /// Puts objects in.
+    fn extend(&self, mut new: impl Iterator<Item = T>) {
+        self.reserve(self.len() + BATCH_MAX);
+        {
+            let mut items = self.lock();
+            let free = items.capacity() - items.len();
+            items.extend(new.by_ref().take(free));
+        }
+        new.for_each(|item| _ = self.push(item, || false));
     }
 
     /// Sees to it that so many fit.
@@ -185,7 +228,13 @@ struct Store<T, O> {
     tags: Box<[[AtomicU64; WAYS]]>,
     classes: Box<[Class<T>]>,
     thread_caches: ThreadCaches<T, O, CLASSES>,
-    bytes: BoundedSum,
+    /// Bytes of what is kept, and what the accounts have free: at most `bytes_max`.
+    reserved: Apart<AtomicU64>,
+    bytes_max: u64,
+    /// Objects that were refused for want of room, around the end of the number.
+    refused: AtomicU32,
+    /// Objects that were taken out of lists.
+    taken: AtomicU64,
 }
 
 /// See the [module](self).
@@ -195,8 +244,8 @@ pub struct Recycled<T, O> {
     bytes_max: u64,
     grace_ticks: u64,
     is_closed: AtomicBool,
-    /// The number of the reclaim before.
-    tick: AtomicU32,
+    /// Rises once in [`AGE_STEP`] reclaims, and once in [`REFUSALS_STEP`] refusals: seldom, as all threads read it.
+    time: AtomicU32,
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
@@ -211,7 +260,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
             bytes_max,
             grace_ticks,
             is_closed: AtomicBool::new(false),
-            tick: AtomicU32::new(0),
+            time: AtomicU32::new(0),
         }
     }
 
@@ -223,21 +272,29 @@ impl<T: Recyclable, O> Recycled<T, O> {
 
     /// Notes that something is asked for.
     #[inline]
-    pub fn wanted(&self, key: Key) -> Wanted {
+    pub fn wanted<'a>(&self, key: &'a Key) -> Wanted<'a> {
         let store = self.store.get_or_init(|| Store::new(self.bytes_max));
         let tag = key.tag();
-        let tick = self.tick.load(Ordering::Relaxed);
-        Wanted { key, tag, class: store.class_of(tag, tick) }
+        Wanted { key, tag, class: store.class_of(tag, self.time.load(Ordering::Relaxed)) }
     }
 
-    /// An object for what is wanted that is cached for this thread, or in its list; and an owner of the allocator.
+    /// An object for what is wanted that is cached for this thread, or in its list; and an owner that was kept. O(1).
+    ///
+    /// # Errors
+    /// An object of another description that has the same tag, or had the class before: nothing will ask for it.
     #[inline]
-    pub fn take(&self, wanted: &Wanted) -> Option<(T, Option<O>)> {
+    pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
-        let (item, owner) = store.thread_caches.take(class).or_else(|| store.refill(class, &self.is_closed))?;
-        let recycling = item.recycling()?;
-        store.bytes.sub(recycling.bytes);
-        Some((item, owner))
+        let serves = |item: &T| item.recycling().is_some_and(|held| held.key.is(wanted.key));
+        let count = |item: &T, account: &mut Account| (serves(item), store.count_out(item, account));
+        let Some((item, owner, (serves_it, surplus))) = store.thread_caches.take_counted(class, count) else {
+            let (item, owner) = store.refill(class, &self.is_closed)?;
+            return Some(if serves(&item) { Ok((item, owner)) } else { Err(item) });
+        };
+        if surplus > 0 {
+            store.reserved.0.fetch_sub(surplus, Ordering::Relaxed);
+        }
+        Some(if serves_it { Ok((item, owner)) } else { Err(item) })
     }
 
     /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes nothing.
@@ -246,28 +303,21 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let class = store.find(key.tag())?;
         let serves = |item: &T| item.recycling().is_some_and(|held| held.key == *key);
         let is_there = store.thread_caches.peek(class, serves) == Some(true)
-            || store.classes[class].list.lock().last().is_some_and(serves);
+            || store.list(class).lock().last().is_some_and(serves);
         is_there.then(|| store.classes[class].shape()).flatten()
     }
 
     /// Whether objects for what is wanted are kept.
-    pub fn knows(&self, wanted: &Wanted) -> bool {
+    pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].shape().is_some())
     }
 
-    /// Whether an object serves what is wanted.
-    #[inline]
-    pub fn serves(item: &T, wanted: &Wanted) -> bool {
-        item.recycling().is_some_and(|held| held.key == wanted.key)
-    }
-
     /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has room for it.
-    pub fn recycling(&self, wanted: &Wanted, Held { bytes, kind }: Held, name: &str) -> Option<Recycling> {
+    pub fn recycling(&self, wanted: &Wanted<'_>, Held { bytes, kind }: Held, name: &str) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
-        let of_class = &self.store.get()?.classes[class? as usize];
-        of_class.list.reserve(of_class.live.fetch_add(1, Ordering::Relaxed) as usize + 1);
-        Some(Recycling { key, tag, class: class?, bytes, kind, name: name_bits(name) })
+        self.store.get()?.classes[class? as usize].make_room();
+        Some(Recycling { key: *key, tag, class: class?, bytes, kind, name: name_bits(name) })
     }
 
     /// An object that might have been recycled is taken apart.
@@ -277,37 +327,84 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Whether an object of this description would be kept now; its bytes are counted then.
+    /// Whether an object of this description would be kept now, if there is room for its bytes. O(1).
     #[inline]
-    pub fn accepts(&self, recycling: &Recycling) -> bool {
+    pub fn would_keep(&self, recycling: &Recycling) -> bool {
         let Some(store) = self.store.get() else { return false };
         let class = recycling.class as usize;
         let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag;
-        is_known
-            && store.classes[class].has_shape(recycling)
-            && !self.is_closed.load(Ordering::Relaxed)
-            && store.bytes.try_add(recycling.bytes)
+        is_known && !self.is_closed.load(Ordering::Relaxed) && store.classes[class].has_shape(recycling)
     }
 
-    /// Keeps an object that was accepted, for this thread if there is room. Gives it back if nothing is kept any more.
+    /// Keeps an object, for this thread if there is room, which [`Recycled::would_keep`] has just said. `gone` is given what makes room
+    /// for it.
+    ///
+    /// # Errors
+    /// The object, if its bytes would exceed the bound, or nothing is kept any more.
+    #[inline]
+    pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
+        let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let pays = |account: &mut Account, held| held < cached_max(bytes) && account.pays(bytes);
+        let put = store.thread_caches.put_item_counted(class, item, pays);
+        let Err(item) = put else { return Ok(()) };
+        self.keep_slowly(item, gone)
+    }
+
+    /// As [`Recycled::keep`], and keeps the owner for the next user, by one exchange.
     ///
     /// # Errors
     /// The object.
-    #[inline]
-    pub fn keep(&self, item: T) -> Result<(), T> {
-        let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
-        let (class, bytes) = (recycling.class as usize, recycling.bytes);
-        let Err(item) = store.thread_caches.put_item(class, item) else { return Ok(()) };
-        let Err(item) = store.keep_slowly(class, item, &self.is_closed) else { return Ok(()) };
-        store.bytes.sub(bytes);
-        Err(item)
-    }
-
-    /// Keeps an owner of the allocator for the next user, on this thread.
-    #[inline]
     ///
     /// # Safety
     /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
+    #[inline]
+    pub unsafe fn keep_with_owner(
+        item: T,
+        owner: O,
+        of: impl for<'a> Fn(&'a O) -> &'a Self,
+        gone: impl FnMut(T),
+    ) -> Result<(), (T, O)> {
+        let (Some(store), Some(recycling)) = (of(&owner).store.get(), item.recycling()) else {
+            return Err((item, owner));
+        };
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let (item, owner) = match store.thread_caches.mine().map(core::ptr::from_ref) {
+            None => (item, owner),
+            Some(thread_cache) => {
+                let pays = |account: &mut Account, held| held < cached_max(bytes) && account.pays(bytes);
+                // SAFETY: the owner keeps the thread cache alive, as the caller promises.
+                match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, pays) } {
+                    Ok(()) => return Ok(()),
+                    Err((item, owner)) => (item(), owner),
+                }
+            }
+        };
+        if let Err(item) = of(&owner).keep_slowly(item, gone) {
+            return Err((item, owner));
+        }
+        // SAFETY: as the caller promises.
+        unsafe { Self::keep_owner(owner, of) };
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_slowly(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
+        let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let Some(more) = store.reserve(bytes) else {
+            store.refuse(class, &self.time, gone);
+            return Err(item);
+        };
+        store.keep_reserved(class, item, more, &self.is_closed).inspect_err(|_| store.give_back(bytes))
+    }
+
+    /// Keeps an owner for the next user, on this thread.
+    ///
+    /// # Safety
+    /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
+    #[inline]
     pub unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
         let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
         if let Some(thread_cache) = mine.map(core::ptr::from_ref) {
@@ -321,21 +418,27 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get()?.thread_caches.take_owner()
     }
 
+    /// How many objects were taken out for another request. O(threads).
+    pub fn taken(&self) -> u64 {
+        let Some(store) = self.store.get() else { return 0 };
+        let mut taken = store.taken.load(Ordering::Relaxed);
+        store.thread_caches.each_account(|account| taken += account.taken);
+        taken
+    }
+
     /// Takes out what has not been asked for in a while. Once a reclaim.
     pub fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
-        self.tick.store(tick as u32, Ordering::Relaxed);
         let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
+        let now = self.time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         store.thread_caches.sweep(|class, item| {
             if let Err(item) = store.push(class, item, &self.is_closed) {
-                store.bytes.sub(item.recycling().map_or(0, |held| held.bytes));
+                store.give_back(bytes_of(&item));
                 gone(item);
             }
         });
         for (class, held) in store.classes.iter().enumerate() {
-            let age = (tick as u32).wrapping_sub(held.used_at.load(Ordering::Relaxed));
-            if held.shape().is_some() && u64::from(age) > self.grace_ticks {
-                store.take_class(class, |_| true, &mut gone);
-                held.shape.store(0, Ordering::Relaxed);
+            if u64::from(held.age(now)) * AGE_STEP > self.grace_ticks {
+                store.forget_class(class, &mut gone);
             }
         }
     }
@@ -352,12 +455,12 @@ impl<T: Recyclable, O> Recycled<T, O> {
         fence(Ordering::SeqCst);
         let Some(store) = self.store.get() else { return };
         let mut counted = |item: T| {
-            store.bytes.sub(item.recycling().map_or(0, |held| held.bytes));
+            store.give_back(bytes_of(&item));
             gone(item);
         };
         store.thread_caches.close(|_, item| counted(item));
         for class in &store.classes {
-            core::iter::from_fn(|| class.list.pop()).for_each(&mut counted);
+            core::iter::from_fn(|| class.list.0.pop()).for_each(&mut counted);
         }
     }
 
@@ -369,7 +472,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
                 unreachable!("a handle of the allocator lives: {}", item.recycling().is_some());
             }
         });
-        store.classes.iter().for_each(|class| class.list.lock().iter().for_each(&mut look));
+        store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
     }
 
     /// What is kept: calls `each` for each description with what one object holds, and their number.
@@ -377,7 +480,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let Some(store) = self.store.get() else { return };
         for (index, class) in store.classes.iter().enumerate() {
             if let Some(held) = class.shape() {
-                each(held, (class.list.len() + store.thread_caches.count(index)) as u64);
+                each(held, (class.list.0.len() + store.thread_caches.count(index)) as u64);
             }
         }
     }
@@ -388,19 +491,43 @@ impl<T: Recyclable, O> Recycled<T, O> {
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
         let Some(store) = self.store.get() else { return Ok(()) };
-        let (mut bytes, bound) = (0, self.bytes_max);
+        let mut bytes = 0;
         let mut check = |class: usize, item: &T| {
-            let held = item.recycling().map_or(0, |held| held.bytes);
-            bytes += held;
+            bytes += bytes_of(item);
             let is_here = item.recycling().is_some_and(|held| held.class as usize == class);
             Invalid::unless(is_here, "what is recycled lies in its class", class as u64)
         };
         store.thread_caches.validate(&mut check)?;
         for (class, held) in store.classes.iter().enumerate() {
-            held.list.lock().iter().try_for_each(|item| check(class, item))?;
+            held.list.0.lock().iter().try_for_each(|item| check(class, item))?;
         }
-        Invalid::unless(bytes == store.bytes.get(), "the bytes of what is recycled are counted", bytes)?;
-        Invalid::unless(bytes <= bound, "what is recycled is within its bound", bytes)
+        store.thread_caches.each_account(|account| bytes += account.free);
+        let reserved = store.reserved.0.load(Ordering::Relaxed);
+        Invalid::unless(bytes == reserved, "the bytes of what is recycled are counted", bytes)?;
+        Invalid::unless(reserved <= self.bytes_max, "what is recycled is within its bound", reserved)
+    }
+}
+
+/// Objects of so many bytes that a thread cache holds at the most.
+#[inline]
+fn cached_max(bytes: u64) -> usize {
+    // Most objects are small: no division for them.
+    let by_bytes =
+        if bytes <= CACHED_BYTES_MAX / CACHED_COUNT_MAX { CACHED_COUNT_MAX } else { CACHED_BYTES_MAX / bytes };
+    by_bytes.max(CACHED_COUNT_MIN) as usize
+}
+
+fn bytes_of(item: &impl Recyclable) -> u64 {
+    item.recycling().map_or(0, |held| held.bytes)
+}
+
+impl Account {
+    /// Uses what is free, if that is enough.
+    #[inline]
+    fn pays(&mut self, bytes: u64) -> bool {
+        let left = self.free.checked_sub(bytes);
+        self.free = left.unwrap_or(self.free);
+        left.is_some()
     }
 }
 
@@ -412,13 +539,30 @@ impl<T> Class<T> {
         Self {
             used_at: AtomicU32::new(0),
             live: AtomicU32::new(0),
+            room: AtomicU32::new(0),
             shape: AtomicU64::new(0),
-            list: List(Mutex::new(Vec::new())),
+            list: Apart(List(Mutex::new(Vec::new()))),
         }
     }
 
-    /// Whether what is kept is like this object: all of one class have one size and one memory type, so that they are counted
-    /// by their number.
+    /// The list has room for one object more.
+    fn make_room(&self) {
+        let live = self.live.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if live > self.room.load(Ordering::Relaxed) {
+            let room = live.saturating_mul(2).max(BATCH_MAX as u32);
+            self.list.0.reserve(room as usize);
+            self.room.fetch_max(room, Ordering::Relaxed);
+        }
+    }
+
+    /// How long it was not asked for; 0 if nothing is kept of it.
+    fn age(&self, now: u32) -> u32 {
+        let is_kept = self.shape.load(Ordering::Relaxed) != 0;
+        if is_kept { now.wrapping_sub(self.used_at.load(Ordering::Relaxed)) } else { 0 }
+    }
+
+    /// Whether what is kept is like this object: all of one class have one size and one kind, so that they are counted by their
+    /// number. Where it is not, the class is emptied once it has not been asked for, or for want of room.
     #[inline]
     fn has_shape(&self, recycling: &Recycling) -> bool {
         let shape = u64::from(recycling.kind + 1) << SHAPE_BYTES | recycling.bytes;
@@ -444,7 +588,82 @@ impl<T: Recyclable, O> Store<T, O> {
             tags: (0..LINES).map(|_| core::array::from_fn(|_| AtomicU64::new(0))).collect(),
             classes: (0..CLASSES).map(|_| Class::new()).collect(),
             thread_caches: ThreadCaches::new([ROOM_MAX; CLASSES]),
-            bytes: BoundedSum::new(bytes_max),
+            reserved: Apart(AtomicU64::new(0)),
+            bytes_max,
+            refused: AtomicU32::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    fn list(&self, class: usize) -> &List<T> {
+        &self.classes[class].list.0
+    }
+
+    fn step(&self) -> u64 {
+        self.bytes_max / STEPS
+    }
+
+    /// Counts an object that goes out; says how much of what is free then is not to be kept for this thread.
+    #[inline]
+    fn count_out(&self, item: &T, account: &mut Account) -> u64 {
+        let step = self.step();
+        account.taken += 1;
+        account.free += bytes_of(item);
+        if account.free <= step * 2 {
+            return 0;
+        }
+        let surplus = account.free - step;
+        account.free = step;
+        surplus
+    }
+
+    /// Reserves bytes for an object that comes in; says how much more was reserved, for this thread's account. `None` if the bound
+    /// would be exceeded.
+    fn reserve(&self, bytes: u64) -> Option<u64> {
+        if self.thread_caches.with_account(|account| account.pays(bytes)) == Some(true) {
+            return Some(0);
+        }
+        let step = self.step();
+        if bytes <= step && self.reserve_exactly(bytes + step) {
+            return Some(step);
+        }
+        if self.reserve_exactly(bytes) {
+            return Some(0);
+        }
+        let mut free = 0;
+        self.thread_caches.each_account(|account| free += core::mem::take(&mut account.free));
+        self.give_back(free);
+        self.reserve_exactly(bytes).then_some(0)
+    }
+
+    fn reserve_exactly(&self, bytes: u64) -> bool {
+        let grown = |reserved: u64| reserved.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
+        self.reserved.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.reserved.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// An object of a class found no room. Once in a while the other description that was not asked for the longest makes some.
+    fn refuse(&self, class: usize, time: &AtomicU32, mut gone: impl FnMut(T)) {
+        if !self.refused.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(REFUSALS_STEP) {
+            return;
+        }
+        let now = time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let others = (0..CLASSES).filter(|other| *other != class);
+        let oldest = others.max_by_key(|class| self.classes[*class].age(now));
+        // What was asked for since the time before is in use.
+        if let Some(class) = oldest.filter(|class| self.classes[*class].age(now) > 1) {
+            self.forget_class(class, &mut gone);
+        }
+    }
+
+    /// Takes out what a class holds; the next object of it is the first again.
+    fn forget_class(&self, class: usize, gone: &mut impl FnMut(T)) {
+        if self.classes[class].shape().is_some() {
+            self.take_class(class, |_| true, gone);
+            self.classes[class].shape.store(0, Ordering::Relaxed);
         }
     }
 
@@ -494,8 +713,9 @@ impl<T: Recyclable, O> Store<T, O> {
 
     /// An object out of the list of a class, and a batch for this thread.
     #[cold]
+    #[inline(never)]
     fn refill(&self, class: usize, is_closed: &AtomicBool) -> Option<(T, Option<O>)> {
-        let list = &self.classes[class].list;
+        let list = self.list(class);
         if list.len() == 0 {
             return None;
         }
@@ -506,7 +726,9 @@ impl<T: Recyclable, O> Store<T, O> {
             (first, batch(core::iter::from_fn(|| items.pop()).take(wanted)))
         };
         self.thread_caches.fill(class, &mut items);
-        items.for_each(|item| _ = list.push(item, || false));
+        list.extend(items);
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.give_back(bytes_of(&first));
         Some((first, self.thread_caches.take_owner()))
     }
 
@@ -518,27 +740,32 @@ impl<T: Recyclable, O> Store<T, O> {
         if !is_closed.load(Ordering::Relaxed) {
             return wanted;
         }
-        self.thread_caches.close(|class, item| _ = self.classes[class].list.push(item, || false));
+        self.thread_caches.close(|class, item| _ = self.list(class).push(item, || false));
         0
     }
 
-    /// Makes room for the thread first; puts the object into the list of the class if there is none.
-    #[cold]
-    fn keep_slowly(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
+    /// Keeps an object whose bytes are reserved, and so many more for the account of this thread. Where the thread has no room, the older
+    /// half of what it has goes to the list of the class, or the object.
+    fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
+        let full = cached_max(bytes_of(&item));
+        let count = |account: &mut Account, held| {
+            let has_room = held < full;
+            account.free += if has_room { more } else { 0 };
+            has_room
+        };
+        let Err(item) = self.thread_caches.put_item_counted(class, item, count) else { return Ok(()) };
         if self.thread_caches.mine().is_none() {
             self.thread_wants(class, is_closed);
         }
-        let older = self.thread_caches.older(class);
-        older.for_each(|item| _ = self.classes[class].list.push(item, || false));
-        match self.thread_caches.put_item(class, item) {
-            Ok(()) => Ok(()),
-            Err(item) => self.push(class, item, is_closed),
-        }
+        self.list(class).extend(self.thread_caches.older_of(class, full));
+        let Err(item) = self.thread_caches.put_item_counted(class, item, count) else { return Ok(()) };
+        self.give_back(more);
+        self.push(class, item, is_closed)
     }
 
     fn push(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
         // Asked under the lock: what closes takes it afterwards.
-        self.classes[class].list.push(item, || is_closed.load(Ordering::SeqCst))
+        self.list(class).push(item, || is_closed.load(Ordering::SeqCst))
     }
 
     /// Takes out what a class holds, if it is of some kinds.
@@ -548,10 +775,13 @@ impl<T: Recyclable, O> Store<T, O> {
             return;
         }
         let mut counted = |item: T| {
-            self.bytes.sub(item.recycling().map_or(0, |recycling| recycling.bytes));
+            self.give_back(bytes_of(&item));
             gone(item);
         };
         self.thread_caches.empty_class(class, &mut counted);
-        core::iter::from_fn(|| held.list.pop()).for_each(counted);
+        core::iter::from_fn(|| held.list.0.pop()).for_each(counted);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -97,7 +97,13 @@ struct Shard<T> {
     collector: Apart<TryCell<Collector<T>>>,
     /// Items that were given out, around the end of the number; written by the thread that has the collector.
     gone: AtomicUsize,
+    /// So many times [`RetireBin::release_unspared`] passes by: the shard's thread takes out what it has put in.
+    spared: AtomicUsize,
 }
+
+/// So many times [`RetireBin::release_unspared`] passes by a shard whose thread takes out what it has put in. Without that 16 threads, each
+/// of which takes out what it has put in, do a quarter of the work: they take items from one another.
+const SPARED: usize = 8;
 
 /// The queue of items that wait for all that has begun.
 const BEGUN: usize = 0;
@@ -297,7 +303,7 @@ impl<T> RetireBin<T> {
 
     /// As [`RetireBin::collect`], by a reading that runs no code of the program's.
     pub fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
-        self.give_out(passed, items_max, &mut |lent, most| lent.collect(most, into))
+        self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.collect(most, into))
     }
 
     /// Gives what has passed to `each`, one by one and `items_max` items at the most, and says how many those were: as
@@ -311,7 +317,36 @@ impl<T> RetireBin<T> {
 
     /// As [`RetireBin::release`], by a reading that runs no code of the program's.
     pub fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
-        self.give_out(passed, items_max, &mut |lent, most| lent.release(most, &mut each))
+        self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
+    }
+
+    /// As [`RetireBin::release_near`], by a thread that does so again and again: [`RetireBin::release_unspared`] leaves its items to it
+    /// for a while.
+    pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
+        self.spare_own();
+        self.release_near(passed, items_max, each)
+    }
+
+    /// As [`RetireBin::release_passed`], but passes by the shards whose threads do this or [`RetireBin::release_own`] themselves,
+    /// a few times after each time that they did. Else threads would take items from one another.
+    pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
+        self.spare_own();
+        let own = thread_number();
+        let is_spared = |index: usize, shard: &Shard<T>| {
+            let left = shard.spared.load(Ordering::Relaxed);
+            let is_spared = left > 0 && index != own;
+            if is_spared {
+                shard.spared.store(left - 1, Ordering::Relaxed);
+            }
+            is_spared
+        };
+        self.give_out(passed, items_max, is_spared, &mut |lent, most| lent.release(most, &mut each))
+    }
+
+    fn spare_own(&self) {
+        if let Some(shard) = self.own.get(thread_number()) {
+            shard.spared.store(SPARED, Ordering::Relaxed);
+        }
     }
 
     /// As [`RetireBin::release`] of every item, passed or not: for when the device is idle, lost or gone.
@@ -346,6 +381,7 @@ impl<T> RetireBin<T> {
         &self,
         progress: &impl Reading,
         items_max: usize,
+        is_spared: impl Fn(usize, &Shard<T>) -> bool,
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
         let count = self.own.len() + self.shared.len();
@@ -356,7 +392,7 @@ impl<T> RetireBin<T> {
         let (mut released, mut taken) = (0, 0_u128);
         for index in (first..count).chain(0..first) {
             let shard = self.shard(index);
-            if released == items_max || shard.len() == 0 {
+            if released == items_max || shard.len() == 0 || is_spared(index, shard) {
                 continue;
             }
             match shard.collector.0.try_take() {
@@ -438,6 +474,7 @@ impl<T> Shard<T> {
             door: TryCell::new(()),
             collector: Apart(TryCell::new(collector)),
             gone: AtomicUsize::new(0),
+            spared: AtomicUsize::new(0),
         }
     }
 

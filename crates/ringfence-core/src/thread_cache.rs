@@ -24,13 +24,18 @@
 //! any owner serves any item. That is a circle, which [`ThreadCaches::close`] breaks when the last handle of the pool goes: from
 //! then on thread caches stay empty.
 //!
+//! # Accounts
+//!
+//! Beside its items a thread cache keeps an [`Account`]: numbers of the caller's that change with what goes in and out, under the same
+//! exchange, so that counting does not make threads write one line.
+//!
 //! | operation | cost |
 //! |---|---|
 //! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
 //! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(items that are moved), once a batch |
 //! | [`ThreadCaches::empty_class`] | O(thread caches), and what is given back |
 //! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is given back |
-//! | [`ThreadCaches::count`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
+//! | [`ThreadCaches::count`], [`ThreadCaches::each_account`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
 //!
 //! Host memory: a list of pointers from the start, a thread cache when its thread first asks, the room of a class when it is first
 //! used. Nothing after that.
@@ -49,7 +54,7 @@ use crate::try_cell::TryCell;
 /// Items that are moved at once, at the most.
 pub const BATCH_MAX: usize = 32;
 /// Items of one class that a thread cache holds, at the most.
-pub const ROOM_MAX: usize = 2 * BATCH_MAX;
+pub const ROOM_MAX: usize = 8 * BATCH_MAX;
 /// Owners that a thread cache keeps.
 const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
 /// Threads beyond so many share thread caches.
@@ -84,11 +89,21 @@ struct ClassCache<T> {
     batch: usize,
 }
 
+/// Numbers of the caller's in a thread cache.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Account {
+    /// Of something that all threads share, as much as this thread has taken of it and not used.
+    pub free: u64,
+    /// How many items were taken out here.
+    pub taken: u64,
+}
+
 /// What one thread has cached. Reached through [`ThreadCaches`] and [`put`] alone.
 pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
     classes: [ClassCache<T>; CLASSES],
     /// What keeps the pool alive, for the next users. None of a type without bytes.
     owners: Vec<O>,
+    account: Account,
     /// Since the last sweep.
     is_used: bool,
     /// Nothing comes in any more.
@@ -173,11 +188,32 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// An item of this thread's thread cache, and an owner, if one is cached.
     #[inline]
     pub fn take(&self, class: usize) -> Option<(T, Option<O>)> {
+        self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
+    }
+
+    /// As [`ThreadCaches::take`], and `count` counts it, which does nothing else.
+    #[inline]
+    pub fn take_counted<R>(
+        &self,
+        class: usize,
+        count: impl FnOnce(&T, &mut Account) -> R,
+    ) -> Option<(T, Option<O>, R)> {
         self.mine()?.try_take()?.with(|thread_cache| {
             thread_cache.is_used = true;
             let item = thread_cache.classes[class].items.pop()?;
-            Some((item, thread_cache.owners.pop()))
+            let counted = count(&item, &mut thread_cache.account);
+            Some((item, thread_cache.owners.pop(), counted))
         })
+    }
+
+    /// Counts something in this thread's account; `None` if its thread cache is taken, or there is none.
+    pub fn with_account<R>(&self, count: impl FnOnce(&mut Account) -> R) -> Option<R> {
+        Some(self.mine()?.try_take()?.with(|thread_cache| count(&mut thread_cache.account)))
+    }
+
+    /// Looks at the accounts of all threads, or changes them. Waits for threads that are at theirs.
+    pub fn each_account(&self, mut count: impl FnMut(&mut Account)) {
+        self.each().for_each(|thread_cache| thread_cache.take().with(|held| count(&mut held.account)));
     }
 
     /// An item of this thread's thread cache alone: the owners stay.
@@ -239,10 +275,24 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// The item.
     #[inline]
     pub fn put_item(&self, class: usize, item: T) -> Result<(), T> {
+        self.put_item_counted(class, item, |_, _| true)
+    }
+
+    /// As [`ThreadCaches::put_item`], if there is room and `count`, which counts it and is given how many items lie there, says so.
+    ///
+    /// # Errors
+    /// The item.
+    #[inline]
+    pub fn put_item_counted(
+        &self,
+        class: usize,
+        item: T,
+        count: impl FnOnce(&mut Account, usize) -> bool,
+    ) -> Result<(), T> {
         let Some(taken) = self.mine().and_then(TryCell::try_take) else { return Err(item) };
         taken.with(move |thread_cache| {
             let items = &mut thread_cache.classes[class].items;
-            if items.len() == items.capacity() {
+            if items.len() == items.capacity() || !count(&mut thread_cache.account, items.len()) {
                 return Err(item);
             }
             items.push(item);
@@ -251,15 +301,22 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Takes the older half of a class out of this thread's thread cache, if it is full: for the pool. After that, unless it is
-    /// taken or closed, [`put`] finds room.
+    /// Takes the older half of a class out of this thread's thread cache, or a batch of it, if it is full: for the pool. After that,
+    /// unless it is taken or closed, [`put`] finds room.
     #[cold]
     pub fn older(&self, class: usize) -> Batch<T> {
+        self.older_of(class, ROOM_MAX)
+    }
+
+    /// As [`ThreadCaches::older`], where so many items count as full.
+    #[cold]
+    pub fn older_of(&self, class: usize, full: usize) -> Batch<T> {
         let Some(thread_cache) = self.mine() else { return batch([]) };
         let Some(taken) = thread_cache.try_take() else { return batch([]) };
         let older = |thread_cache: &mut ThreadCache<T, O, CLASSES>| {
             let items = &mut thread_cache.classes[class].items;
-            let count = if items.len() == items.capacity() { items.len().div_ceil(2) } else { 0 };
+            let is_full = items.len() >= full.min(items.capacity());
+            let count = if is_full { items.len().div_ceil(2).min(BATCH_MAX) } else { 0 };
             batch(items.drain(..count))
         };
         let older = taken.with(|thread_cache| (!thread_cache.needs_room(class)).then(|| older(thread_cache)));
@@ -416,13 +473,32 @@ pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     item: I,
     owner: O,
 ) -> Result<(), (I, O)> {
+    // SAFETY: the caller promises the same.
+    unsafe { put_counted(thread_cache, class, item, owner, |_, _| true) }
+}
+
+/// As [`put`], if `count`, which counts it and is given how many items lie there, says so.
+///
+/// # Safety
+/// As of [`put`].
+///
+/// # Errors
+/// As of [`put`].
+#[inline]
+pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
+    thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
+    class: usize,
+    item: I,
+    owner: O,
+    count: impl FnOnce(&mut Account, usize) -> bool,
+) -> Result<(), (I, O)> {
     // SAFETY: the item or the owner keeps the thread cache until it lies in it. From then on the taken flag does: the thread that
     // takes it out, and with it what may be the last to keep the thread cache, takes the flag first. Nothing follows the release
     // of the flag.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err((item, owner)) };
     taken.with(move |thread_cache| {
         let items = &mut thread_cache.classes[class].items;
-        if items.len() == items.capacity() {
+        if items.len() == items.capacity() || !count(&mut thread_cache.account, items.len()) {
             return Err((item, owner));
         }
         items.push(item());
@@ -437,6 +513,7 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         Self {
             classes: array::from_fn(|_| ClassCache { items: Vec::new(), batch: 0 }),
             owners: Vec::with_capacity(if size_of::<O>() > 0 { OWNERS_MAX } else { 0 }),
+            account: Account::default(),
             is_used: true,
             is_closed: false,
         }

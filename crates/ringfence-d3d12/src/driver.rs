@@ -9,6 +9,9 @@ use super::memory::Memory;
 use super::{capabilities, error, event};
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
+/// A frame is longer, and asking is a call into the system.
+const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
+
 // SAFETY: buffers in host-visible heaps are mapped when they are made and stay mapped until the driver destroys them,
 // since nothing here unmaps; every object handed out is one that the driver returned with success.
 unsafe impl Driver for Device {
@@ -83,5 +86,9 @@ unsafe impl Driver for Device {
 
     fn budgets(&self) -> Option<HeapBudgets> {
         capabilities::budgets(self.adapter()?, self.0.capabilities.memory_heaps.len())
+    }
+
+    fn budgets_hold_for(&self) -> Duration {
+        BUDGETS_HOLD_FOR
     }
 }

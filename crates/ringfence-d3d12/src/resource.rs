@@ -162,6 +162,16 @@ unsafe impl<K: Shape> Create<K> for Device {
         (decays && info.initial_state == D3D12_RESOURCE_STATE_COMMON).then(|| describe::key(info))
     }
 
+    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
+        if info.desc.Dimension != D3D12_RESOURCE_DIMENSION_BUFFER {
+            return None;
+        }
+        let mut larger = *info;
+        larger.desc.Width = round(info.desc.Width);
+        let added = larger.desc.Width - info.desc.Width;
+        Some((larger, added))
+    }
+
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {
         check::<K>(&info.desc)?;
         let (desc, measured) = measure(self, &info.desc)?;

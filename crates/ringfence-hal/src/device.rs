@@ -150,10 +150,10 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Use and budget of each memory heap now, as the driver reports them; `None` where it does not.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// Called when a resource is retired, before its range can be allocated again: for a device that watches lifetimes.
-    /// Does nothing by default.
-    fn note_retired(&self, memory: &Self::Memory, offset: u64, size: u64) {
-        let _ = (memory, offset, size);
+    /// For how long an answer of [`Driver::budgets`] is good enough where nothing was made or freed meanwhile: asking takes some
+    /// drivers microseconds. None by default.
+    fn budgets_hold_for(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
@@ -209,6 +209,13 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// matters. What [`Create::key`] says, by default. Middleware forwards it.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
+    }
+
+    /// The same description but for its size, which is what `round` makes of it and no smaller; and how many bytes that are more.
+    /// `None` where a resource of another size is another thing (textures), or that cannot be said. Middleware forwards it.
+    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
+        let _ = (info, round);
+        None
     }
 
     /// Called when the device is done with an object that will go to another owner, bound as it is: says what names it from
@@ -346,6 +353,7 @@ impl InfoKey {
     ///
     /// # Panics
     /// If there are more than [`InfoKey::WORDS`].
+    #[inline]
     #[must_use]
     pub fn new(words: &[u32]) -> Self {
         let mut key = Self::default();
@@ -354,6 +362,7 @@ impl InfoKey {
     }
 
     /// Its words.
+    #[inline]
     #[must_use]
     pub const fn words(&self) -> &[u32; Self::WORDS] {
         &self.0

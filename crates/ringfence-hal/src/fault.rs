@@ -400,8 +400,8 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         self.inner.budgets()
     }
 
-    fn note_retired(&self, memory: &D::Memory, offset: u64, size: u64) {
-        self.inner.note_retired(memory, offset, size);
+    fn budgets_hold_for(&self) -> Duration {
+        self.inner.budgets_hold_for()
     }
 }
 
@@ -435,6 +435,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
 
     fn recycle_key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
         self.inner.recycle_key(info)
+    }
+
+    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
+        self.inner.rounded(info, round)
     }
 
     unsafe fn recycle(&self, object: D::Object) -> D::Object {

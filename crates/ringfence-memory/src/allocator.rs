@@ -188,8 +188,10 @@ impl<D: Device> Allocator<D> {
     /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
-    /// If another thread is at it already, or this one further up, there is nothing to do and nothing is done. Threads that
-    /// drop faster than one destroys help it: of what each has dropped at most 1,280 objects wait that the GPU is done with.
+    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the device was last
+    /// seen to have completed; what a thread that calls this has dropped is left to it for a few calls. Further up the stack of a call there
+    /// is nothing to do and nothing is done. Threads that drop faster than others destroy help: of what each has dropped at most 1,280
+    /// objects wait that the GPU is done with.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }

@@ -45,6 +45,12 @@ pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: 
     if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
 }
 
+/// A size that buffers of nearly the same size have in common: larger by an eighth at the most.
+fn grained(size: u64) -> u64 {
+    let grain = 1 << size.max(8).ilog2().saturating_sub(3);
+    size.checked_next_multiple_of(grain).unwrap_or(size)
+}
+
 /// A buffer with its memory. See [`Resource`].
 pub type Buffer<D> = Resource<D, Buffers>;
 /// A texture with its memory. See [`Resource`].
@@ -69,7 +75,22 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
     ) -> Result<Self, Error> {
-        let wanted = if pool.is_none() { shared.wanted::<K>(info, &desc) } else { None };
+        let rounded = if desc.may_be_larger { Create::<K>::rounded(&shared.device, info, grained) } else { None };
+        let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
+        let made = Self::recycle_or_make(shared, info, desc, pool)?;
+        Ok(made.larger_by(added))
+    }
+
+    #[inline]
+    #[track_caller]
+    fn recycle_or_make(
+        shared: &Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Arc<PoolState<D>>>,
+    ) -> Result<Self, Error> {
+        let key = if pool.is_none() { shared.recycle_key::<K>(info, &desc) } else { None };
+        let wanted = key.as_ref().map(|key| shared.recycled.wanted(key));
         if let Some(wanted) = &wanted
             && let Some((bound, owner)) = shared.take_recycled::<K>(wanted, &desc)
         {
@@ -85,7 +106,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
-        wanted: Option<Wanted>,
+        wanted: Option<Wanted<'_>>,
     ) -> Result<Self, Error> {
         let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
         let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
@@ -130,6 +151,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             size,
             location,
             has_address: false,
+            added: 0,
             user_data: 0,
             desc: None,
             is_desc_full: false,
@@ -139,6 +161,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         };
         let bound = ManuallyDrop::new(K::boxed(&shared.shells, bound));
         Self { shared: ManuallyDrop::new(shared), bound }
+    }
+
+    /// Counts what was added to its size.
+    #[inline]
+    fn larger_by(mut self, added: u64) -> Self {
+        if added > 0 {
+            self.bound.added = added;
+            self.shared.rounded.add(added);
+        }
+        self
     }
 
     /// With what the caller gave along.
@@ -377,7 +409,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The value is neither used nor dropped afterwards.
     unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
         // SAFETY: the caller promises that each is taken once, and not used afterwards.
-        unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) }
+        let (shared, mut bound) =
+            unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
+        if bound.added > 0 {
+            shared.rounded.sub(std::mem::take(&mut bound.added));
+        }
+        (shared, bound)
     }
 
     fn host(&self) -> HostBytes<'_, D> {

@@ -190,6 +190,11 @@ unsafe impl Create<Buffers> for Device {
         })
     }
 
+    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
+        let size = round(info.size);
+        Some((BufferDesc { size, ..*info }, size - info.size))
+    }
+
     unsafe fn recycle(&self, object: Buffer) -> Buffer {
         Buffer(self.with(|state| state.recycle((What::Buffer, object.0))))
     }

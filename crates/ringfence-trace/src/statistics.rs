@@ -61,7 +61,7 @@ pub struct DriverCalls {
     pub create_object: u64,
     /// Buffers and textures destroyed.
     pub destroy_object: u64,
-    /// Buffers and textures that were handed out again: as many that were neither made nor placed.
+    /// Buffers, small ones too, and textures that were handed out again: as many that were neither made nor placed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled: u64,
     /// Resources that were placed in a block: as many memory objects that were never made.

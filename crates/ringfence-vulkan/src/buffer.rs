@@ -51,11 +51,19 @@ unsafe impl Create<Buffers> for Device {
     }
 
     /// Chained structures and lists of families are behind pointers: no key.
+    #[inline]
     fn key(&self, info: &BufferInfo<'_>) -> Option<InfoKey> {
         let info = info.raw();
         let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
         let size = [info.size as u32, (info.size >> 32) as u32];
         plain.then(|| InfoKey::new(&[size[0], size[1], info.usage.as_raw(), info.flags.as_raw()]))
+    }
+
+    /// Chained structures may speak of the size.
+    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
+        let before = info.raw();
+        let size = round(before.size).min(self.0.found.buffer_bytes_max).max(before.size);
+        before.p_next.is_null().then(|| (info.with_size(size), size - before.size))
     }
 
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {

@@ -10,6 +10,7 @@ use super::desc::DeviceDesc;
 use super::descriptor::facts::Facts;
 use super::features::Features;
 use super::heaps::PlainHeaps;
+use super::image_support::ImageSupport;
 use super::{capabilities, external, naming};
 use ringfence_hal::descriptors::DescriptorModel;
 use ringfence_hal::{DeviceError, MemoryPriority};
@@ -29,6 +30,7 @@ pub(super) struct Inner {
     pub(super) memory_only: bool,
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
+    pub(super) image_support: ImageSupport,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
     pub(super) sharing: external::Calls,
@@ -126,6 +128,7 @@ impl Device {
             memory_only,
             descriptors,
             plain_heaps,
+            image_support: ImageSupport::new(),
             debug_utils,
             sharing,
             pageable,

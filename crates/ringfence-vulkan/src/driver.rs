@@ -10,6 +10,9 @@ use super::error::{device_error, failed};
 use super::memory::Memory;
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
+/// A frame is longer, and asking takes 6 µs on one driver.
+const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
+
 // SAFETY: memory is mapped once when it is made and unmapped by being freed (`memory.rs`); the rest are the driver's
 // own objects.
 unsafe impl Driver for Device {
@@ -103,5 +106,9 @@ unsafe impl Driver for Device {
     fn budgets(&self) -> Option<HeapBudgets> {
         // SAFETY: `physical` comes from `instance`, and both are alive as long as this is (see `new`).
         self.0.found.memory_budget.then(|| unsafe { capabilities::read_budgets(&self.0.instance, self.0.physical) })
+    }
+
+    fn budgets_hold_for(&self) -> Duration {
+        BUDGETS_HOLD_FOR
     }
 }

@@ -1,6 +1,7 @@
 //! The heaps of a device whose slots must not outlive what they show.
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -12,16 +13,24 @@ pub(super) trait ShowsResources: Send + Sync {
 
 /// The heaps of plain sets, where a bind writes whatever the slots show, read or not.
 #[derive(Default)]
-pub(super) struct PlainHeaps(Mutex<Vec<Weak<dyn ShowsResources>>>);
+pub(super) struct PlainHeaps {
+    heaps: Mutex<Vec<Weak<dyn ShowsResources>>>,
+    /// Whether there ever was one: else what destroys resources takes no lock.
+    any: AtomicBool,
+}
 
 impl PlainHeaps {
     pub(super) fn add(&self, heap: Weak<dyn ShowsResources>) {
-        let mut heaps = self.0.lock();
+        self.any.store(true, Ordering::Release);
+        let mut heaps = self.heaps.lock();
         heaps.retain(|held| held.strong_count() > 0);
         heaps.push(heap);
     }
 
     pub(super) fn clear_slots_of(&self, resource: u64) {
-        self.0.lock().iter().filter_map(Weak::upgrade).for_each(|heap| heap.clear_slots_of(resource));
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        self.heaps.lock().iter().filter_map(Weak::upgrade).for_each(|heap| heap.clear_slots_of(resource));
     }
 }

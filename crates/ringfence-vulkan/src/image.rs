@@ -7,6 +7,7 @@ use ash::vk::Handle;
 
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
+use super::image_support::ImageQuery;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
 use super::share_support::{check, tied};
@@ -186,19 +187,18 @@ impl Device {
 
     /// Refuses what is beyond the device's limits for that format and usage.
     pub(super) fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
-        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
-        let most = unsafe {
-            self.0.instance.get_physical_device_image_format_properties(
-                self.0.physical,
-                info.format,
-                info.image_type,
-                info.tiling,
-                info.usage,
-                info.flags,
-            )
-        }
-        .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))
-        .map_err(|error| error.with(Numbers::Given(info.format.as_raw() as u32 as u64)))?;
+        let ask = |query: &ImageQuery| {
+            let ImageQuery { format, image_type, tiling, usage, flags } = *query;
+            let (instance, physical) = (&self.0.instance, self.0.physical);
+            // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+            unsafe {
+                instance.get_physical_device_image_format_properties(physical, format, image_type, tiling, usage, flags)
+            }
+        };
+        let supported = self.0.image_support.of(ImageQuery::of(info), ask);
+        let most = supported
+            .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))
+            .map_err(|error| error.with(Numbers::Given(info.format.as_raw() as u32 as u64)))?;
         valid::within(info, &most)
     }
 }

@@ -41,6 +41,11 @@ impl<'a> BufferInfo<'a> {
         &self.raw
     }
 
+    /// The same of another size.
+    pub(super) fn with_size(&self, size: u64) -> Self {
+        Self { raw: self.raw.size(size), check: self.check }
+    }
+
     /// Whether its usage flags are to be checked: safe code described it.
     pub(super) const fn is_unchecked(&self) -> bool {
         self.check

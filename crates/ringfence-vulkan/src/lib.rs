@@ -35,6 +35,7 @@ mod external;
 mod features;
 mod heaps;
 mod image;
+mod image_support;
 mod info;
 mod memory;
 mod naming;

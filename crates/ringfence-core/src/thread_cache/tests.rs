@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 
-const ROOM: usize = ROOM_MAX;
+const ROOM: usize = 2 * BATCH_MAX;
 
 fn put_mine<O: Default, const CLASSES: usize>(
     thread_caches: &ThreadCaches<u32, O, CLASSES>,

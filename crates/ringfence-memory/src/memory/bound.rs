@@ -28,6 +28,8 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) size: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
+    /// Bytes by which it is larger than its owner has described it.
+    pub(crate) added: u64,
     pub(crate) user_data: u64,
     /// What it was made as, where that can be said portably.
     pub(crate) desc: Option<K::Desc>,

@@ -5,7 +5,8 @@
 //!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the caller's own limit
 //! ```
 //!
-//! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)) and again after
+//! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often than
+//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says where nothing was made or freed, and again after
 //! [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
 //!
 //! | operation | cost |
@@ -14,6 +15,7 @@
 //! | `refresh` | one driver call, no lock, no host memory for up to 16 heaps |
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::desc::AllocatorDesc;
 use crate::device::{Capabilities, Device, MemoryProperties};
@@ -102,6 +104,9 @@ pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
     reported: AtomicBool,
     since: AtomicU32,
+    /// When the driver was asked last: nanoseconds after `begun`.
+    asked_at: AtomicU64,
+    begun: Instant,
 }
 
 impl Budgets {
@@ -117,7 +122,8 @@ impl Budgets {
                 ..Heap::default()
             }
         });
-        let budgets = Self { heaps: heaps.collect(), reported: AtomicBool::new(false), since: AtomicU32::new(0) };
+        let (reported, since, asked_at) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU64::new(0));
+        let budgets = Self { heaps: heaps.collect(), reported, since, asked_at, begun: Instant::now() };
         budgets.refresh(device);
         budgets
     }
@@ -135,6 +141,20 @@ impl Budgets {
             heap.reserved_then.store(reserved, Ordering::Relaxed);
         }
         self.reported.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the driver, unless nothing was made or freed since its last answer, which is good enough yet.
+    pub(crate) fn refresh_in_frame<D: Device>(&self, device: &D) {
+        let hold_for = device.budgets_hold_for();
+        if !hold_for.is_zero() {
+            let now = self.begun.elapsed().as_nanos() as u64;
+            let is_new = u128::from(now.saturating_sub(self.asked_at.load(Ordering::Relaxed))) < hold_for.as_nanos();
+            if is_new && self.since.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            self.asked_at.store(now, Ordering::Relaxed);
+        }
+        self.refresh(device);
     }
 
     /// Asks the driver if it was not asked for long.

@@ -23,6 +23,9 @@ pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 /// What a handle is made of: a resource, and a share in the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
 
+/// As [`Recycled::take`] says.
+type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
+
 /// What is kept in a buffer that others share. Else a kind is a memory type, and one bit for memory of its own.
 pub(super) const SMALL: u32 = 127;
 
@@ -66,19 +69,6 @@ impl<D: Device> Recyclable for Item<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// What a request asks for, if an object that is recycled may serve it.
-    #[inline]
-    pub(crate) fn wanted<K: ItemKind>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: &AllocationDesc<'_>,
-    ) -> Option<Wanted>
-    where
-        D: Create<K>,
-    {
-        self.recycle_key::<K>(info, desc).map(|key| self.recycled.wanted(key))
-    }
-
     /// What the object holds that such a request would be given, if one is recycled.
     pub(super) fn peek_recycled<K: ItemKind>(
         &self,
@@ -89,11 +79,16 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         let key = self.recycle_key::<K>(info, desc)?;
-        self.recycled.peek(&key).or_else(|| self.release_own().then(|| self.recycled.peek(&key)).flatten())
+        self.recycled.peek(&key).or_else(|| self.release_some().then(|| self.recycled.peek(&key)).flatten())
     }
 
+    /// What a request asks for, if an object that is recycled may serve it.
     #[inline]
-    fn recycle_key<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: &AllocationDesc<'_>) -> Option<Key>
+    pub(crate) fn recycle_key<K: ItemKind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: &AllocationDesc<'_>,
+    ) -> Option<Key>
     where
         D: Create<K>,
     {
@@ -106,15 +101,15 @@ impl<D: Device> Shared<D> {
         Some(key_of(K::NUMBER, &info, desc))
     }
 
-    /// As [`Shared::wanted`], for a range of a buffer that others share.
+    /// As [`Shared::recycle_key`], for a range of a buffer that others share.
     #[inline]
-    pub(crate) fn wanted_small(&self, class: u64, size: u64, alignment: u64) -> Option<Wanted> {
+    pub(crate) fn recycle_key_of_small(&self, class: u64, size: u64, alignment: u64) -> Option<Key> {
         let may_be = self.recycled.is_on() && !self.is_watched();
-        may_be.then(|| self.recycled.wanted(key_of_small(class, size, alignment)))
+        may_be.then(|| key_of_small(class, size, alignment))
     }
 
     /// What to note of an object that was made for what was wanted.
-    pub(crate) fn recycling_of(&self, wanted: &Wanted, place: &Place<D>, name: &str) -> Option<Recycling> {
+    pub(crate) fn recycling_of(&self, wanted: &Wanted<'_>, place: &Place<D>, name: &str) -> Option<Recycling> {
         if !place.is_own_range() {
             return None;
         }
@@ -124,7 +119,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// As [`Shared::recycling_of`], for a range of a buffer that others share.
-    pub(crate) fn recycling_of_small(&self, wanted: &Wanted, bytes: u64) -> Option<Recycling> {
+    pub(crate) fn recycling_of_small(&self, wanted: &Wanted<'_>, bytes: u64) -> Option<Recycling> {
         self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, "")
     }
 
@@ -132,7 +127,7 @@ impl<D: Device> Shared<D> {
     #[inline]
     pub(crate) fn take_recycled<K: ItemKind>(
         self: &Arc<Self>,
-        wanted: &Wanted,
+        wanted: &Wanted<'_>,
         desc: &AllocationDesc<'_>,
     ) -> Option<Owned<D, K>>
     where
@@ -153,13 +148,15 @@ impl<D: Device> Shared<D> {
             bound.user_data = desc.user_data;
             self.give_name::<K>(&mut bound, desc);
         }
-        self.calls.recycled.add(1);
         Some((bound, owner))
     }
 
     /// As [`Shared::take_recycled`], for a range of a buffer that others share.
     #[inline]
-    pub(crate) fn take_recycled_small(self: &Arc<Self>, wanted: &Wanted) -> Option<(Box<SmallBound<D>>, Arc<Self>)> {
+    pub(crate) fn take_recycled_small(
+        self: &Arc<Self>,
+        wanted: &Wanted<'_>,
+    ) -> Option<(Box<SmallBound<D>>, Arc<Self>)> {
         match self.take_item(wanted)? {
             (Item::Small(bound), owner) => Some((bound, owner)),
             (other, _) => {
@@ -170,21 +167,22 @@ impl<D: Device> Shared<D> {
     }
 
     #[inline]
-    fn take_item(self: &Arc<Self>, wanted: &Wanted) -> Option<(Item<D>, Arc<Self>)> {
+    fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
         let found = self.recycled.take(wanted).or_else(|| self.take_retired(wanted))?;
-        let (item, owner) = found;
-        if !RecycledItems::<D>::serves(&item, wanted) {
-            // Another description with the same tag, or one that had the class before.
-            self.destroy_item(item);
-            return None;
+        match found {
+            Ok((item, owner)) => Some((item, owner.unwrap_or_else(|| Arc::clone(self)))),
+            Err(other) => {
+                self.destroy_item(other);
+                None
+            }
         }
-        Some((item, owner.unwrap_or_else(|| Arc::clone(self))))
     }
 
     /// Releases some of what this thread has retired, if the device was seen to be done with it, and looks again.
     #[cold]
-    fn take_retired(&self, wanted: &Wanted) -> Option<(Item<D>, Option<Arc<Self>>)> {
-        if !self.recycled.knows(wanted) || !self.release_own() {
+    #[inline(never)]
+    fn take_retired(&self, wanted: &Wanted<'_>) -> Option<Taken<D>> {
+        if !self.recycled.knows(wanted) || !self.release_some() {
             return None;
         }
         self.recycled.take(wanted)
@@ -202,19 +200,52 @@ impl<D: Device> Shared<D> {
 
     /// Keeps what the device is done with for the next request, or destroys it.
     #[inline]
-    pub(crate) fn release_item(&self, mut item: Item<D>) {
-        let accepted = |held: &Recycling| self.recycled.accepts(held);
-        let is_kept = !self.is_watched() && !item.is_altered() && item.recycling().is_some_and(accepted);
-        if !is_kept {
-            return self.destroy_item(item);
-        }
-        let place = item.place();
-        self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
-        // SAFETY: every submission that used the object is complete, and its owner has released it.
-        unsafe { item.rename_for_next(&self.device) };
-        if let Err(item) = self.recycled.keep(item) {
+    pub(crate) fn release_item(&self, item: Item<D>) {
+        let kept = match self.ready_for_next(item) {
+            Ok(item) => self.recycled.keep(item, |gone| self.destroy_item(gone)),
+            refused => refused.map(|_| ()),
+        };
+        if let Err(item) = kept {
             self.destroy_item(item);
         }
+    }
+
+    /// As [`Shared::release_item`], and keeps the handle's share in the allocator for this thread's next handle.
+    #[inline]
+    pub(crate) fn release_item_and_owner(owner: Arc<Self>, item: Item<D>) {
+        let item = match owner.ready_for_next(item) {
+            Ok(item) => item,
+            Err(item) => {
+                owner.destroy_item(item);
+                return Self::keep_owner(owner);
+            }
+        };
+        let shared = Arc::as_ptr(&owner);
+        // SAFETY: what is recycled is part of what the owner keeps alive, and `gone` is called while the owner is held here.
+        let kept = unsafe {
+            RecycledItems::<D>::keep_with_owner(
+                item,
+                owner,
+                |owner| &owner.recycled,
+                |gone| (*shared).destroy_item(gone),
+            )
+        };
+        if let Err((item, owner)) = kept {
+            owner.destroy_item(item);
+            Self::keep_owner(owner);
+        }
+    }
+
+    /// Makes an object ready for its next owner, if it may be kept.
+    #[inline]
+    fn ready_for_next(&self, mut item: Item<D>) -> Result<Item<D>, Item<D>> {
+        let may_be = |held: &Recycling| self.recycled.would_keep(held);
+        if self.is_watched() || item.is_altered() || !item.recycling().is_some_and(may_be) {
+            return Err(item);
+        }
+        // SAFETY: every submission that used the object is complete, and its owner has released it.
+        unsafe { item.rename_for_next(&self.device) };
+        Ok(item)
     }
 
     /// The driver's object, unless others share it, and where it lies: for what destroys them itself.

@@ -10,7 +10,7 @@
 //! No driver call is made while a lock is held that an allocation needs, and no lock is held while objects are destroyed:
 //! what is called then may come back here.
 //!
-//! One thread at a time reclaims. Where others drop faster than it destroys, they help: a thread with more than 1,024
+//! One thread at a time goes through what all have retired; others that reclaim meanwhile release their own. Where threads drop faster than it destroys, they help: a thread with more than 1,024
 //! objects of its own that wait destroys up to 64 of them that have passed, and what it drops itself at once if the device
 //! is done with everything. So at most 1,280 objects wait for each thread that drops, and for each of the few places that
 //! threads beyond the 64th share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It
@@ -274,9 +274,17 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases some of what this thread has retired and the device was seen to be done with; says whether there was any.
-    /// No driver call but for what is destroyed.
-    pub(super) fn release_own(&self) -> bool {
+    /// Releases what this thread has retired and the device was seen to be done with, so many at the most; says how many. No driver
+    /// call but for what is destroyed.
+    fn release_own(&self, objects_max: usize) -> usize {
+        let Some(_helping) = Helping::begin() else { return 0 };
+        let mut passed = Passed::default();
+        self.lifetimes.seen_by_all(&mut passed);
+        self.releases.retired.release_own(&passed, objects_max, |item| self.destroy(item))
+    }
+
+    /// As [`Shared::release_own`] in the course of a request: no more than that may take time for. Says whether there was any.
+    pub(super) fn release_some(&self) -> bool {
         if self.releases.retired.len_near() == 0 {
             return false;
         }
@@ -286,12 +294,22 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Nothing to do if another thread is at it, or this one further up.
+    /// Of what this thread has retired alone if another thread is at it; nothing if this one is, further up.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
+        self.reclaim_unless_busy(objects_max, false)
+    }
+
+    /// As [`Shared::reclaim`], also of what other threads have retired that would release it themselves soon: memory is short.
+    pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
+        self.reclaim_unless_busy(usize::MAX, true)
+    }
+
+    fn reclaim_unless_busy(&self, objects_max: usize, is_short: bool) -> Reclaimed {
         let Some(mut scratch) = Scratch::take(&self.releases.scratch) else {
-            return Reclaimed { waiting: self.releases.retired.len(), ..Default::default() };
+            let objects = self.release_own(objects_max);
+            return Reclaimed { objects, waiting: self.releases.retired.len(), ..Default::default() };
         };
-        let (reclaimed, seen) = self.reclaim_with(&mut scratch.passed, objects_max);
+        let (reclaimed, seen) = self.reclaim_with(&mut scratch.passed, objects_max, is_short);
         drop(scratch);
         self.after_reclaim(seen);
         reclaimed
@@ -299,7 +317,7 @@ impl<D: Device> Shared<D> {
 
     /// As [`Shared::reclaim`], also if another thread is at it. For the end of life.
     fn reclaim_last(&self) -> Reclaimed {
-        let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX);
+        let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(seen);
         reclaimed
     }
@@ -310,10 +328,10 @@ impl<D: Device> Shared<D> {
         self.trace.write_due();
     }
 
-    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize) -> (Reclaimed, Seen) {
+    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
         let tick = self.releases.tick.fetch_add(1, Ordering::Relaxed) + 1;
-        self.budgets.refresh(&self.device);
+        self.budgets.refresh_in_frame(&self.device);
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
@@ -325,9 +343,11 @@ impl<D: Device> Shared<D> {
         self.rings.tell(&seen, &self.trace);
         self.rings.reclaim(&mut seen, passed, device_lost);
         self.descriptor_heaps.reclaim(&self.device, &self.trace, passed, device_lost);
-        let objects = match device_lost {
-            true => self.releases.retired.release_all(|item| self.destroy(item)),
-            false => self.releases.retired.release_passed(passed, objects_max, |item| self.destroy(item)),
+        let retired = &self.releases.retired;
+        let objects = match (device_lost, is_short) {
+            (true, _) => retired.release_all(|item| self.destroy(item)),
+            (false, true) => retired.release_passed(passed, objects_max, |item| self.destroy(item)),
+            (false, false) => retired.release_unspared(passed, objects_max, |item| self.destroy(item)),
         };
         self.recycled.age(tick, |item| self.destroy_item(item));
         let blocks = self.free_surplus(tick);
@@ -353,7 +373,6 @@ impl<D: Device> Shared<D> {
 
     fn destroy_parts(&self, object: Option<RawObject<D>>, place: Option<Place<D>>) {
         if let Some(place) = &place {
-            self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
             self.note_released(place);
         }
         if let Some(object) = object {
@@ -373,8 +392,7 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        owner.release_item(item);
-        Self::keep_owner(owner);
+        Self::release_item_and_owner(owner, item);
     }
 
     /// Destroys an object that took part in no handle, and frees the bytes that it lay in.

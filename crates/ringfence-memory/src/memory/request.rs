@@ -46,6 +46,11 @@ pub struct AllocationDesc<'a> {
     /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view of it that outlives it would show the next owner's
     /// bytes, as one of a destroyed object shows whatever lies there: `false` keeps the object for one owner.
     pub recycle: bool,
+    /// Whether a buffer may be made larger than described, by an eighth at the most, so that one that was made for nearly the same
+    /// size can be recycled for it: a thousand different sizes then share the objects of a few. How large it is, its description
+    /// says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures. [`Statistics::rounded_bytes`](crate::Statistics)
+    /// counts what is lost.
+    pub may_be_larger: bool,
     /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,
 }
@@ -69,6 +74,7 @@ impl Default for AllocationDesc<'_> {
             evictable: false,
             alignment: 1,
             recycle: true,
+            may_be_larger: false,
             user_data: 0,
         }
     }

@@ -28,7 +28,7 @@ use super::rings::{ReclaimRing, Rings};
 use super::shells::Shells;
 use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
-use super::statistics::{Calls, Tally};
+use super::statistics::{Calls, Counter, Tally};
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::observe::Trace;
@@ -69,6 +69,8 @@ pub struct Shared<D: Device> {
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
+    /// Bytes by which buffers in use are larger than described.
+    pub(crate) rounded: Counter,
     pub(crate) moved: Tally,
     /// The recording, if one is under way.
     pub trace: Trace,
@@ -144,6 +146,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            rounded: Counter::default(),
             moved: Tally::default(),
             trace: Trace::new(),
             debug: Debugger::new(desc.debug),

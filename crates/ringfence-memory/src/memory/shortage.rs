@@ -159,7 +159,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
         attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
-        self.reclaim(usize::MAX);
+        self.reclaim_in_shortage();
         self.empty_recycled(|memory_type| memory_type.is_none_or(|memory_type| self.heap_of(memory_type) == heap));
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before

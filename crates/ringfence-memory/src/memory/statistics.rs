@@ -20,6 +20,10 @@ pub struct Statistics {
     /// Bytes of those.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_bytes: u64,
+    /// Bytes by which buffers in use are larger than described
+    /// ([`AllocationDesc::may_be_larger`](crate::AllocationDesc::may_be_larger)).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rounded_bytes: u64,
     /// Calls to the driver.
     pub calls: DriverCalls,
     /// Resources that were given another place by a [`Defrag`](crate::defrag::Defrag).
@@ -61,7 +65,6 @@ pub(crate) struct Calls {
     pub(crate) free_memory: Counter,
     pub(crate) create_object: Counter,
     pub(crate) destroy_object: Counter,
-    pub(crate) recycled: Counter,
     pub(crate) placed: Counter,
     pub(crate) staged: Counter,
     pub(crate) wait: Counter,
@@ -85,8 +88,14 @@ impl Counter {
         self.0[thread_place() % LINES].0.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Takes away what was added before, by any thread.
+    pub(crate) fn sub(&self, count: u64) {
+        self.0[thread_place() % LINES].0.fetch_sub(count, Ordering::Relaxed);
+    }
+
     /// O([`LINES`]).
     pub(crate) fn get(&self) -> u64 {
-        self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).sum()
+        // A line may be below zero, the sum is not.
+        self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 }

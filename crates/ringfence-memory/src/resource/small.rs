@@ -24,7 +24,7 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::tlsf::Tlsf;
 
 use super::host::HostBytes;
-use super::{Buffer, shared_alignment};
+use super::{Buffer, grained, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -62,7 +62,8 @@ impl<D: Device> SmallBuffer<D> {
         }
         let class = UsageClass::of(desc.usage, location);
         let (size, alignment) = small_needs(shared, desc);
-        let wanted = shared.wanted_small(class.index() as u64, size, alignment);
+        let key = shared.recycle_key_of_small(class.index() as u64, size, alignment);
+        let wanted = key.as_ref().map(|key| shared.recycled.wanted(key));
         if let Some((mut bound, owner)) = wanted.as_ref().and_then(|wanted| shared.take_recycled_small(wanted)) {
             bound.size = desc.size;
             return Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) });
@@ -170,9 +171,8 @@ fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
         alignment = alignment.max(SHADER_ALIGNMENT);
     }
     alignment = alignment.max(capabilities.range_alignment(desc.usage));
-    // An eighth of it is lost at the most, so that buffers of nearly the same size can be recycled for one another.
-    let grain = (desc.size.max(8).ilog2() - 3).min(20);
-    (desc.size.next_multiple_of(atom.max(1 << grain)), alignment)
+    // So that buffers of nearly the same size can be recycled for one another.
+    (grained(desc.size).next_multiple_of(atom), alignment)
 }
 
 #[track_caller]

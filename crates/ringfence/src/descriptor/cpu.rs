@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
-use ringfence_core::thread_cache::{self, ROOM_MAX, ThreadCaches, batch};
+use ringfence_core::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
 
 use super::singles::{BoxedRun, Held, Slots};
 use super::waiting::Waiting;
@@ -156,7 +156,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
-            thread_caches: ThreadCaches::new([ROOM_MAX]),
+            thread_caches: ThreadCaches::new([2 * BATCH_MAX]),
             leftovers: Waiting::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
