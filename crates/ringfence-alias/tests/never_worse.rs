@@ -147,6 +147,26 @@ fn a_closure_that_says_no_is_asked_soon_and_obeyed() {
     }
 }
 
+#[test]
+fn the_first_plan_of_many_items_is_there_soon() {
+    const TIMES: u32 = 4;
+    for long in [u64::MAX, 300] {
+        let items = generated(300_000, long, 3);
+        let taken = |work: &dyn Fn()| {
+            let start = processor_time();
+            work();
+            processor_time() - start
+        };
+        let problem = Problem::new(&items).unwrap();
+        let read = (0..3).map(|_| taken(&|| _ = Problem::new(&items))).min().unwrap();
+        let first = (0..3).map(|_| taken(&|| _ = plan(&problem, |_| false))).min().unwrap();
+        assert!(first < TIMES * read, "{first:?} after {read:?} for the problem, {long}");
+        let found = plan(&problem, |_| false);
+        verify(&items, &found.offsets, found.height).unwrap();
+        assert!(2 * found.load > found.height, "{} of {}", found.height, found.load);
+    }
+}
+
 /// Of this thread, where the system counts it, so that other programs do not count; of the wall elsewhere.
 fn processor_time() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
