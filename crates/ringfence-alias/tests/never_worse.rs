@@ -75,7 +75,10 @@ proptest! {
     }
 }
 
-/// At several limits: what a caller could have had from the policies one by one, with time to spare.
+/// A caller who tries the policies one by one has so much of the time for it: other programs take some of the planner's.
+const HALF: u32 = 2;
+
+/// At several limits: what a caller could have had from the policies one by one, in half of the time.
 fn check_limits(name: &str, items: &[Item]) {
     let policies = policies(items);
     for ms in [0, 1, 10, 100, 1_000] {
@@ -84,7 +87,7 @@ fn check_limits(name: &str, items: &[Item]) {
         let mut spent = Duration::ZERO;
         for (place, &(height, time)) in policies.iter().enumerate() {
             spent += time;
-            let is_tried = items.len() <= GREEDY_WHOLE || 8 * spent < limit;
+            let is_tried = items.len() <= GREEDY_WHOLE || HALF * spent < limit;
             assert!(!is_tried || found <= height, "{name} in {ms} ms: {found}, {:?} {height}", Policy::ALL[place]);
         }
     }
@@ -110,7 +113,19 @@ fn generated(count: u64, long: u64, seed: u64) -> Vec<Item> {
 
 #[test]
 fn generated_items_are_planned_no_worse_than_by_any_policy_at_any_limit() {
-    for (count, long) in [(40, 5), (200, 9), (900, 7), (2_000, u64::MAX), (5_000, 20), (20_000, u64::MAX)] {
+    for (count, long) in [
+        (40, 5),
+        (200, 9),
+        (600, 3),
+        (900, 7),
+        (1_600, 5),
+        (2_000, u64::MAX),
+        (5_000, 20),
+        (20_000, 3),
+        (20_000, u64::MAX),
+        // Repaired before the policies have a turn.
+        (85_000, u64::MAX),
+    ] {
         check_limits(&format!("{count} items"), &generated(count, long, count));
     }
 }
