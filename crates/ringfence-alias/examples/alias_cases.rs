@@ -28,6 +28,7 @@ const HEAD: &str = include_str!("alias_cases/head.md");
 const FRAMES: &str = include_str!("alias_cases/frames.md");
 const REPEATED: &str = include_str!("alias_cases/repeated.md");
 const SCALING: &str = include_str!("alias_cases/scaling.md");
+const LIMITS: &str = include_str!("alias_cases/limits.md");
 // Measured by other examples; it says by which.
 const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
 const HEAPS: &str = include_str!("alias_cases/heaps.md");
@@ -81,6 +82,10 @@ fn main() {
     scaling::table(&points);
     if let Some(path) = std::env::var_os("RINGFENCE_SVG").filter(|_| names.is_empty()) {
         std::fs::write(path, scaling::svg(&points)).expect("the picture can be written");
+    }
+    print!("{LIMITS}");
+    if names.is_empty() {
+        scaling::limits();
     }
     print!("{LARGE_AND_SMALL}");
     print!("{HEAPS}");

@@ -153,7 +153,10 @@ fn place(
 /// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than [`GREEDY_WHOLE`]
 /// items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no higher than any policy
 /// that was tried by then; all are tried first of all, but for those that take long of more than 1,536, which come as
-/// their turns do.
+/// their turns do. Of more than 80,000 that live for short, local repair comes before them: it is lower by then.
+///
+/// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with the making of the
+/// problem. Whatever comes then asks every few milliseconds; of a million items a tenth of a second apart, while memory is made.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
     let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));

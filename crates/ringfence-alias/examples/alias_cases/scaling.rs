@@ -87,6 +87,27 @@ pub fn table(points: &[Point]) {
     }
 }
 
+/// Prints when the plan of a million items was there, for limits that are short.
+pub fn limits() {
+    let count = COUNTS[COUNTS.len() - 1];
+    let kinds = [Case::generated(count as u64).items, shapes::long_lived(count, &mut Random::new(3))];
+    let head = ["limit ms", "short lives: there after ms", "height", "long lives: there after ms", "height"];
+    show(&head.map(String::from));
+    println!("|---|--:|--:|--:|--:|");
+    for limit in [1, 100, 200, 300, 500, 1_000] {
+        let mut cells = vec![limit.to_string()];
+        for items in &kinds {
+            let start = Instant::now();
+            let problem = Problem::new(items).expect("items that can be planned");
+            let found = plan(&problem, |_| start.elapsed() < Duration::from_millis(limit));
+            cells.push(format!("{:.0}", 1000.0 * start.elapsed().as_secs_f64()));
+            verify(items, &found.offsets, found.height).expect("the plan is one");
+            cells.push(format!("{:.4}", found.height as f64 / found.load as f64));
+        }
+        show(&cells);
+    }
+}
+
 const COLORS: [&str; 2] = ["#0072b2", "#d55e00"];
 const KINDS: [&str; 2] = ["short lives", "long lives"];
 const MEASURES: [&str; 3] = ["first plan", "within 1 % of the load", "proven the best"];
@@ -112,7 +133,7 @@ pub fn svg(points: &[Point]) -> String {
          <text x=\"70\" y=\"28\" font-size=\"16\">Time to a plan, by number of items (one thread)</text>\n",
     );
     axes(&mut out);
-    for measure in 0..MEASURES.len() {
+    for (measure, name) in MEASURES.iter().enumerate() {
         for kind in 0..KINDS.len() {
             let of_kind = points.iter().filter(|point| usize::from(point.is_long) == kind);
             let at = |point: &Point| Some(place(point.count as f64, point.ms[measure]?));
@@ -121,7 +142,7 @@ pub fn svg(points: &[Point]) -> String {
             line(&mut out, &places, kind, measure);
             let row = 90.0 + 130.0 * kind as f64 + 26.0 * measure as f64;
             line(&mut out, &[Some([560.0, row]), Some([600.0, row])], kind, measure);
-            text(&mut out, [610.0, row + 4.0], "start", MEASURES[measure]);
+            text(&mut out, [610.0, row + 4.0], "start", name);
         }
     }
     for (kind, name) in KINDS.iter().enumerate() {
