@@ -86,6 +86,7 @@ mod bound;
 mod check;
 mod classes;
 mod columns;
+mod counted;
 mod exact;
 mod greedy;
 mod heaps;

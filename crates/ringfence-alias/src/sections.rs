@@ -12,8 +12,8 @@
 //!
 //! Cutting costs O(n log n), O(n) where there are few moments; the load of every section O(n + sections).
 
+use super::counted::counted;
 use super::item::Item;
-use super::order::counted;
 use alloc::vec;
 use alloc::vec::Vec;
 

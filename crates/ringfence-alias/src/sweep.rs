@@ -11,7 +11,7 @@
 //! tenths, mostly a lower plan. Time is cut into sections already, so that nothing is sorted by comparing.
 
 use super::asking::Asking;
-use super::order::counted;
+use super::counted::counted;
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
