@@ -97,15 +97,22 @@ pub fn limits() {
     for limit in [1, 100, 200, 300, 500, 1_000] {
         let mut cells = vec![limit.to_string()];
         for items in &kinds {
-            let start = Instant::now();
-            let problem = Problem::new(items).expect("items that can be planned");
-            let found = plan(&problem, |_| start.elapsed() < Duration::from_millis(limit));
-            cells.push(format!("{:.0}", 1000.0 * start.elapsed().as_secs_f64()));
-            verify(items, &found.offsets, found.height).expect("the plan is one");
-            cells.push(format!("{:.4}", found.height as f64 / found.load as f64));
+            let rounds = (0..ROUNDS).map(|_| planned_within(items, Duration::from_millis(limit)));
+            let (time, height) = rounds.min_by_key(|round| round.0).expect("a round or more");
+            cells.extend([format!("{:.0}", 1000.0 * time.as_secs_f64()), format!("{height:.4}")]);
         }
         show(&cells);
     }
+}
+
+/// How long it took, and the height over the load.
+fn planned_within(items: &[Item], limit: Duration) -> (Duration, f64) {
+    let start = Instant::now();
+    let problem = Problem::new(items).expect("items that can be planned");
+    let found = plan(&problem, |_| start.elapsed() < limit);
+    let time = start.elapsed();
+    verify(items, &found.offsets, found.height).expect("the plan is one");
+    (time, found.height as f64 / found.load as f64)
 }
 
 const COLORS: [&str; 2] = ["#0072b2", "#d55e00"];
