@@ -4,9 +4,16 @@
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_cases [SECONDS [NAME…]]
 //! ```
 //!
+//! Where `RINGFENCE_SVG` names a file, the picture of the page is drawn into it.
+//!
 //! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the names.
 //! Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case that ends
 //! soon is planned several times and the least time counts; that of long ones is processor time, where the system counts it.
+
+#[path = "alias_cases/scaling.rs"]
+mod scaling;
+#[allow(dead_code)]
+mod shapes;
 
 use ringfence_alias::{
     AliasPlan, Item, ItemClass, PlanCache, Policy, Problem, class_costs, lower_transitions, plan, plan_by, transitions,
@@ -20,6 +27,8 @@ use std::time::{Duration, Instant};
 const HEAD: &str = include_str!("alias_cases/head.md");
 const FRAMES: &str = include_str!("alias_cases/frames.md");
 const REPEATED: &str = include_str!("alias_cases/repeated.md");
+const SCALING: &str = include_str!("alias_cases/scaling.md");
+const LIMITS: &str = include_str!("alias_cases/limits.md");
 // Measured by other examples; it says by which.
 const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
 const HEAPS: &str = include_str!("alias_cases/heaps.md");
@@ -68,6 +77,16 @@ fn main() {
     show(&["resources", "first plan µs", "lookup ns", "declared ns", "of that, the end ns"].map(String::from));
     let frames = cases.iter().filter(|case| case.name.starts_with("frames"));
     frames.chain(&[Case::generated(55), Case::generated(1_000)]).for_each(Case::show_repeated);
+    print!("{SCALING}");
+    let points = if names.is_empty() { scaling::points() } else { Vec::new() };
+    scaling::table(&points);
+    if let Some(path) = std::env::var_os("RINGFENCE_SVG").filter(|_| names.is_empty()) {
+        std::fs::write(path, scaling::svg(&points)).expect("the picture can be written");
+    }
+    print!("{LIMITS}");
+    if names.is_empty() {
+        scaling::limits();
+    }
     print!("{LARGE_AND_SMALL}");
     print!("{HEAPS}");
 }
@@ -105,7 +124,9 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        Self { wall: Instant::now(), processor: processor() }
+        // Asking for it takes microseconds, which are not to count.
+        let processor = processor();
+        Self { wall: Instant::now(), processor }
     }
 
     /// For short times the wall's: the system counts the processor's in whole ticks of the scheduler.

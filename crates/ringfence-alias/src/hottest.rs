@@ -8,6 +8,9 @@
 //!   the others one by one, each at the lowest gap: where less is alive there is room
 //! ```
 //!
+//! Of very many short-lived items local repair then does the rest. What it is left with is mostly one place in time: all that is alive
+//! there is planned by itself as well, and the others are brought to it.
+//!
 //! Which items touch the fullest sections is found by a tree of least places, O(n log n); the others cost what greedy placement does.
 
 use super::asking::Asking;
@@ -16,6 +19,7 @@ use super::order::sorted;
 use super::plan::{Planner, is_short_lived, plan};
 use super::problem::Problem;
 use super::repair::{self, ALL_MAX, Mending, Repair};
+use super::sections::Span;
 use super::shape::{Intervals, Shape};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -28,6 +32,8 @@ const STEPS_AN_ITEM: u64 = 400;
 const LEAST_GAIN: u64 = 20;
 /// Turns that gain nothing, each aiming nearer than the one before.
 const IN_VAIN_MAX: u32 = 3;
+/// The part of the gap that is aimed at when the search has decided on the highest place.
+const SPOT_SHARE: f64 = 0.3;
 /// Steps of a turn of repair that follows, of very many items; another as long as it gains.
 const STEPS_A_TURN: u64 = 200_000;
 
@@ -59,19 +65,61 @@ impl Planner<'_> {
         }
         if self.problem.len() > ALL_MAX && is_short_lived(shape) {
             let repair = repair.unwrap_or_else(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
-            self.mend_while_it_gains(repair);
+            self.mend_while_it_gains(shape, repair);
         }
     }
 
-    /// Of very many items the greedy orders take longer than what local repair gains most with.
-    fn mend_while_it_gains(&mut self, mut repair: Repair<'_, Intervals>) {
+    /// Of very many items the greedy orders take longer than what local repair gains most with. Where it gains nothing, one place in
+    /// time is mostly what resists: the search decides there too.
+    fn mend_while_it_gains(&mut self, shape: &Intervals, mut repair: Repair<'_, Intervals>) {
         let mut mending = Mending::default();
         let mut in_vain = 0;
         while !self.done() && in_vain < IN_VAIN_MAX {
             let gap = self.best.gap();
             self.mend(&mut repair, &mut mending, STEPS_A_TURN, &mut 0);
+            let count_max = HOT_MAX[in_vain as usize % HOT_MAX.len()];
+            if gap - self.best.gap() < gap / LEAST_GAIN && self.decide_on_the_highest(shape, &mut repair, count_max) {
+                mending = Mending::default();
+            }
             let is_gain = gap - self.best.gap() >= gap / LEAST_GAIN;
             in_vain = if is_gain { 0 } else { in_vain + 1 };
+        }
+    }
+
+    /// Plans what is alive around the highest item by itself, and brings the others to it. Whether the plan became lower.
+    fn decide_on_the_highest(
+        &mut self,
+        shape: &Intervals,
+        repair: &mut Repair<'_, Intervals>,
+        count_max: usize,
+    ) -> bool {
+        let before = self.best.height;
+        let chosen = self.around_the_highest(shape, count_max);
+        let Some(offsets) = self.plan_alone(shape, &chosen).filter(|_| !self.done()) else { return false };
+        let plan = self.best.offsets.clone();
+        if repair.complete(&chosen, &offsets, Some((&plan, before)), &mut |steps| self.tick(steps)) {
+            let target = self.target(SPOT_SHARE);
+            if repair.reach(target, &mut |steps| self.tick(steps)) {
+                self.offer(repair.offsets().to_vec(), 1);
+            }
+        }
+        self.best.height < before
+    }
+
+    /// At most so many items: all that are alive near the middle of the one that ends highest. O(n log n).
+    fn around_the_highest(&self, shape: &Intervals, count_max: usize) -> Vec<u32> {
+        let sizes = &self.problem.sizes.size;
+        let end = |&item: &usize| self.best.offsets[item] + sizes[item];
+        let highest = (0..sizes.len()).max_by_key(end).map_or(Span { first: 0, last: 1 }, |item| shape.spans[item]);
+        let (middle, mut width, mut chosen) = (highest.first.midpoint(highest.last), 1, Vec::new());
+        loop {
+            let window = Span { first: middle.saturating_sub(width), last: middle.saturating_add(width) };
+            let near = (0..sizes.len() as u32).filter(|&item| shape.spans[item as usize].overlaps(window));
+            let near: Vec<u32> = near.take(count_max + 1).collect();
+            if near.len() > count_max || near.len() == sizes.len() {
+                return chosen;
+            }
+            (chosen, width) = (near, 2 * width);
         }
     }
 

@@ -44,8 +44,8 @@
 //!
 //! | what | how | cost |
 //! |---|---|---|
-//! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n) |
-//! | [`plan`] | greedy orders; then an exact search, of up to 64 items one that learns from failures; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
+//! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n), O(n) of few moments |
+//! | [`plan`] | greedy orders; then an exact search, of up to 64 items one that learns from failures; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536, O(n) for more than 80,000; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
@@ -86,6 +86,7 @@ mod bound;
 mod check;
 mod classes;
 mod columns;
+mod counted;
 mod exact;
 mod greedy;
 mod heaps;

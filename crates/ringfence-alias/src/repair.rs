@@ -58,14 +58,20 @@ impl Planner<'_> {
         *ends.select_nth_unstable_by(count, |a, b| b.cmp(a)).1
     }
 
+    /// A height below that of the best plan: by such a part of the gap, or less where too many would stick out.
+    pub fn target(&self, share: f64) -> u64 {
+        let down = (self.best.gap() as f64 * share) as u64;
+        let target = self.best.height - down.max(1);
+        if self.problem.len() <= ALL_MAX {
+            return target;
+        }
+        target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1)
+    }
+
     /// Repairs until the plan is proven, the caller stops it or so many steps are taken; `steps` counts them.
     pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
         while !self.done() && *steps < most {
-            let down = (self.best.gap() as f64 * mending.share) as u64;
-            let mut target = self.best.height - down.max(1);
-            if self.problem.len() > ALL_MAX {
-                target = target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1);
-            }
+            let target = self.target(mending.share);
             repair.offsets.copy_from_slice(&self.best.offsets);
             let mut go_on = |more| {
                 *steps += more;
@@ -246,7 +252,7 @@ impl<'a, S: Shape> Repair<'a, S> {
     }
 
     /// Whether the plan could be brought below or to `target`.
-    fn reach(&mut self, target: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
+    pub fn reach(&mut self, target: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let mut above: Vec<u32> = (0..self.offsets.len() as u32).filter(|&item| self.end(item) > target).collect();
         let patience = 400 + 40 * above.len() as u64;
         let (mut rounds, mut since) = (0_u64, 0_u64);

@@ -374,6 +374,30 @@ fn thousands_are_planned_around_the_fullest_moments() {
 }
 
 /// Over a cover by sections instead of intervals: greedy plans are repaired.
+/// Local repair alone is left with one place in time that resists, of each of these.
+#[test]
+fn very_many_short_lived_items_are_proven() {
+    for count in [81_000, 150_000] {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let item = |_| {
+            let lower = random(count);
+            Item::new(1 + random(1 << 20), lower, lower + 1 + random(40))
+        };
+        let items: Vec<Item> = (0..count).map(item).collect();
+        let mut steps = 0;
+        let plan = plan(&Problem::new(&items).unwrap(), |progress| {
+            steps += progress.steps;
+            steps < 3_000_000
+        });
+        verify(&items, &plan.offsets, plan.height).unwrap();
+        assert!(plan.is_proven(), "{count} items: {} above {} after {steps} steps", plan.gap(), plan.load);
+    }
+}
+
 #[test]
 fn thousands_on_several_queues_are_repaired() {
     let passes = 400;

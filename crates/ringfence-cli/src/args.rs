@@ -1,5 +1,6 @@
 //! What the command understands. Bad input is answered with one line and exit code 1.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ pub struct ReplayOptions {
     read too.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
     offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
     no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
-    ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json\n  \
+    ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  zcat big.csv.gz | ringfence plan - --json\n  \
     ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
     cat dump/*buffer-assignment.txt dump/*live-range.txt | ringfence plan - --alignment 64"
 )]
@@ -157,6 +158,9 @@ pub struct PlanOptions {
     /// For how long to search for a better plan than the first
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
+    /// How many threads search; a search that ends before the time limit gives the same plan for any number above 1
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub threads: NonZeroUsize,
     /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
     #[arg(long, short, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,

@@ -20,10 +20,11 @@ mod input;
 mod output;
 
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringfence::alias::{self, AliasPlan, Lowering, Policy, Problem, Progress};
+use ringfence::alias::{self, AliasPlan, Lowering, PlanDesc, Policy, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
@@ -84,6 +85,9 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     }
     let input = input::read(&options.input, options.alignment, options.format)?;
     if heaps::are_named(&input, options) {
+        if options.threads > NonZeroUsize::MIN {
+            return Err("--threads is for plans of one heap, without pins and pages".into());
+        }
         return heaps::main(&input, options);
     }
     let advice = advice::of(&input)?;
@@ -132,7 +136,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
 fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
     let spinner = progress::open_end();
     let mut shown = started;
-    let plan = alias::plan(problem, |progress: &Progress| {
+    let go_on = |progress: &Progress| {
         let now = Instant::now();
         if now - shown >= PROGRESS_EVERY {
             shown = now;
@@ -145,7 +149,12 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
             progress.height <= capacity || progress.lower_bound > capacity
         });
         !settled && now - started < options.time_limit
-    });
+    };
+    // One thread that does the work of several is slower than one that does its own.
+    let plan = match options.threads {
+        NonZeroUsize::MIN => alias::plan(problem, go_on),
+        threads => alias::plan_with(problem, &PlanDesc { threads, ..PlanDesc::default() }, go_on),
+    };
     spinner.finish_and_clear();
     plan
 }

@@ -95,12 +95,62 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
         (&["plan", "-", "--alignment", "3"], "expected a power of two"),
         (&["plan", "-", "--capacity", "0"], "expected a number of bytes"),
         (&["plan", "-", "--time-limit", "-1"], "time-limit"),
+        (&["plan", "-", "--threads", "0"], "--threads"),
         (&["plan", "-", "--output", "/no/such/folder/out.csv"], "cannot write"),
     ] {
         let answer = ringfence(arguments);
         assert_eq!(answer.code, Some(1), "{arguments:?}");
         assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
     }
+}
+
+/// One block of time by bytes, cut again and again: that its pieces fit into it again has to be searched for.
+fn hard_rows(seed: u64) -> String {
+    let mut state = seed;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let mut pieces = vec![(0, 200, 1 << 20)];
+    while pieces.len() < 160 {
+        let at = below(pieces.len() as u64) as usize;
+        let (lower, upper, size) = pieces[at];
+        let (moment, part) = (lower + 1 + below(upper - lower), 1 + below(size));
+        if pieces.len() % 2 == 0 && moment < upper {
+            (pieces[at].1, _) = (moment, pieces.push((moment, upper, size)));
+        } else if part < size {
+            (pieces[at].2, _) = (part, pieces.push((lower, upper, size - part)));
+        }
+    }
+    let rows = pieces.iter().enumerate().map(|(id, (lower, upper, size))| format!("{id},{lower},{upper},{size}\n"));
+    "id,lower,upper,size\n".to_owned() + &rows.collect::<String>()
+}
+
+#[test]
+fn several_threads_give_the_same_plan_whatever_their_number() {
+    let planned = |rows: &str, threads: &str| {
+        let arguments = ["plan", "-", "--threads", threads, "--time-limit", "100000", "--json", "--output", "-"];
+        let answer = ringfence_with_input(&arguments, rows.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.err).expect("it is JSON");
+        assert_eq!(json["is_proven"], true, "{json}");
+        answer.out
+    };
+    let differs = |seed| {
+        let rows = hard_rows(seed);
+        let [one, two, five] = ["1", "2", "5"].map(|threads| planned(&rows, threads));
+        assert!(two == five, "seed {seed}");
+        one != two
+    };
+    // With one thread the height is the same. The offsets are others where another worker was first.
+    assert!(
+        [7, 8, 14].into_iter().any(differs),
+        "no case is left that takes longer than the first worker's first round"
+    );
+    let rows = hard_rows(1);
+    let heaps = ringfence_with_input(&["plan", "-", "--threads", "2", "--heap", "1GiB"], rows.as_bytes());
+    assert_eq!(heaps.code, Some(1), "{}", heaps.out);
+    assert!(heaps.err.contains("--threads is for plans of one heap"), "{}", heaps.err);
 }
 
 #[test]

@@ -37,6 +37,7 @@
 //! | `d3d12` | the backend over `windows`; nothing off Windows |
 //! | `sim` | the simulated GPU with its hazard finder; programs need it for their tests, seldom elsewhere |
 //! | `serde` | snapshots and figures as JSON |
+//! | `threads` | [`alias`] plans on several threads: `alias::plan_with` |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
 //!
 //! None is on by default.

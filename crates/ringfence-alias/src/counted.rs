@@ -1,0 +1,41 @@
+//! Sorting by counting, where keys are small numbers.
+//!
+//! ```text
+//!   key       0   1   2          items   c b a d, with the keys 2 0 2 1
+//!   places    0   1   2          how many lie below: b d c a
+//! ```
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The numbers below `count` by ascending key, which is below `end`. O(count + end).
+pub(super) fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
+    // Of each key how many there are below it; then where the next one goes.
+    let mut places = vec![0_u32; end + 1];
+    (0..count).for_each(|item| places[key(item) as usize + 1] += 1);
+    (1..=end).for_each(|key| places[key] += places[key - 1]);
+    let mut order = vec![0; count];
+    for item in 0..count {
+        let place = &mut places[key(item) as usize];
+        order[*place as usize] = item as u32;
+        *place += 1;
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portfolio::Random;
+
+    #[test]
+    fn counting_orders_as_a_stable_sort_does() {
+        let mut random = Random(5);
+        for (count, end) in [(0, 0), (0, 3), (1, 1), (7, 1), (100, 9), (1_000, 50_000)] {
+            let keys: Vec<u32> = (0..count).map(|_| (random.next() * end as f64) as u32).collect();
+            let mut expected: Vec<u32> = (0..count as u32).collect();
+            expected.sort_by_key(|&item| keys[item as usize]);
+            assert_eq!(counted(count, end, |item| keys[item]), expected);
+        }
+    }
+}
