@@ -170,6 +170,8 @@ pub struct Settings {
     pub paced: Paced,
     /// Whether objects come and go.
     pub with_objects: bool,
+    /// Whether a frame makes and drops objects.
+    pub with_object_frames: bool,
     /// Whether traces are played.
     pub with_traces: bool,
     /// Whether memory grows without a pause.
@@ -195,7 +197,10 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     println!("\nVulkan device: {name}");
     let contenders = contenders();
     if settings.with_objects {
-        objects::sections(&handles, (settings.threads, settings.repetitions), settings.time, report)?;
+        objects::section(&handles, (settings.threads, settings.repetitions), settings.time, report)?;
+    }
+    if settings.with_object_frames {
+        objects::frame_section(&handles, settings.repetitions, report)?;
     }
     if settings.with_traces {
         time_section(&handles, &contenders, traces, settings, &name, report)?;

@@ -147,7 +147,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "played", "pairs", "paced", "objects"].iter().any(|section| arguments.wants(section)) {
+    if ["device", "played", "pairs", "paced", "objects", "objects_frame"].iter().any(|section| arguments.wants(section)) {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
         let settings = device::Settings {
@@ -158,6 +158,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             host_bytes: arguments.host_bytes,
             paced: arguments.paced,
             with_objects: arguments.wants("objects"),
+            with_object_frames: arguments.wants("objects_frame"),
             with_growth: arguments.wants("device"),
             with_traces: arguments.wants("device") || arguments.wants("played"),
             with_pairs: arguments.wants("device") || arguments.wants("pairs"),

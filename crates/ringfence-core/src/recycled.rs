@@ -14,8 +14,7 @@
 //!
 //! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are within the bound
 //! in bytes, and until their description has not been asked for during so many reclaims. While objects are refused for want of room, the
-//! description that was not asked for the longest makes room. Objects of one description have one size and one kind, so that they are
-//! counted by their number.
+//! description that was not asked for the longest makes room.
 //!
 //! # How bytes are counted
 //!
@@ -31,7 +30,7 @@
 //! | take, keep | O(1): the key, a line of tags, an exchange; a short lock once a batch |
 //! | keep, near the bound | O(thread caches); once in 64 refusals O(classes), and each object that goes |
 //! | age | O(classes) once in 32 reclaims, and each object that goes |
-//! | empty | O(objects) |
+//! | empty, each | O(objects), O(classes × thread caches) |
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -97,9 +96,8 @@ pub struct Recycling {
     key: Key,
     tag: u64,
     class: u32,
-    /// Bytes that are set aside for it.
-    bytes: u64,
-    kind: u32,
+    /// What it holds.
+    pub held: Held,
     /// 64 bits of the name that it has, 0 for none.
     pub name: u64,
 }
@@ -124,11 +122,11 @@ const fn mixed(one: u64, other: u64) -> u64 {
 }
 
 /// What an object holds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Bytes that are set aside for it: less than 2^56.
+    /// Bytes that are set aside for it.
     pub bytes: u64,
-    /// Anything up to 254: where these bytes are.
+    /// Anything: where these bytes are.
     pub kind: u32,
 }
 
@@ -156,8 +154,8 @@ struct Class<T> {
     live: AtomicU32,
     /// So many objects fit into the list.
     room: AtomicU32,
-    /// What each object holds, see [`Class::shape`]; 0 if none was kept yet.
-    shape: AtomicU64,
+    /// Whether objects were kept since they were taken out the last time.
+    is_kept: AtomicBool,
     /// On lines of its own: what is above is read by each request.
     list: Apart<List<T>>,
 }
@@ -301,23 +299,22 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
-        let serves = |item: &T| item.recycling().is_some_and(|held| held.key == *key);
-        let is_there = store.thread_caches.peek(class, serves) == Some(true)
-            || store.list(class).lock().last().is_some_and(serves);
-        is_there.then(|| store.classes[class].shape()).flatten()
+        let held = |item: &T| item.recycling().filter(|held| held.key.is(key)).map(|held| held.held);
+        let cached = store.thread_caches.peek(class, held).flatten();
+        cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
 
-    /// Whether objects for what is wanted are kept.
+    /// Whether objects for what is wanted are kept, or were lately.
     pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
-        class.is_some_and(|(store, class)| store.classes[class as usize].shape().is_some())
+        class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
     /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has room for it.
-    pub fn recycling(&self, wanted: &Wanted<'_>, Held { bytes, kind }: Held, name: &str) -> Option<Recycling> {
+    pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: &str) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
-        Some(Recycling { key: *key, tag, class: class?, bytes, kind, name: name_bits(name) })
+        Some(Recycling { key: *key, tag, class: class?, held, name: name_bits(name) })
     }
 
     /// An object that might have been recycled is taken apart.
@@ -333,7 +330,14 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let Some(store) = self.store.get() else { return false };
         let class = recycling.class as usize;
         let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag;
-        is_known && !self.is_closed.load(Ordering::Relaxed) && store.classes[class].has_shape(recycling)
+        if !is_known || self.is_closed.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_kept = &store.classes[class].is_kept;
+        if !is_kept.load(Ordering::Relaxed) {
+            is_kept.store(true, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Keeps an object, for this thread if there is room, which [`Recycled::would_keep`] has just said. `gone` is given what makes room
@@ -344,7 +348,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline]
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
-        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
         let pays = |account: &mut Account, held| held < cached_max(bytes) && account.pays(bytes);
         let put = store.thread_caches.put_item_counted(class, item, pays);
         let Err(item) = put else { return Ok(()) };
@@ -368,7 +372,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let (Some(store), Some(recycling)) = (of(&owner).store.get(), item.recycling()) else {
             return Err((item, owner));
         };
-        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
         let (item, owner) = match store.thread_caches.mine().map(core::ptr::from_ref) {
             None => (item, owner),
             Some(thread_cache) => {
@@ -392,7 +396,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline(never)]
     fn keep_slowly(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
-        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
         let Some(more) = store.reserve(bytes) else {
             store.refuse(class, &self.time, gone);
             return Err(item);
@@ -464,25 +468,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Looks at everything that is kept.
+    /// Looks at everything that is kept. `look` must not come back here.
     pub fn each(&self, mut look: impl FnMut(&T)) {
         let Some(store) = self.store.get() else { return };
-        store.thread_caches.empty(|class, item| {
-            if let Err(item) = store.push(class, item, &self.is_closed) {
-                unreachable!("a handle of the allocator lives: {}", item.recycling().is_some());
-            }
-        });
+        store.thread_caches.each_item(|_, item| look(item));
         store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
-    }
-
-    /// What is kept: calls `each` for each description with what one object holds, and their number.
-    pub fn count(&self, mut each: impl FnMut(Held, u64)) {
-        let Some(store) = self.store.get() else { return };
-        for (index, class) in store.classes.iter().enumerate() {
-            if let Some(held) = class.shape() {
-                each(held, (class.list.0.len() + store.thread_caches.count(index)) as u64);
-            }
-        }
     }
 
     /// Checks every rule of the structure. For tests.
@@ -518,7 +508,7 @@ fn cached_max(bytes: u64) -> usize {
 }
 
 fn bytes_of(item: &impl Recyclable) -> u64 {
-    item.recycling().map_or(0, |held| held.bytes)
+    item.recycling().map_or(0, |held| held.held.bytes)
 }
 
 impl Account {
@@ -531,16 +521,13 @@ impl Account {
     }
 }
 
-/// Bits of [`Class::shape`] that are bytes.
-const SHAPE_BYTES: u32 = 56;
-
 impl<T> Class<T> {
     fn new() -> Self {
         Self {
             used_at: AtomicU32::new(0),
             live: AtomicU32::new(0),
             room: AtomicU32::new(0),
-            shape: AtomicU64::new(0),
+            is_kept: AtomicBool::new(false),
             list: Apart(List(Mutex::new(Vec::new()))),
         }
     }
@@ -557,28 +544,7 @@ impl<T> Class<T> {
 
     /// How long it was not asked for; 0 if nothing is kept of it.
     fn age(&self, now: u32) -> u32 {
-        let is_kept = self.shape.load(Ordering::Relaxed) != 0;
-        if is_kept { now.wrapping_sub(self.used_at.load(Ordering::Relaxed)) } else { 0 }
-    }
-
-    /// Whether what is kept is like this object: all of one class have one size and one kind, so that they are counted by their
-    /// number. Where it is not, the class is emptied once it has not been asked for, or for want of room.
-    #[inline]
-    fn has_shape(&self, recycling: &Recycling) -> bool {
-        let shape = u64::from(recycling.kind + 1) << SHAPE_BYTES | recycling.bytes;
-        let is_valid = recycling.bytes >> SHAPE_BYTES == 0;
-        is_valid
-            && match self.shape.load(Ordering::Relaxed) {
-                0 => self.shape.compare_exchange(0, shape, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
-                held => held == shape,
-            }
-    }
-
-    /// The bytes in its low bits; above them the kind and 1.
-    fn shape(&self) -> Option<Held> {
-        let shape = self.shape.load(Ordering::Relaxed);
-        let (bytes, kind) = (shape & ((1 << SHAPE_BYTES) - 1), (shape >> SHAPE_BYTES) as u32);
-        (shape != 0).then(|| Held { bytes, kind: kind - 1 })
+        if self.is_kept.load(Ordering::Relaxed) { now.wrapping_sub(self.used_at.load(Ordering::Relaxed)) } else { 0 }
     }
 }
 
@@ -659,11 +625,10 @@ impl<T: Recyclable, O> Store<T, O> {
         }
     }
 
-    /// Takes out what a class holds; the next object of it is the first again.
+    /// Takes out what a class holds.
     fn forget_class(&self, class: usize, gone: &mut impl FnMut(T)) {
-        if self.classes[class].shape().is_some() {
+        if self.classes[class].is_kept.swap(false, Ordering::Relaxed) {
             self.take_class(class, |_| true, gone);
-            self.classes[class].shape.store(0, Ordering::Relaxed);
         }
     }
 
@@ -702,8 +667,8 @@ impl<T: Recyclable, O> Store<T, O> {
         let age = |way: usize| tick.wrapping_sub(class(way).used_at.load(Ordering::Relaxed));
         let tags = &self.tags[line];
         let free = (0..WAYS).find(|way| tags[*way].load(Ordering::Relaxed) == 0);
-        let oldest =
-            || (0..WAYS).filter(|way| class(*way).shape.load(Ordering::Relaxed) == 0).max_by_key(|way| age(*way));
+        let is_empty = |way: &usize| !class(*way).is_kept.load(Ordering::Relaxed);
+        let oldest = || (0..WAYS).filter(is_empty).max_by_key(|way| age(*way));
         let Some(way) = free.or_else(oldest) else { return };
         let before = tags[way].load(Ordering::Relaxed);
         if tags[way].compare_exchange(before, tag, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -768,18 +733,21 @@ impl<T: Recyclable, O> Store<T, O> {
         self.list(class).push(item, || is_closed.load(Ordering::SeqCst))
     }
 
-    /// Takes out what a class holds, if it is of some kinds.
+    /// Takes out what a class holds of some kinds.
     fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
-        let held = &self.classes[class];
-        if held.shape().is_some_and(|held| !kinds(held.kind)) {
-            return;
-        }
-        let mut counted = |item: T| {
+        let mut others = Vec::new();
+        let mut sort_out = |item: T| {
+            if item.recycling().is_some_and(|held| !kinds(held.held.kind)) {
+                return others.push(item);
+            }
             self.give_back(bytes_of(&item));
             gone(item);
         };
-        self.thread_caches.empty_class(class, &mut counted);
-        core::iter::from_fn(|| held.list.0.pop()).for_each(counted);
+        self.thread_caches.empty_class(class, &mut sort_out);
+        core::iter::from_fn(|| self.list(class).pop()).for_each(sort_out);
+        if !others.is_empty() {
+            self.list(class).extend(others.into_iter());
+        }
     }
 }
 

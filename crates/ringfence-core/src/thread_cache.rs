@@ -35,7 +35,7 @@
 //! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(items that are moved), once a batch |
 //! | [`ThreadCaches::empty_class`] | O(thread caches), and what is given back |
 //! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is given back |
-//! | [`ThreadCaches::count`], [`ThreadCaches::each_account`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
+//! | [`ThreadCaches::count`], [`ThreadCaches::each_account`], [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
 //!
 //! Host memory: a list of pointers from the start, a thread cache when its thread first asks, the room of a class when it is first
 //! used. Nothing after that.
@@ -417,6 +417,17 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     pub fn count(&self, class: usize) -> usize {
         let held = |thread_cache: &mut ThreadCache<T, O, CLASSES>| thread_cache.classes[class].items.len();
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
+    }
+
+    /// Looks at all items, with their classes. `look` runs while a thread cache is taken: it must not come back here. Waits for
+    /// threads that are at theirs.
+    pub fn each_item(&self, mut look: impl FnMut(usize, &T)) {
+        for thread_cache in self.each() {
+            thread_cache.take().with(|held| {
+                let classes = held.classes.iter().enumerate();
+                classes.for_each(|(class, held)| held.items.iter().for_each(|item| look(class, item)));
+            });
+        }
     }
 
     /// Checks every rule of the structure, and each item by `check`, which runs while its thread cache is taken.

@@ -199,12 +199,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         let Some(debug) = &self.shared.debug else { return };
         let Some(key) = self.shared.key_of(&self.bound.place) else { return };
+        debug.handed_out(key, at, self.address());
+    }
+
+    /// Its address in shaders, if it has one. One driver call.
+    fn address(&self) -> Option<u64> {
+        if !self.bound.has_address {
+            return None;
+        }
         // SAFETY: the object is alive, and was described as one that has an address.
-        let address = self
-            .bound
-            .has_address
-            .then(|| unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) });
-        debug.handed_out(key, at, address);
+        Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
     /// Notes for debugging that it lies elsewhere than before.
@@ -215,11 +219,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
         let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.bound.place.offset) });
         let host = self.bound.placed.mapped.or_else(by_memory);
-        // SAFETY: the object is alive, and was described as one that has an address.
-        let device_address = self
-            .bound
-            .has_address
-            .then(|| unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) });
+        let device_address = self.address();
         debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address });
     }
 
@@ -454,10 +454,7 @@ impl<D: Device> Buffer<D> {
     /// `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
-        // SAFETY: the object is alive, and was described as one that has an address.
-        self.bound
-            .has_address
-            .then(|| unsafe { Create::<Buffers>::address(&self.shared.device, &self.bound.placed.object) })
+        self.address()
     }
 
     /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use ringfence_core::recycled::{Held, Recyclable};
+
 use super::place::{ArenaRef, Hold};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
@@ -78,18 +80,19 @@ impl<D: Device> Shared<D> {
         let get = Counter::get;
         let mut types = self.type_statistics();
         let (mut recycled_count, mut recycled_bytes) = (0, 0);
-        self.recycled.count(|held, count| {
-            recycled_count += count;
-            recycled_bytes += count * held.bytes;
-            let Some((memory_type, is_dedicated)) = memory_of_kind(held.kind) else { return };
+        self.recycled.each(|item| {
+            let Some(Held { bytes, kind }) = item.recycling().map(|recycling| recycling.held) else { return };
+            recycled_count += 1;
+            recycled_bytes += bytes;
+            let Some((memory_type, is_dedicated)) = memory_of_kind(kind) else { return };
             let of_type = &mut types[memory_type as usize];
-            let (counted, bytes) = match is_dedicated {
+            let (counted, of_bytes) = match is_dedicated {
                 true => (&mut of_type.dedicated_count, &mut of_type.dedicated_bytes),
                 false => (&mut of_type.range_count, &mut of_type.range_bytes),
             };
             // What comes and goes meanwhile may be counted here and not there.
-            *counted = counted.saturating_sub(count);
-            *bytes = bytes.saturating_sub(count * held.bytes);
+            *counted = counted.saturating_sub(1);
+            *of_bytes = of_bytes.saturating_sub(bytes);
         });
         Statistics {
             types,
