@@ -51,26 +51,40 @@ const CLASSES: usize = WAYS * LINES;
 const AGE_STEP: u64 = 32;
 /// After so many refusals a description that was not asked for makes room.
 const REFUSALS_STEP: u32 = 64;
-/// Objects of one description that a thread's thread cache holds are at most so many, and so many bytes but for the least count.
+/// Objects of one description that a thread cache holds are at most so many, and a share of the bound but for the least count.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
-const CACHED_BYTES_MAX: u64 = 16 << 20;
+/// Of the bound in bytes.
+const CACHED_BYTES_SHARE: u64 = 16;
 /// What a thread's account has free is a few steps at the most; a step is this part of the bound.
 const STEPS: u64 = 256;
 
 /// All that the maker was asked: what two requests have in common if one object serves both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key([u64; Key::WORDS]);
+pub struct Key {
+    /// Those that are not used are 0.
+    words: [u64; Key::WORDS],
+    used: usize,
+}
 
 impl Key {
     /// How many words a key holds.
     pub const WORDS: usize = 14;
 
-    /// A key of these words.
+    /// A key of the first words of these, the rest being 0: the fewer, the quicker.
+    ///
+    /// # Panics
+    /// If more are used than there are.
     #[inline]
     #[must_use]
-    pub const fn new(words: [u64; Self::WORDS]) -> Self {
-        Self(words)
+    pub const fn new(words: [u64; Self::WORDS], used: usize) -> Self {
+        assert!(used <= Self::WORDS, "no more words are used than there are");
+        Self { words, used }
+    }
+
+    #[inline]
+    fn used(&self) -> &[u64] {
+        &self.words[..self.used.next_multiple_of(2)]
     }
 
     /// 64 bits of it that are never 0. Pairs of words are multiplied side by side: no product waits for another.
@@ -79,14 +93,15 @@ impl Key {
         // No factor is 0 for words that are likely, and each pair has its own.
         let apart = |at: u32| FACTORS[1].rotate_left(7 * at);
         let product = |(at, pair): (u32, &[u64])| mixed(pair[0] ^ apart(2 * at), pair[1] ^ apart(2 * at + 1));
-        let sum = (0..).zip(self.0.chunks_exact(2)).map(product).fold(0, u64::wrapping_add);
+        let sum = (0..).zip(self.used().chunks_exact(2)).map(product).fold(0, u64::wrapping_add);
         mixed(sum, FACTORS[1]).max(1)
     }
 
     /// Whether all words are equal, without a branch for each.
     #[inline]
     fn is(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).fold(0, |differs, (word, other)| differs | (word ^ other)) == 0
+        let differs = |differs, (word, other): (&u64, &u64)| differs | (word ^ other);
+        self.used == other.used && self.used().iter().zip(other.used()).fold(0, differs) == 0
     }
 }
 
@@ -349,7 +364,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
         let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
-        let pays = |account: &mut Account, held| held < cached_max(bytes) && account.pays(bytes);
+        let full = store.cached_max(bytes);
+        let pays = |account: &mut Account, held| held < full && account.pays(bytes);
         let put = store.thread_caches.put_item_counted(class, item, pays);
         let Err(item) = put else { return Ok(()) };
         self.keep_slowly(item, gone)
@@ -373,10 +389,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
             return Err((item, owner));
         };
         let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
+        let full = store.cached_max(bytes);
         let (item, owner) = match store.thread_caches.mine().map(core::ptr::from_ref) {
             None => (item, owner),
             Some(thread_cache) => {
-                let pays = |account: &mut Account, held| held < cached_max(bytes) && account.pays(bytes);
+                let pays = |account: &mut Account, held| held < full && account.pays(bytes);
                 // SAFETY: the owner keeps the thread cache alive, as the caller promises.
                 match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, pays) } {
                     Ok(()) => return Ok(()),
@@ -498,15 +515,6 @@ impl<T: Recyclable, O> Recycled<T, O> {
     }
 }
 
-/// Objects of so many bytes that a thread cache holds at the most.
-#[inline]
-fn cached_max(bytes: u64) -> usize {
-    // Most objects are small: no division for them.
-    let by_bytes =
-        if bytes <= CACHED_BYTES_MAX / CACHED_COUNT_MAX { CACHED_COUNT_MAX } else { CACHED_BYTES_MAX / bytes };
-    by_bytes.max(CACHED_COUNT_MIN) as usize
-}
-
 fn bytes_of(item: &impl Recyclable) -> u64 {
     item.recycling().map_or(0, |held| held.held.bytes)
 }
@@ -563,6 +571,15 @@ impl<T: Recyclable, O> Store<T, O> {
 
     fn list(&self, class: usize) -> &List<T> {
         &self.classes[class].list.0
+    }
+
+    /// Objects of so many bytes that a thread cache holds at the most.
+    #[inline]
+    fn cached_max(&self, bytes: u64) -> usize {
+        let most = self.bytes_max / CACHED_BYTES_SHARE;
+        // Most objects are small: no division for them.
+        let by_bytes = if bytes <= most / CACHED_COUNT_MAX { CACHED_COUNT_MAX } else { most / bytes };
+        by_bytes.max(CACHED_COUNT_MIN) as usize
     }
 
     fn step(&self) -> u64 {
@@ -712,7 +729,7 @@ impl<T: Recyclable, O> Store<T, O> {
     /// Keeps an object whose bytes are reserved, and so many more for the account of this thread. Where the thread has no room, the older
     /// half of what it has goes to the list of the class, or the object.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
-        let full = cached_max(bytes_of(&item));
+        let full = self.cached_max(bytes_of(&item));
         let count = |account: &mut Account, held| {
             let has_room = held < full;
             account.free += if has_room { more } else { 0 };

@@ -343,7 +343,11 @@ pub unsafe trait Create<K: Kind>: Driver {
 
 /// What distinguishes a description from others: see [`Create::key`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct InfoKey([u32; InfoKey::WORDS]);
+pub struct InfoKey {
+    /// Those that are not used are 0.
+    words: [u32; InfoKey::WORDS],
+    used: u8,
+}
 
 impl InfoKey {
     /// How many words a key holds.
@@ -356,8 +360,8 @@ impl InfoKey {
     #[inline]
     #[must_use]
     pub fn new(words: &[u32]) -> Self {
-        let mut key = Self::default();
-        key.0[..words.len()].copy_from_slice(words);
+        let mut key = Self { words: [0; Self::WORDS], used: words.len() as u8 };
+        key.words[..words.len()].copy_from_slice(words);
         key
     }
 
@@ -365,7 +369,14 @@ impl InfoKey {
     #[inline]
     #[must_use]
     pub const fn words(&self) -> &[u32; Self::WORDS] {
-        &self.0
+        &self.words
+    }
+
+    /// The words that it was made of.
+    #[inline]
+    #[must_use]
+    pub fn used(&self) -> &[u32] {
+        &self.words[..usize::from(self.used)]
     }
 }
 

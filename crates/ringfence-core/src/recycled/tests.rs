@@ -16,7 +16,7 @@ impl Recyclable for Object {
 type Objects = Recycled<Object, ()>;
 
 fn key(number: u64) -> Key {
-    Key::new(core::array::from_fn(|at| if at == 0 { number } else { 0 }))
+    Key::new(core::array::from_fn(|at| if at == 0 { number } else { 0 }), 1)
 }
 
 /// One that is recycled, or a new one of so many bytes.
@@ -70,7 +70,9 @@ fn nothing_is_kept_without_a_clock_or_a_bound() {
 #[test]
 fn every_word_of_a_key_counts() {
     let tags: Vec<_> = (0..Key::WORDS)
-        .flat_map(|word| (0..64).map(move |bit| Key::new(core::array::from_fn(|at| u64::from(at == word) << bit))))
+        .flat_map(|word| {
+            (0..64).map(move |bit| Key::new(core::array::from_fn(|at| u64::from(at == word) << bit), Key::WORDS))
+        })
         .map(|key| key.tag())
         .collect();
     let mut distinct = tags.clone();
@@ -78,9 +80,12 @@ fn every_word_of_a_key_counts() {
     distinct.dedup();
     assert_eq!(distinct.len(), tags.len());
     // Two words that change places are another key.
-    let swapped = |one, other| Key::new(core::array::from_fn(|at| [one, other].get(at).copied().unwrap_or(7)));
+    let swapped =
+        |one, other| Key::new(core::array::from_fn(|at| [one, other].get(at).copied().unwrap_or(7)), Key::WORDS);
     assert_ne!(swapped(1, 2).tag(), swapped(2, 1).tag());
     assert!(key(1).is(&key(1)) && !key(1).is(&key(2)));
+    let longer = Key::new(key(1).words, 3);
+    assert!(!key(1).is(&longer) && key(1).tag() != longer.tag());
 }
 
 #[test]

@@ -34,27 +34,31 @@ pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
     (kind != SMALL).then_some((kind >> 1, kind & 1 == 1))
 }
 
+/// Words of a key that say how memory is asked for; those of a description follow.
+const HOW_WORDS: usize = 4;
+
 /// All that a device and the allocator are asked for a resource of its own, of a kind by number.
 #[inline]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
-    for (word, pair) in words.iter_mut().zip(info.words().chunks_exact(2)) {
-        *word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-    }
     let how = desc.location as u64 | (desc.dedicated as u64) << 8 | (desc.priority as u64) << 16;
     let properties = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
     let rest = [kind | how << 8, u64::from(desc.memory_types), properties, desc.alignment.max(1)];
-    words[InfoKey::WORDS / 2..].copy_from_slice(&rest);
-    Key::new(words)
+    words[..HOW_WORDS].copy_from_slice(&rest);
+    let used = info.used();
+    for (word, pair) in words[HOW_WORDS..].iter_mut().zip(used.chunks(2)) {
+        *word = u64::from(pair[0]) | u64::from(pair.get(1).copied().unwrap_or(0)) << 32;
+    }
+    Key::new(words, HOW_WORDS + used.len().div_ceil(2))
 }
 
 /// The same for a range of a buffer that others share.
 #[inline]
 fn key_of_small(class: u64, size: u64, alignment: u64) -> Key {
     let mut words = [0; Key::WORDS];
-    [words[0], words[1], words[2]] = [class, size, alignment];
-    words[InfoKey::WORDS / 2] = 2;
-    Key::new(words)
+    // The kind comes first, as above.
+    words[..4].copy_from_slice(&[2, class, size, alignment]);
+    Key::new(words, 4)
 }
 
 impl<D: Device> Recyclable for Item<D> {
