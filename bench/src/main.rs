@@ -147,7 +147,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "played", "pairs", "paced", "objects", "objects_frame"].iter().any(|section| arguments.wants(section)) {
+    if ["device", "played", "pairs", "paced", "objects", "objects_frame"].iter().any(|section| arguments.wants(section))
+    {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
         let settings = device::Settings {

@@ -190,7 +190,7 @@ pub fn section(
         let number = std::cell::Cell::new(*round as u64 * BATCH as u64);
         dropped(&memory, round, || sized_buffer(&memory, number.replace(number.get() + 1)));
     };
-    let contenders: [(&str, &str, Box<Work<'_>>); 13] = [
+    let contenders: [(&str, &str, Box<Work<'_>>); 14] = [
         ("buffers", "ringfence, 1000 sizes, dropped", Box::new(sizes)),
         ("buffers", "ringfence, dropped", Box::new(|round| dropped(&memory, round, || buffer(&memory, true)))),
         (
@@ -215,6 +215,15 @@ pub fn section(
         ("textures", "ringfence, dropped", Box::new(|round| dropped(&memory, round, || texture(&memory, true)))),
         (
             "textures",
+            "ringfence, destroy_now",
+            Box::new(|_| {
+                let made = std::array::from_fn::<_, BATCH, _>(|_| texture(&memory, true));
+                // SAFETY: nothing uses what is destroyed.
+                made.into_iter().for_each(|texture| unsafe { texture.destroy_now() });
+            }),
+        ),
+        (
+            "textures",
             "ringfence, dropped, not recycled",
             Box::new(|round| dropped(&memory, round, || texture(&memory, false))),
         ),
@@ -223,7 +232,7 @@ pub fn section(
     ];
     let mut rows = Vec::new();
     for threads in threads::counts(threads) {
-        let mut best = [0_f64; 13];
+        let mut best = [0_f64; 14];
         for _ in 0..repetitions {
             for ((_, _, work), best) in contenders.iter().zip(&mut best) {
                 *best = best.max(rate(threads, time, &**work));

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicUsize;
 use super::*;
 
 /// An object with what is known of it, and a number.
-struct Object(Option<Recycling>, u32);
+struct Object(Box<Option<Recycling>>, u32);
 
 impl Recyclable for Object {
     fn recycling(&self) -> Option<&Recycling> {
-        self.0.as_ref()
+        (*self.0).as_ref()
     }
 }
 
@@ -26,7 +26,7 @@ fn object(objects: &Objects, number: u64, bytes: u64) -> Object {
     match objects.take(&wanted) {
         Some(Ok((object, _))) => object,
         Some(Err(_)) => panic!("no two of these keys have one tag"),
-        None => Object(objects.recycling(&wanted, Held { bytes, kind: 1 }, ""), number as u32),
+        None => Object(Box::new(objects.recycling(&wanted, Held { bytes, kind: 1 }, "")), number as u32),
     }
 }
 
