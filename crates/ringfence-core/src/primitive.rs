@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   fixed_pool, pool_chain, try_cell, thread_slot,
-//!   spsc_queue, retire_bin, thread_cache ──▶ primitive ──┬─ core::sync::atomic    as built for use
+//!   spsc_queue, retire_bin, thread_cache,
+//!   recycled                             ──▶ primitive ──┬─ core::sync::atomic    as built for use
 //!                                                        └─ loom::sync::atomic    --cfg loom: every interleaving is tried
 //! ```
 //!
@@ -11,12 +12,15 @@
 //! process-wide counters, which a model must not reset.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::{Mutex, MutexGuard},
 };
+#[cfg(all(feature = "std", not(loom)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
 
 /// `core`'s cell with `loom`'s interface.
 #[cfg(not(loom))]

@@ -34,30 +34,31 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::fence;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
-use crate::primitive::{Apart, AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::primitive::{
+    Apart, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence, shrunk, shrunk_under_miri_too,
+};
 use crate::range::Invalid;
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 
 /// Tags that share a cache line, and descriptions that may collide before one is forgotten.
-const WAYS: usize = 8;
+const WAYS: usize = shrunk_under_miri_too(8, 2);
 /// Lines of tags.
-const LINES: usize = 64;
+const LINES: usize = shrunk_under_miri_too(64, 1);
 /// Descriptions that are known at a time.
 const CLASSES: usize = WAYS * LINES;
 /// So many calls of reclaim pass before ages are looked at again.
-const AGE_STEP: u64 = 32;
+const AGE_STEP: u64 = shrunk(32, 1) as u64;
 /// After so many refusals a description that was not asked for makes room.
-const REFUSALS_STEP: u32 = 64;
+const REFUSALS_STEP: u32 = shrunk(64, 1);
 /// Objects of one description that a thread cache holds are at most so many, and a share of the bound but for the least count.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
 /// Of the bound in bytes.
 const CACHED_BYTES_SHARE: u64 = 16;
 /// What a thread's account has free is a few steps at the most; a step is this part of the bound.
-const STEPS: u64 = 256;
+const STEPS: u64 = shrunk(256, 4) as u64;
 
 /// All that the maker was asked: what two requests have in common if one object serves both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -768,5 +769,8 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, miri))))]
 mod tests;
+
+#[cfg(all(test, any(loom, miri)))]
+mod models;

@@ -48,7 +48,7 @@ pub struct AllocationDesc<'a> {
     pub recycle: bool,
     /// Whether a buffer may be made larger than described, by an eighth at the most, so that one that was made for nearly the same
     /// size can be recycled for it: a thousand different sizes then share the objects of a few. How large it is, its description
-    /// says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures. [`Statistics::rounded_bytes`](crate::Statistics)
+    /// says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures. [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes)
     /// counts what is lost.
     pub may_be_larger: bool,
     /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
