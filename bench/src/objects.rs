@@ -22,6 +22,8 @@ use crate::threads;
 
 /// Objects that a thread has at once.
 const BATCH: usize = 32;
+/// What is compared.
+const CONTENDERS: usize = 15;
 /// So many batches of a thread pass before it reclaims.
 const RECLAIM: usize = 4;
 /// Bytes of a buffer.
@@ -190,7 +192,7 @@ pub fn section(
         let number = std::cell::Cell::new(*round as u64 * BATCH as u64);
         dropped(&memory, round, || sized_buffer(&memory, number.replace(number.get() + 1)));
     };
-    let contenders: [(&str, &str, Box<Work<'_>>); 14] = [
+    let contenders: [(&str, &str, Box<Work<'_>>); CONTENDERS] = [
         ("buffers", "ringfence, 1000 sizes, dropped", Box::new(sizes)),
         ("buffers", "ringfence, dropped", Box::new(|round| dropped(&memory, round, || buffer(&memory, true)))),
         (
@@ -212,6 +214,15 @@ pub fn section(
         ("buffers", "VMA 3.3", Box::new(by_vma)),
         ("buffers", "gpu-allocator 0.28", Box::new(by_gpu_allocator)),
         ("small buffers", "ringfence, dropped", Box::new(|round| dropped(&memory, round, || small(&memory)))),
+        (
+            "small buffers",
+            "ringfence, destroy_now",
+            Box::new(|_| {
+                let made = std::array::from_fn::<_, BATCH, _>(|_| small(&memory));
+                // SAFETY: nothing uses what is destroyed.
+                made.into_iter().for_each(|small| unsafe { small.destroy_now() });
+            }),
+        ),
         ("textures", "ringfence, dropped", Box::new(|round| dropped(&memory, round, || texture(&memory, true)))),
         (
             "textures",
@@ -232,7 +243,7 @@ pub fn section(
     ];
     let mut rows = Vec::new();
     for threads in threads::counts(threads) {
-        let mut best = [0_f64; 14];
+        let mut best = [0_f64; CONTENDERS];
         for _ in 0..repetitions {
             for ((_, _, work), best) in contenders.iter().zip(&mut best) {
                 *best = best.max(rate(threads, time, &**work));

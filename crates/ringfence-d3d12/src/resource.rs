@@ -155,11 +155,12 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     /// Buffers, and textures for simultaneous access, are in the common state again once the submissions that used them are
-    /// complete. Any other texture is in the state that its owner left it in, which is not known here.
+    /// complete. Any other texture is in the state that its owner left it in, which only the owner knows.
     fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
-        let decays = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
-            || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS);
-        (decays && info.initial_state == D3D12_RESOURCE_STATE_COMMON).then(|| describe::key(info))
+        let is_buffer = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
+        let decays = is_buffer || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS);
+        let is_common = decays && info.initial_state == D3D12_RESOURCE_STATE_COMMON;
+        (is_common || (info.returns_to_initial_state && !is_buffer)).then(|| describe::key(info))
     }
 
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {

@@ -83,8 +83,8 @@ impl<D: Device> Allocator<D> {
     /// A view, a descriptor or a copied handle that outlives its resource shows the next owner's bytes. It was an error to use it
     /// before, too; with [`AllocationDesc::recycle`] off, validation layers find it as a use of a destroyed object. The
     /// simulated device finds it in either case. While a trace is recorded or something is debugged nothing is recycled, nor is
-    /// what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12 no texture but those for
-    /// simultaneous access, as the state is not known that its owner left it in.
+    /// what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12 textures are those for
+    /// simultaneous access, and those whose description says that their owner returns them to their initial state.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.

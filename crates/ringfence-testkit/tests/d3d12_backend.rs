@@ -3,6 +3,8 @@
 //! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 #![cfg(all(windows, feature = "d3d12"))]
 
+#[path = "d3d12_backend/recycled.rs"]
+mod recycled;
 #[path = "d3d12_backend/residency.rs"]
 mod residency;
 #[path = "d3d12_backend/volumes.rs"]

@@ -13,7 +13,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | make | O(1), one short lock; a driver's buffer once a MiB |
-//! | drop, give back | O(1), one short lock |
+//! | drop, `destroy_now` | O(1); where it is not recycled, one short lock when the device is done |
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -21,6 +21,7 @@ use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::sync::SyncSet;
 use ringfence_core::tlsf::Tlsf;
 
 use super::host::HostBytes;
@@ -46,7 +47,8 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 
 /// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
 ///
-/// Dropping it retires it, as a [`Buffer`] is.
+/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for callers who know
+/// more of its use.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<SmallBound<D>>>,
@@ -142,6 +144,41 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
+    /// Destroys it at once and gives its bytes back.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it.
+    pub unsafe fn destroy_now(self) {
+        let (owner, bound) = self.into_bound();
+        // SAFETY: the caller promises that the device does not use it, and it has one owner.
+        unsafe { Shared::destroy_now(owner, Item::Small(bound)) };
+    }
+
+    /// Retires it until `points` have passed, whatever other submissions are under way.
+    ///
+    /// # Panics
+    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
+    ///
+    /// # Safety
+    /// Only submissions that complete with these points use it.
+    pub unsafe fn retire_after(self, points: &SyncSet) {
+        let (owner, bound) = self.into_bound();
+        Shared::retire_item_after(owner, points, Item::Small(bound));
+    }
+
+    fn into_bound(self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
+        let mut held = ManuallyDrop::new(self);
+        // SAFETY: `held` is never dropped nor used again.
+        unsafe { held.take() }
+    }
+
+    /// # Safety
+    /// The value is neither used nor dropped afterwards.
+    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
+        // SAFETY: as the caller promises.
+        unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) }
+    }
+
     fn host(&self) -> HostBytes<'_, D> {
         HostBytes { shared: &self.shared, place: &self.bound.place, base: self.bound.mapped, size: self.bound.size }
     }
@@ -149,8 +186,8 @@ impl<D: Device> SmallBuffer<D> {
 
 impl<D: Device> Drop for SmallBuffer<D> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the fields afterwards.
-        let (owner, bound) = unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
+        // SAFETY: a value is dropped once.
+        let (owner, bound) = unsafe { self.take() };
         Shared::retire_item(owner, Item::Small(bound));
     }
 }

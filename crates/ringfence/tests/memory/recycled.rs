@@ -7,7 +7,7 @@ use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, BufferUsage, Driver, Format, Priority, TextureDesc, TextureUsage};
 use ringfence::memory::PlannedWay;
 use ringfence::sim::{self, Command, HazardKind};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, SmallBuffer, Texture};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, SmallBuffer, SyncSet, Texture};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, card, info, next};
@@ -56,6 +56,29 @@ fn what_the_device_is_done_with_serves_the_next_request_without_a_driver_call() 
     let calls =
         |counts: sim::CallCounts| (counts.create_buffer, counts.create_texture, counts.place, counts.allocate_memory);
     assert_eq!(calls(driver), calls(driver_after));
+    world.finish();
+}
+
+#[test]
+fn what_is_destroyed_at_once_serves_the_next_request_while_a_frame_is_under_way() {
+    let world = fixture(AllocatorDesc::default());
+    let under_way = world.timeline().begin();
+    for turn in 0..3 {
+        let (buffers, textures, small) = round(&world, 40);
+        // SAFETY: no submission uses any of them.
+        unsafe {
+            buffers.into_iter().for_each(|buffer| buffer.destroy_now());
+            textures.into_iter().for_each(|texture| texture.destroy_now());
+            small.into_iter().for_each(|small| small.destroy_now());
+        }
+        let held = world.memory.statistics();
+        assert_eq!((held.retired_count, held.calls.recycled), (0, turn * 120 - 3 * u64::from(turn > 0)), "{turn}");
+    }
+    // SAFETY: no submission uses it.
+    unsafe { world.memory.create_small_buffer(small(), Location::Device).expect("room").retire_after(&SyncSet::new()) };
+    world.memory.reclaim();
+    assert_eq!(world.memory.statistics().retired_count, 0, "it waited for nothing, while a frame is under way");
+    world.complete(under_way);
     world.finish();
 }
 
