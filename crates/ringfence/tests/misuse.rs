@@ -320,4 +320,5 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         let bound = constants.dynamic(16).expect("small");
         constants.writer(&frame).expect("our own").bind(&bound).expect("the host writes it");
     }
+    frame.discard();
 }

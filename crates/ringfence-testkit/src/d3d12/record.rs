@@ -93,9 +93,12 @@ impl<'a> Recorder<'a> {
                 self.fill(Bytes { buffer: dst, offset: *offset }, *size, *value)
             }
             Command::CopyBufferToTexture { src, dst, region, discard } => {
-                self.copy_to_texture(src, dst, region, *discard)
+                if *discard {
+                    self.barrier(&aliasing(dst));
+                }
+                self.copy_region((src, dst), region, true)
             }
-            Command::CopyTextureToBuffer { src, dst, region } => self.copy_from_texture(src, dst, region),
+            Command::CopyTextureToBuffer { src, dst, region } => self.copy_region((dst, src), region, false),
             Command::Draw { .. } => Err(DeviceError::unsupported("drawing on Direct3D 12")),
         }
     }
@@ -165,40 +168,30 @@ impl<'a> Recorder<'a> {
         self.leave(src.buffer, D3D12_RESOURCE_STATE_COPY_SOURCE)
     }
 
-    fn copy_to_texture(
+    fn copy_region(
         &self,
-        src: &ID3D12Resource,
-        dst: &ID3D12Resource,
+        (buffer, texture): (&ID3D12Resource, &ID3D12Resource),
         region: &TextureRegion,
-        discard: bool,
+        into_texture: bool,
     ) -> Result<(), DeviceError> {
-        if discard {
-            self.barrier(&aliasing(dst));
-        }
-        self.enter(src, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
-        self.enter(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        let subresource = subresource(dst, region);
-        let bytes = self.placed_footprint(src, dst, region);
-        // SAFETY: the list is open, both resources are alive, and the caller's region lies inside them.
-        unsafe { self.list.CopyTextureRegion(&subresource, 0, 0, 0, &bytes, None) };
-        self.leave(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        self.leave(src, D3D12_RESOURCE_STATE_COPY_SOURCE)
+        let bytes = self.placed_footprint(buffer, texture, region);
+        self.copy_between((buffer, bytes), (texture, subresource(texture, region)), into_texture)
     }
 
-    fn copy_from_texture(
+    /// Between a place in a buffer and one in a texture.
+    fn copy_between(
         &self,
-        src: &ID3D12Resource,
-        dst: &ID3D12Resource,
-        region: &TextureRegion,
+        in_buffer: (&ID3D12Resource, D3D12_TEXTURE_COPY_LOCATION),
+        in_texture: (&ID3D12Resource, D3D12_TEXTURE_COPY_LOCATION),
+        into_texture: bool,
     ) -> Result<(), DeviceError> {
-        self.enter(src, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
-        self.enter(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        let subresource = subresource(src, region);
-        let bytes = self.placed_footprint(dst, src, region);
+        let (from, to) = if into_texture { (in_buffer, in_texture) } else { (in_texture, in_buffer) };
+        self.enter(from.0, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
+        self.enter(to.0, D3D12_RESOURCE_STATE_COPY_DEST)?;
         // SAFETY: the list is open, both resources are alive, and the caller's region lies inside them.
-        unsafe { self.list.CopyTextureRegion(&bytes, 0, 0, 0, &subresource, None) };
-        self.leave(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        self.leave(src, D3D12_RESOURCE_STATE_COPY_SOURCE)
+        unsafe { self.list.CopyTextureRegion(&to.1, 0, 0, 0, &from.1, None) };
+        self.leave(to.0, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        self.leave(from.0, D3D12_RESOURCE_STATE_COPY_SOURCE)
     }
 
     fn copy_subresource(
@@ -237,14 +230,7 @@ impl<'a> Recorder<'a> {
             Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
             Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: index },
         };
-        let (from, to) = if into_texture { (&in_buffer, &in_texture) } else { (&in_texture, &in_buffer) };
-        let (source, destination) = if into_texture { (buffer, texture) } else { (texture, buffer) };
-        self.enter(source, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
-        self.enter(destination, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        // SAFETY: the list is open, both resources are alive, and the caller's subresource lies inside them.
-        unsafe { self.list.CopyTextureRegion(to, 0, 0, 0, from, None) };
-        self.leave(destination, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        self.leave(source, D3D12_RESOURCE_STATE_COPY_SOURCE)
+        self.copy_between((buffer, in_buffer), (texture, in_texture), into_texture)
     }
 
     /// The texels in the buffer.

@@ -140,7 +140,7 @@ pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Op
         Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
     };
     let flags = if is_depth { D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL } else { D3D12_RESOURCE_FLAG_NONE };
-    let info = ResourceInfo::from(D3D12_RESOURCE_DESC {
+    let desc = D3D12_RESOURCE_DESC {
         Dimension: dimension,
         Alignment: 0,
         Width: desc.width.into(),
@@ -151,7 +151,9 @@ pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Op
         SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
         Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
         Flags: flags,
-    });
+    };
+    // Every command takes it from the common state and back.
+    let info = ResourceInfo { returns_to_initial_state: true, ..ResourceInfo::from(desc) };
     if name.contains("_S8") && !has_second_plane(device, &info.desc) {
         return None;
     }
