@@ -168,6 +168,22 @@ fn an_object_serves_no_request_that_differs_in_anything() {
 }
 
 #[test]
+fn what_was_given_another_priority_is_not_kept() {
+    let world = fixture(AllocatorDesc::default());
+    let desc = AllocationDesc { dedicated: Dedicated::Always, ..AllocationDesc::default() };
+    let make = || world.memory.create_buffer(&info(MIB), desc).expect("room");
+    for raised in [false, false, true, false] {
+        let buffer = make();
+        assert!(!raised || buffer.set_priority(Priority::High), "it has memory of its own");
+        drop(buffer);
+        world.memory.reclaim();
+    }
+    let calls = world.memory.statistics().calls;
+    assert_eq!((calls.recycled, calls.create_object), (1, 3), "the third was the second's, and nobody's afterwards");
+    world.finish();
+}
+
+#[test]
 fn name_and_user_data_are_the_next_owners() {
     let world = fixture(AllocatorDesc::default());
     let named = |name, user_data| AllocationDesc { name, user_data, ..Default::default() };
@@ -424,8 +440,9 @@ fn threads_hand_objects_to_one_another() {
 fn nothing_is_left_when_the_allocator_goes_first() {
     let device = {
         let world = fixture(AllocatorDesc::default());
+        // More than a thread caches.
         for _ in 0..3 {
-            drop(round(&world, 8));
+            drop(round(&world, 600));
             world.memory.reclaim();
         }
         let held = round(&world, 4);
