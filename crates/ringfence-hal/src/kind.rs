@@ -10,7 +10,7 @@ use super::usage::{BufferUsage, TextureUsage};
 /// Buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// The portable description.
-    type Desc: Clone + fmt::Debug + Send + Sync + 'static;
+    type Desc: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
     /// What a message calls one.
     const NAME: &'static str;
 

@@ -189,9 +189,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// With what it was made as, where the program knows it.
+    /// With what it was made as, where the program knows it. If that is more than the device says, it is nobody's afterwards.
     pub fn described(mut self, desc: K::Desc) -> Self {
-        self.bound.desc = Some(desc);
+        let desc = Some(desc);
+        *self.bound.is_altered.get_mut() |= self.bound.desc != desc;
+        self.bound.desc = desc;
         self
     }
 

@@ -67,6 +67,7 @@ macro_rules! suite {
         );
         suite!(@ $open, recycled:
             recycled_objects_hold_what_each_owner_writes,
+            what_only_the_owner_knows_of_a_texture_is_not_the_next_owners,
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,

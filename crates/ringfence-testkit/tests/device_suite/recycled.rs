@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage};
-use ringfence::{Buffer, Location, SmallBuffer};
+use ringfence::device::{BufferDesc, BufferUsage, ClearValue, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::{AllocationDesc, Buffer, Location, SmallBuffer};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::rig::{Rig, copy, pattern};
@@ -95,4 +95,22 @@ pub fn recycled_objects_hold_what_each_owner_writes<G: Gpu>(rig: &mut Rig<G>) {
     assert!(rig.memory.statistics().recycled_count > 0);
     rig.memory.budgets().trim();
     assert_eq!(rig.memory.statistics().recycled_count, 0);
+}
+
+/// A clear value reaches no image of Vulkan: of two textures whose images are equal one may have it in its description.
+pub fn what_only_the_owner_knows_of_a_texture_is_not_the_next_owners<G: Gpu>(rig: &mut Rig<G>) {
+    let plain = TextureDesc { width: 64, height: 64, usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
+    let cleared = TextureDesc { clear_value: Some(ClearValue::color([0.5; 4])), ..plain };
+    for round in 0..4 {
+        let info = Create::<Textures>::describe(rig.memory.device(), &plain).expect("an ordinary target");
+        let mut texture = rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
+        assert_eq!(texture.desc(), Some(&plain), "round {round}");
+        let frame = rig.timeline().begin();
+        texture.swap_mips(&frame, &plain, &cleared, AllocationDesc::default()).expect("there is room");
+        assert_eq!(texture.desc(), Some(&cleared), "round {round}");
+        drop(texture);
+        let value = rig.submit(frame, &[]);
+        assert!(rig.timeline().wait(value, Duration::from_secs(60)).expect("the device is not lost"));
+        rig.memory.reclaim();
+    }
 }
