@@ -136,7 +136,7 @@ impl Ours {
     /// With the library's thread that makes blocks ahead of need.
     pub fn in_background(handles: &Handles) -> Self {
         let plain = Self::new(handles);
-        let maintenance = plain.allocator.growth().maintain_in_background().expect("there is a thread");
+        let maintenance = plain.allocator.budgets().maintain_in_background().expect("there is a thread");
         Self { _maintenance: Some(maintenance), ..plain }
     }
 
@@ -174,7 +174,7 @@ impl Maker for Ours {
         let desc = AllocationDesc { location: memory.location(), ..Default::default() };
         // A little more: the end of a block may be too small for what comes.
         let bytes = (bytes + bytes / 50).min(self.announces);
-        self.allocator.growth().reserve(ResourceClass::Buffer, bytes, desc).expect("there is memory");
+        self.allocator.budgets().reserve(ResourceClass::Buffer, bytes, desc).expect("there is memory");
     }
 
     fn end_frame(&self) {

@@ -6,7 +6,7 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::failed`] counts how often a call was made to fail; [`Faults::set_hook`] lets a test do at that moment what a
+//! [`FaultInjector::failed`] counts how often a call was made to fail; [`FaultInjector::set_hook`] lets a test do at that moment what a
 //! real fault would do to the device (lose it, say).
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
@@ -205,9 +205,14 @@ impl Rule {
     }
 }
 
-/// The rules of an injector, shared with the test. A copy is the same set.
+/// A device whose calls fail when a test wants them to. See the [module](self).
+///
+/// A copy has the same rules. Without a device it is the set of rules alone, for the test to hold.
 #[derive(Clone, Default, Debug)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct FaultInjector<D = ()> {
+    inner: D,
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -217,7 +222,7 @@ struct State {
     hook: Option<Hook>,
 }
 
-/// See [`Faults::set_hook`].
+/// See [`FaultInjector::set_hook`].
 type Hook = Arc<dyn Fn(Call, DeviceError) + Send + Sync>;
 
 impl fmt::Debug for State {
@@ -231,47 +236,66 @@ impl fmt::Debug for State {
     }
 }
 
-impl Faults {
+impl<D> FaultInjector<D> {
+    /// Wraps a device; nothing fails until a rule is added. The rules come with it, for the test.
+    #[must_use]
+    pub fn new(inner: D) -> (Self, FaultInjector) {
+        let faults = FaultInjector::default();
+        (Self::with(inner, faults.clone()), faults)
+    }
+
+    /// Wraps a device under a set of rules that others are under too.
+    #[must_use]
+    pub fn with(inner: D, faults: FaultInjector) -> Self {
+        Self { inner, state: faults.state }
+    }
+
+    /// The device underneath.
+    #[must_use]
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
     /// Adds a rule. Rules apply in the order in which they were added.
     pub fn add(&self, rule: Rule) {
-        self.0.lock().rules.push(rule);
+        self.state.lock().rules.push(rule);
     }
 
     /// Forgets every rule.
     pub fn clear(&self) {
-        self.0.lock().rules.clear();
+        self.state.lock().rules.clear();
     }
 
     /// Calls that could have failed, so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.0.lock().made
+        self.state.lock().made
     }
 
     /// Calls that were made to fail, so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
-        self.0.lock().failed.iter().sum()
+        self.state.lock().failed.iter().sum()
     }
 
     /// How often this call was made to fail, so far.
     #[must_use]
     pub fn failed(&self, call: Call) -> u64 {
-        self.0.lock().failed[call as usize]
+        self.state.lock().failed[call as usize]
     }
 
     /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
     /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None`
     /// removes it.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
-        let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
+        let replaced = std::mem::replace(&mut self.state.lock().hook, hook.map(Arc::from));
         // Its `Drop` is the caller's code, so it runs with no lock held.
         drop(replaced);
     }
 
     /// Counts a call; fails it if a rule does.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.made += 1;
         let Some(error) = state.rules.iter_mut().find_map(|rule| rule.strikes(call, memory)) else { return Ok(()) };
         state.failed[call as usize] += 1;
@@ -281,34 +305,6 @@ impl Faults {
             hook(call, error);
         }
         Err(error)
-    }
-}
-
-/// A device whose calls fail when a test wants them to. See the [module](self).
-#[derive(Clone, Debug)]
-pub struct FaultInjector<D> {
-    inner: D,
-    faults: Faults,
-}
-
-impl<D> FaultInjector<D> {
-    /// Wraps a device; nothing fails until a rule is added.
-    #[must_use]
-    pub fn new(inner: D) -> (Self, Faults) {
-        let faults = Faults::default();
-        (Self::with(inner, faults.clone()), faults)
-    }
-
-    /// Wraps a device under a set of rules that others are under too.
-    #[must_use]
-    pub const fn with(inner: D, faults: Faults) -> Self {
-        Self { inner, faults }
-    }
-
-    /// The device underneath.
-    #[must_use]
-    pub fn inner(&self) -> &D {
-        &self.inner
     }
 }
 
@@ -323,7 +319,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
-        self.faults.pass(Call::AllocateMemory, Some(desc))?;
+        self.pass(Call::AllocateMemory, Some(desc))?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory(desc) }
     }
@@ -334,7 +330,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 
     unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
-        self.faults.pass(Call::Flush, None)?;
+        self.pass(Call::Flush, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.flush(memory, offset, size) }
     }
@@ -346,19 +342,19 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         mapped: Mapped,
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
-        self.faults.pass(Call::ReadBack, None)?;
+        self.pass(Call::ReadBack, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.read_back(memory, offset, mapped, into) }
     }
 
     unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
-        self.faults.pass(Call::Completed, None)?;
+        self.pass(Call::Completed, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.completed(fence) }
     }
 
     unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
-        self.faults.pass(Call::Wait, None)?;
+        self.pass(Call::Wait, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.wait(fence, value, timeout) }
     }
@@ -380,13 +376,13 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 
     unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
-        self.faults.pass(Call::MakeResident, None)?;
+        self.pass(Call::MakeResident, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_resident(memory) }
     }
 
     unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
-        self.faults.pass(Call::Evict, None)?;
+        self.pass(Call::Evict, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.evict(memory) }
     }
@@ -417,7 +413,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     }
 
     fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
-        self.faults.pass(Call::Describe, None)?;
+        self.pass(Call::Describe, None)?;
         self.inner.describe(desc)
     }
 
@@ -447,7 +443,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     }
 
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
-        self.faults.pass(Call::Prepare, None)?;
+        self.pass(Call::Prepare, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare(info) }
     }
@@ -461,7 +457,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         info: &D::Info<'_>,
         kind: ShareKind,
     ) -> Result<(D::Unplaced, Requirements), DeviceError> {
-        self.faults.pass(Call::PrepareShared, None)?;
+        self.pass(Call::PrepareShared, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare_shared(info, kind) }
     }
@@ -477,7 +473,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         memory: &D::Memory,
         offset: u64,
     ) -> Result<Placed<D::Object>, DeviceError> {
-        self.faults.pass(Call::Place, None)?;
+        self.pass(Call::Place, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.place(unplaced, memory, offset) }
     }
@@ -487,7 +483,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         unplaced: &D::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
-        self.faults.pass(Call::Dedicate, Some(desc))?;
+        self.pass(Call::Dedicate, Some(desc))?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.dedicate(unplaced, desc) }
     }
@@ -497,7 +493,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         unplaced: &D::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<D::Memory, DeviceError> {
-        self.faults.pass(Call::AllocateMemoryFor, Some(desc))?;
+        self.pass(Call::AllocateMemoryFor, Some(desc))?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory_for(unplaced, desc) }
     }

@@ -106,5 +106,5 @@ pub use error::{DeviceError, Numbers, Reason};
 pub use format::{Format, TexelFormat, TextureAspect};
 pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
-pub use region::{CopyRules, TexelBox, TexelError, check as check_texels};
+pub use region::{TexelBox, TexelError, check as check_texels};
 pub use usage::{BufferUsage, TextureUsage};

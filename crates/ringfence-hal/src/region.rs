@@ -160,15 +160,6 @@ pub enum TexelError {
     },
 }
 
-/// The rules of the device and the queue for a copy, beside those of every API.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CopyRules {
-    /// Whether parts of a mip level of depth or stencil are copied.
-    pub partial_depth: bool,
-    /// Blocks across, down and deep that a queue copies at least; 0 for whole mip levels.
-    pub unit: [u32; 3],
-}
-
 /// Whether a region begins at a multiple of `unit`, and ends at one or with the mip.
 fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -> bool {
     (0..3).all(|axis| {
@@ -184,13 +175,18 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
 
 /// Checks a box of texels against a texture and the rules of a copy; for backends.
 ///
+/// Beside those of every API these are the queue's, which copies `unit` blocks across, down and deep at least (0 for whole
+/// mip levels), and the device's: `partial_depth` says whether it copies parts of a mip level of depth or stencil
+/// ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
+///
 /// # Errors
 /// [`TexelError`]: what the texture does not have, or what is not copied so.
 pub fn check(
     parts: Option<&TextureParts>,
     region: &TexelBox,
     given: Option<TexelFormat>,
-    rules: CopyRules,
+    unit: [u32; 3],
+    partial_depth: bool,
 ) -> Result<TextureParts, TexelError> {
     let parts = parts.ok_or(TexelError::UnknownFormat)?;
     let TextureParts { format: has, samples, mips, layers, .. } = *parts;
@@ -213,7 +209,7 @@ pub fn check(
     if region.layer.checked_add(region.layers).is_none_or(|end| end > layers) {
         return Err(TexelError::NoLayers { layer: region.layer, count: region.layers, layers });
     }
-    check_extent(has, parts.extent(region.mip), (first, extent, aspect), rules)?;
+    check_extent(has, parts.extent(region.mip), (first, extent, aspect), unit, partial_depth)?;
     Ok(*parts)
 }
 
@@ -221,7 +217,8 @@ fn check_extent(
     format: TexelFormat,
     size: [u32; 3],
     (first, extent, aspect): ([u32; 3], [u32; 3], TextureAspect),
-    rules: CopyRules,
+    unit: [u32; 3],
+    partial_depth: bool,
 ) -> Result<(), TexelError> {
     let inside = |axis: usize| first[axis].checked_add(extent[axis]).is_some_and(|end| end <= size[axis]);
     if !(0..3).all(inside) {
@@ -232,10 +229,10 @@ fn check_extent(
         return Err(TexelError::PartOfBlock { first, extent, size, block });
     }
     let is_depth = aspect != TextureAspect::Color;
-    if is_depth && !rules.partial_depth && !is_whole(first, extent, size, [0, 0, 0]) {
+    if is_depth && !partial_depth && !is_whole(first, extent, size, [0, 0, 0]) {
         return Err(TexelError::PartOfDepth { first, extent, size });
     }
-    let [x, y, z] = rules.unit;
+    let [x, y, z] = unit;
     let unit = [x.saturating_mul(across), y.saturating_mul(down), z];
     if !is_whole(first, extent, size, unit) {
         return Err(TexelError::PartOfUnit { first, extent, size, unit });
@@ -248,7 +245,7 @@ mod tests {
     use super::*;
     use crate::Format;
 
-    const ANY: CopyRules = CopyRules { partial_depth: true, unit: [1, 1, 1] };
+    const ANY: [u32; 3] = [1; 3];
 
     fn parts(format: Format, [width, height, depth]: [u32; 3]) -> TextureParts {
         let (format, mips, layers, samples) = (format.texels(), 3, 2, 1);
@@ -263,7 +260,7 @@ mod tests {
     #[test]
     fn blocks_are_copied_whole_and_the_last_ones_as_far_as_the_mip_goes() {
         let parts = parts(Format::Bc1Unorm, [10, 6, 1]);
-        let check = |first, extent| check(Some(&parts), &region(first, extent), None, ANY).map(drop);
+        let check = |first, extent| check(Some(&parts), &region(first, extent), None, ANY, true).map(drop);
         for (first, extent) in [([0; 3], [10, 6, 1]), ([4, 0, 0], [4, 4, 1]), ([8, 4, 0], [2, 2, 1])] {
             assert_eq!(check(first, extent), Ok(()));
         }
@@ -278,17 +275,18 @@ mod tests {
             assert_eq!(check(first, extent), Err(TexelError::Outside { first, extent, size }));
         }
         let small = TexelBox { mip: 2, ..region([0; 3], [2, 1, 1]) };
-        assert!(super::check(Some(&parts), &small, None, ANY).is_ok(), "a mip smaller than a block");
+        assert!(super::check(Some(&parts), &small, None, ANY, true).is_ok(), "a mip smaller than a block");
         let mip = TexelBox::mip(&parts, 1);
         assert_eq!((mip.extent(), mip.layers), ([5, 3, 1], 2));
-        assert!(super::check(Some(&parts), &mip, None, ANY).is_ok());
+        assert!(super::check(Some(&parts), &mip, None, ANY, true).is_ok());
     }
 
     #[test]
     fn what_a_texture_does_not_have_is_refused_with_numbers() {
         let color = parts(Format::Rgba8Unorm, [8, 8, 1]);
         let whole = region([0; 3], [8, 8, 1]);
-        let refused = |region: &TexelBox| check(Some(&color), region, None, ANY).expect_err("it has no such part");
+        let refused =
+            |region: &TexelBox| check(Some(&color), region, None, ANY, true).expect_err("it has no such part");
         assert_eq!(refused(&TexelBox { mip: 3, ..whole }), TexelError::NoMip { mip: 3, mips: 3 });
         let layers = TexelError::NoLayers { layer: 1, count: 2, layers: 2 };
         assert_eq!(refused(&TexelBox { layer: 1, layers: 2, ..whole }), layers);
@@ -298,29 +296,28 @@ mod tests {
         let stencil = TexelBox { aspect: TextureAspect::Stencil, ..whole };
         assert!(matches!(refused(&stencil), TexelError::NoAspect { aspect: TextureAspect::Stencil, .. }));
         let wide = Some(Format::Rgba16Float.texels());
-        assert!(matches!(check(Some(&color), &whole, wide, ANY), Err(TexelError::OtherFormat { .. })));
+        assert!(matches!(check(Some(&color), &whole, wide, ANY, true), Err(TexelError::OtherFormat { .. })));
         let same = Some(Format::R32Float.texels());
-        assert!(check(Some(&color), &whole, same, ANY).is_ok(), "bytes are bytes");
-        assert_eq!(check(None, &whole, None, ANY), Err(TexelError::UnknownFormat));
+        assert!(check(Some(&color), &whole, same, ANY, true).is_ok(), "bytes are bytes");
+        assert_eq!(check(None, &whole, None, ANY, true), Err(TexelError::UnknownFormat));
         let samples = TextureParts { samples: 4, ..color };
-        assert_eq!(check(Some(&samples), &whole, None, ANY), Err(TexelError::Multisampled { samples: 4 }));
+        assert_eq!(check(Some(&samples), &whole, None, ANY, true), Err(TexelError::Multisampled { samples: 4 }));
     }
 
     #[test]
     fn depth_is_whole_where_the_device_says_so_and_units_are_kept() {
         let depth = parts(Format::D32Float, [8, 8, 1]);
         let corner = TexelBox { aspect: TextureAspect::Depth, ..region([0; 3], [4, 4, 1]) };
-        assert!(check(Some(&depth), &corner, None, ANY).is_ok());
-        let whole_only = CopyRules { partial_depth: false, ..ANY };
-        assert!(matches!(check(Some(&depth), &corner, None, whole_only), Err(TexelError::PartOfDepth { .. })));
-        assert!(check(Some(&depth), &TexelBox::mip(&depth, 1), None, whole_only).is_ok());
+        assert!(check(Some(&depth), &corner, None, ANY, true).is_ok());
+        assert!(matches!(check(Some(&depth), &corner, None, ANY, false), Err(TexelError::PartOfDepth { .. })));
+        assert!(check(Some(&depth), &TexelBox::mip(&depth, 1), None, ANY, false).is_ok());
         let color = parts(Format::Bc7Unorm, [24, 24, 1]);
-        let units = CopyRules { unit: [2, 2, 1], ..ANY };
-        assert!(check(Some(&color), &region([8, 8, 0], [16, 8, 1]), None, units).is_ok());
-        let odd = check(Some(&color), &region([4, 8, 0], [16, 8, 1]), None, units);
+        let units = [2, 2, 1];
+        assert!(check(Some(&color), &region([8, 8, 0], [16, 8, 1]), None, units, true).is_ok());
+        let odd = check(Some(&color), &region([4, 8, 0], [16, 8, 1]), None, units, true);
         assert!(matches!(odd, Err(TexelError::PartOfUnit { unit: [8, 8, 1], .. })), "{odd:?}");
-        let all = CopyRules { unit: [0, 0, 0], ..ANY };
-        assert!(check(Some(&color), &region([0; 3], [24, 24, 1]), None, all).is_ok());
-        assert!(check(Some(&color), &region([0; 3], [24, 8, 1]), None, all).is_err());
+        let all = [0; 3];
+        assert!(check(Some(&color), &region([0; 3], [24, 24, 1]), None, all, true).is_ok());
+        assert!(check(Some(&color), &region([0; 3], [24, 8, 1]), None, all, true).is_err());
     }
 }

@@ -8,13 +8,11 @@ use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferDesc, BufferInfo, Create, Device, DeviceError, Kind, Requirements, TextureInfo};
 use crate::error::Error;
 use crate::memory::{
-    AllocationDesc, AllocatorDesc, Debug, Growth, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording,
-    Retirement, Shared, ShutdownError, Snapshot, Statistics,
+    AllocationDesc, AllocatorDesc, Debug, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording, Retirement,
+    Shared, ShutdownError, Snapshot, Statistics,
 };
-use crate::residency::{Residency, ResidencyDesc};
+use crate::residency::Residency;
 use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
-use crate::sharing::Sharing;
-use crate::sparse::SparseResources;
 use crate::timeline::Timeline;
 
 /// Makes buffers and textures with memory, and takes them back once the GPU is done with them.
@@ -180,9 +178,9 @@ impl<D: Device> Allocator<D> {
     /// [`UseList`](crate::residency::UseList), and is submitted only after [`Residency::commit`] has succeeded for that
     /// list and the submission's frame.
     #[must_use]
-    pub unsafe fn residency(&self, desc: ResidencyDesc) -> Residency<D> {
+    pub unsafe fn residency(&self) -> Residency<D> {
         // SAFETY: the caller promises the same.
-        unsafe { Residency::new(&self.shared, desc) }
+        unsafe { Residency::new(&self.shared) }
     }
 
     /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
@@ -235,16 +233,10 @@ impl<D: Device> Allocator<D> {
         Planner(&self.shared)
     }
 
-    /// Use and limits of memory heaps; freeing empty blocks; the eviction callback.
+    /// Use and limits of memory heaps; making blocks before they are needed and freeing empty ones; the eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
         MemoryBudgets(&self.shared)
-    }
-
-    /// Blocks that are made before they are needed.
-    #[must_use]
-    pub fn growth(&self) -> Growth<'_, D> {
-        Growth(&self.shared)
     }
 
     /// Objects of the program's own that wait for the device as resources do.
@@ -263,18 +255,6 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn trace(&self) -> Recording<'_, D> {
         Recording(&self.shared)
-    }
-
-    /// Memory that other processes have exported.
-    #[must_use]
-    pub fn sharing(&self) -> Sharing<'_, D> {
-        Sharing::new(&self.shared)
-    }
-
-    /// Buffers and textures that get memory page by page.
-    #[must_use]
-    pub fn sparse(&self) -> SparseResources<'_, D> {
-        SparseResources::new(&self.shared)
     }
 
     /// What libraries build on: see [`extend`](crate::extend).

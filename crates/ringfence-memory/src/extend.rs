@@ -7,7 +7,7 @@
 
 pub use crate::memory::Made;
 pub use crate::memory::Shared;
-pub use crate::memory::descriptor_heaps::{OnlyOne, ReclaimHeap};
+pub use crate::memory::descriptor_heaps::ReclaimHeap;
 pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;

@@ -45,7 +45,7 @@ pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};
-pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
+pub use timeline::{Frame, FrameError, Timeline};
 
 pub mod lifetime {
     //! When the GPU is done with something: timelines, the queue of what waits for them, and replacing what may be in use.
@@ -59,5 +59,5 @@ pub mod lifetime {
     //! ```
 
     pub use crate::resource::{BufferCopy, MipCopy, MipSwap, ReplaceError};
-    pub use crate::timeline::{Frame, FrameError, RetireBin, SubmittedError, Timeline};
+    pub use crate::timeline::{Frame, FrameError, RetireBin, Timeline};
 }

@@ -41,4 +41,4 @@ mod manager;
 #[cfg(test)]
 mod tests;
 
-pub use manager::{Committed, Residency, ResidencyDesc, ResidencyError, ResidencyStatistics, UseList};
+pub use manager::{Committed, Residency, ResidencyError, UseList};

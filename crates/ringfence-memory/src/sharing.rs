@@ -6,7 +6,7 @@
 //!   or in a pool of PoolDesc { share, .. }
 //!        │ export()
 //!        ▼
-//!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe import_buffer(info, handle, &shared, desc)
+//!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe Buffer::import(memory, info, handle, &shared, desc)
 //!                                                                  │ the same bytes, another driver's object
 //!                                                                  ▼
 //!                                                           Buffer: retired by sync points, as any other
@@ -34,4 +34,3 @@ mod import;
 
 pub use crate::device::sharing::{Share, ShareKind, ShareSupport, Tied};
 pub use crate::resource::{ShareError, SharedMemory};
-pub use import::Sharing;

@@ -29,12 +29,10 @@
 //! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures have two
 //! dimensions, and one sample a texel.
 
-mod create;
 mod error;
 mod resource;
 mod table;
 
-pub use create::SparseResources;
 pub use error::SparseError;
 pub use resource::{PageRun, SparseBuffer, SparseKind, SparseResource, SparseTexture};
 

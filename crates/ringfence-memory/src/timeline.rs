@@ -142,63 +142,37 @@ impl OpenFrame {
     }
 }
 
-/// Why a submission was not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is as open as before.
+///
+/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way all
+/// the same, dropping it is right: the later frame's value covers it, and what it may use is held until then.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The frame was begun on another timeline.
-    #[error("the frame with {frame} was said to be submitted on {timeline}")]
+    #[error("the frame with {} was said to be submitted on {timeline}", .frame.point())]
     WrongTimeline {
-        /// What the frame signals.
-        frame: SyncPoint,
+        /// The frame.
+        frame: Frame,
         /// Where it was said to be submitted.
         timeline: TimelineId,
     },
     /// A later frame was submitted before this one; a fence's value can only rise.
-    #[error("{frame} was submitted after value {submitted}")]
+    #[error("{} was submitted after value {submitted}", .frame.point())]
     OutOfOrder {
-        /// What the frame signals.
-        frame: SyncPoint,
+        /// The frame.
+        frame: Frame,
         /// The latest value that was submitted.
         submitted: u64,
     },
 }
 
-/// A submission that was not accepted, with its frame. Nothing has changed: the frame is as open as before.
-///
-/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way all
-/// the same, dropping it is right: the later frame's value covers it.
-#[derive(Debug)]
-pub struct SubmittedError {
-    frame: Frame,
-    error: FrameError,
-}
-
-impl SubmittedError {
-    /// Why it was not accepted.
-    #[must_use]
-    pub fn error(&self) -> FrameError {
-        self.error
-    }
-
+impl FrameError {
     /// The frame, open as before: to be said to be submitted on its own timeline, discarded or dropped.
     pub fn into_frame(self) -> Frame {
-        self.frame
-    }
-}
-
-impl fmt::Display for SubmittedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for SubmittedError {}
-
-/// The reason alone. The frame is dropped: what it may use is held until a later value is reached.
-impl From<SubmittedError> for FrameError {
-    fn from(refused: SubmittedError) -> Self {
-        refused.error
+        match self {
+            Self::WrongTimeline { frame, .. } | Self::OutOfOrder { frame, .. } => frame,
+        }
     }
 }
 
@@ -248,19 +222,17 @@ impl<D: Device> Timeline<D> {
     /// # Errors
     /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open as
     /// before.
-    pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, SubmittedError> {
+    pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
-        let result = if !Arc::ptr_eq(&frame.clock, &self.clock) {
-            Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id })
-        } else {
-            self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })
-        };
-        match result {
+        if !Arc::ptr_eq(&frame.clock, &self.clock) {
+            return Err(FrameError::WrongTimeline { frame, timeline: self.clock.id });
+        }
+        match self.clock.submit(point.value) {
             Ok(()) => {
                 self.shared.trace().submitted(self.clock.id.index(), point.value);
                 Ok(point)
             }
-            Err(error) => Err(SubmittedError { frame, error }),
+            Err(submitted) => Err(FrameError::OutOfOrder { frame, submitted }),
         }
     }
 

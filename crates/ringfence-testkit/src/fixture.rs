@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::fault::FaultInjector;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
 use ringfence::sim::{self, Command, Fence, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Timeline};
@@ -12,7 +12,7 @@ pub struct Fixture<D: Device = sim::Device> {
     /// The device itself.
     pub device: sim::Device,
     /// The rules of [`FaultyFixture`]; they reach nothing in others.
-    pub faults: Faults,
+    pub faults: FaultInjector,
     /// Over the device, or over the injector in front of it.
     pub memory: Allocator<D>,
     /// As many as [`FixtureDesc::timelines`] says. The first is [`Fixture::timeline`].
@@ -56,7 +56,7 @@ impl Fixture {
     #[must_use]
     pub fn new(desc: FixtureDesc) -> Self {
         let device = sim::Device::new(desc.profile, desc.options);
-        Self::over(device.clone(), device, Faults::default(), desc.allocator, desc.timelines)
+        Self::over(device.clone(), device, FaultInjector::default(), desc.allocator, desc.timelines)
     }
 
     /// A second allocator on a device.
@@ -65,7 +65,7 @@ impl Fixture {
     /// The device is lost.
     #[must_use]
     pub fn on(device: &sim::Device, allocator: AllocatorDesc) -> Self {
-        Self::over(device.clone(), device.clone(), Faults::default(), allocator, 1)
+        Self::over(device.clone(), device.clone(), FaultInjector::default(), allocator, 1)
     }
 }
 
@@ -86,7 +86,7 @@ impl<D> Fixture<D>
 where
     D: Device<Fence = Fence> + for<'a> Create<Buffers, Info<'a> = BufferDesc>,
 {
-    fn over(inner: D, device: sim::Device, faults: Faults, allocator: AllocatorDesc, timelines: usize) -> Self {
+    fn over(inner: D, device: sim::Device, faults: FaultInjector, allocator: AllocatorDesc, timelines: usize) -> Self {
         let memory = Allocator::over(inner, allocator);
         let fences: Vec<_> = (0..timelines).map(|_| device.create_fence(0)).collect();
         // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame. A test

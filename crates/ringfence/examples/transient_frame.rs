@@ -60,13 +60,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{name:>8} in bytes {:>9} to {:>9}", bytes.start, bytes.end);
         }
         // Before each pass: what `execution.barriers()` lists for it; then its draws.
-        let proof = execution.layout_proof();
+        let figures = execution.figures();
         gpu.submit(0, &[], vec![], (fence, value))?;
         execution.finish(&[timeline.submitted(frame)?]);
         transient.end_frame();
         memory.reclaim();
         let calls = memory.statistics().calls.made() - calls_before;
-        println!("frame {number}: {} bytes, at least {}; {calls} driver calls", proof.height, proof.lower_bound);
+        println!(
+            "frame {number}: {} bytes, at least {}; {calls} driver calls",
+            figures.planned_bytes, figures.lower_bound_bytes
+        );
     }
 
     let figures = transient.figures();

@@ -48,7 +48,7 @@ pub use constants::ConstantsLocation;
 pub use desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
 pub use fast_constants::{FastConstants, FastConstantsDesc, FastWriter};
 pub use graph::{Provided, ProvidedBuffer, ProvidedTexture};
-pub use location::{BufferLocation, ReadbackTexture, TextureLocation};
+pub use location::{BufferLocation, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;
 pub use textures::TexturePlan;

@@ -82,9 +82,9 @@ mod validate;
 
 pub use allocator::{Execution, TransientAllocator};
 pub use barrier::{Barrier, Direct3d12Barrier};
-pub use desc::{Flushed, TransientDesc, TransientFigures};
+pub use desc::{TransientDesc, TransientFigures};
 pub use error::TransientError;
-pub use frame::{Described, FramePass, FrameResource, LayoutProof};
+pub use frame::{Described, FramePass, FrameResource};
 pub use handle::{Transient, TransientBuffer, TransientTexture};
 pub use heap::TransientKind;
 pub use pass::{Pass, QUEUES_MAX, TransientId};

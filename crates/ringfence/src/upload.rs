@@ -47,12 +47,12 @@ use ringfence_memory::memory::Location;
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
     BoundConstants, ConstantBuffers, ConstantFigures, ConstantViews, ConstantWriter, ConstantsDesc, DynamicConstants,
-    NoViews, StaticConstants,
+    StaticConstants,
 };
 pub use error::UploadError;
-pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
+pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing};
 pub use ring::UploadRing;
-pub use texels::{StagedTexels, Texels};
+pub use texels::Texels;
 pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;
 

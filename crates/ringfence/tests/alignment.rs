@@ -7,7 +7,7 @@ use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, Heap
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
 use ringfence::sim::{Buffer as Raw, BufferRange, Device, Profile, View};
-use ringfence::upload::{ConstantsDesc, NoViews, ReadbackDesc, UploadDesc, UploadRing};
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, UploadRing};
 use ringfence::{
     AllocationDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants, FastConstantsDesc, Location, ReadbackRing,
 };
@@ -147,7 +147,7 @@ fn constants_of_every_kind_can_be_shown() {
         world.shows(staged.buffer, staged.offset, staged.size, CONSTANTS);
     }
     world.make_odd();
-    let constants = ConstantBuffers::new(&world.memory, ConstantsDesc::default(), NoViews).expect("there is room");
+    let constants = ConstantBuffers::new(&world.memory, ConstantsDesc::default(), ()).expect("there is room");
     let mut writer = constants.writer(&frame).expect("of this allocator");
     for size in [100, 4, 300, 20, 256, 1000, 5000] {
         let dynamic = constants.dynamic(size).expect("it is small");

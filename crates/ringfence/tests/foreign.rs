@@ -17,16 +17,15 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Requirements, ResourceClass, TexelBox, TextureAspect, TextureDesc, TextureUsage,
 };
 use ringfence::placement::{BufferLocation, BufferRequest, ConstantsLifetime, Placement, PlacementDesc};
-use ringfence::residency::{Residency, ResidencyDesc};
+use ringfence::residency::Residency;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::transient::{
     Described, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
 };
-use ringfence::upload::NoViews;
 use ringfence::{
     Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants,
-    Location, ReadbackDesc, ReadbackRing, Staged, StagedTexels, TexelTarget, Texels, Texture, Timeline, TransferQueue,
-    UploadBatch, UploadDesc, UploadRing,
+    Location, ReadbackDesc, ReadbackRing, Staged, TexelTarget, Texels, Texture, Timeline, TransferQueue, UploadBatch,
+    UploadDesc, UploadRing,
 };
 use ringfence_testkit::fixture::Fixture;
 
@@ -51,7 +50,7 @@ struct Everything {
     cpu: CpuDescriptorHeap<Device>,
     /// By a ring, by a writer of it, and as fast constants.
     staged: [Staged<Device>; 3],
-    staged_texels: StagedTexels<Device>,
+    staged_texels: Texels<Staged<Device>>,
 }
 
 fn usage() -> BufferUsage {
@@ -62,7 +61,7 @@ fn world(device: &Device) -> Everything {
     let Fixture { memory, timelines, fences, .. } = Fixture::on(device, AllocatorDesc::default());
     let (timeline, fence) = (timelines[0].clone(), fences[0]);
     // SAFETY: nothing is submitted.
-    let residency = unsafe { memory.residency(ResidencyDesc::default()) };
+    let residency = unsafe { memory.residency() };
     let info = BufferDesc { size: 100 << 10, usage: usage() };
     let movable = AllocationDesc { movable: true, evictable: true, ..Default::default() };
     let buffer = memory.create_buffer(&info, movable).expect("room");
@@ -86,7 +85,7 @@ fn world(device: &Device) -> Everything {
     memory.reclaim();
     let ring = UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
     let results = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), NoViews).expect("room");
+    let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), ()).expect("room");
     let fast = FastConstants::new(&memory, Default::default());
     let placement = Placement::new(&memory, PlacementDesc::default()).expect("sound");
     let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };
@@ -140,7 +139,9 @@ impl Everything {
     /// All that a refusal must not change.
     fn state(&self) -> impl PartialEq + std::fmt::Debug {
         self.memory.debug().validate().expect("sound");
-        let (table, residency) = ((self.table.live_count(), self.table.free_count()), self.residency.statistics());
+        let table = (self.table.live_count(), self.table.free_count());
+        let bytes = (self.residency.resident_bytes(), self.residency.absent_bytes());
+        let residency = (self.residency.totals(), self.residency.object_count(), bytes);
         let rings = (self.ring.snapshot(), self.results.snapshot(), self.constants.dynamic_pools());
         let snapshot = self.memory.snapshot();
         let blocks = snapshot.blocks.iter().filter(|block| !block.ranges.is_empty());

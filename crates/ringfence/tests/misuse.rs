@@ -11,7 +11,6 @@ use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
-use ringfence::upload::NoViews;
 use ringfence::{
     AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, Error, FrameError,
     Location, UploadDesc, UploadError, UploadRing, WhenFull,
@@ -102,9 +101,10 @@ fn what_belongs_to_another_allocator_is_refused_by_name() {
     let ring = UploadRing::new(&one.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
     assert_eq!(ring.write_for(&frame, &[1; 4], 4).err(), Some(UploadError::ForeignFrame { frame: point }));
     let refused = one.timeline().submitted(frame).expect_err("a frame of another timeline");
-    assert_eq!(refused.error(), FrameError::WrongTimeline { frame: point, timeline: one.timeline().id() });
+    let FrameError::WrongTimeline { frame, timeline } = refused else { panic!("{refused:?}") };
+    assert_eq!((frame.point(), timeline), (point, one.timeline().id()));
     assert_ne!(one.timeline().id(), other.timeline().id(), "ids are unique in the process");
-    refused.into_frame().discard();
+    frame.discard();
 }
 
 #[test]
@@ -220,8 +220,9 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     world.device.submit(0, &[], vec![], (world.fence(), later)).expect("not lost");
     world.timeline().submitted(second).expect("the later one may come first");
     let refused = world.timeline().submitted(first).expect_err("a later one was submitted");
-    assert_eq!(refused.error(), FrameError::OutOfOrder { frame: point, submitted: later });
-    refused.into_frame().discard();
+    let FrameError::OutOfOrder { frame, submitted } = refused else { panic!("{refused:?}") };
+    assert_eq!((frame.point(), submitted), (point, later));
+    frame.discard();
     let mut held = buffer(&world.memory, Location::Upload);
     let refused = held.write(200, &[1; 100]);
     assert!(matches!(refused, Err(AccessError::OutOfRange { offset: 200, size: 100, .. })), "{refused:?}");
@@ -307,7 +308,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         let refused = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
         let constants = ConstantsDesc { location, ..Default::default() };
-        let refused = ConstantBuffers::new(&world.memory, constants, NoViews);
+        let refused = ConstantBuffers::new(&world.memory, constants, ());
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
     }
     assert_eq!(world.device.live(), Default::default(), "nothing was made");
@@ -316,7 +317,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         let ring = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
         ring.expect("room").write_for(&frame, &[1; 4], 4).expect("the host writes it");
         let constants = ConstantsDesc { location, ..Default::default() };
-        let constants = ConstantBuffers::new(&world.memory, constants, NoViews).expect("room");
+        let constants = ConstantBuffers::new(&world.memory, constants, ()).expect("room");
         let bound = constants.dynamic(16).expect("small");
         constants.writer(&frame).expect("our own").bind(&bound).expect("the host writes it");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, Priority};
-use ringfence::residency::{Residency, ResidencyDesc, ResidencyError};
+use ringfence::residency::{Residency, ResidencyError};
 use ringfence::sim::HazardKind;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
 use ringfence::{AllocationDesc, Buffer, Dedicated};
@@ -31,11 +31,11 @@ impl Deref for Pressed {
 }
 
 impl Pressed {
-    fn new(desc: ResidencyDesc) -> Self {
+    fn new() -> Self {
         let profile = sim::Profile::d3d12_modern();
         let base = FaultyFixture::faulty(FixtureDesc { profile, ..Default::default() });
         // SAFETY: what is used is committed before, but where a hazard is wanted, which the simulated device survives.
-        let residency = unsafe { base.memory.residency(desc) };
+        let residency = unsafe { base.memory.residency() };
         Self { base, residency }
     }
 
@@ -77,7 +77,7 @@ impl Pressed {
 
 #[test]
 fn the_least_recently_used_of_the_lowest_priority_goes_first() {
-    let world = Pressed::new(ResidencyDesc::default());
+    let world = Pressed::new();
     let [a, b, c] = [(); 3].map(|()| world.make(Priority::Normal));
     let (low, high) = (world.make(Priority::Low), world.make(Priority::High));
     for one in [&high, &b, &a, &c, &low] {
@@ -103,24 +103,25 @@ fn the_least_recently_used_of_the_lowest_priority_goes_first() {
 
 #[test]
 fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
-    let world = Pressed::new(ResidencyDesc { evict_bytes_per_commit_max: 2 * SIZE, headroom_bytes: 0 });
+    let mut world = Pressed::new();
+    world.residency = world.residency.with_evictions(2 * SIZE);
     let held: Vec<_> = (0..8).map(|_| world.make(Priority::Normal)).collect();
     world.use_all(&held.iter().collect::<Vec<_>>()).expect("there is room");
     world.press(5 * SIZE);
     for absent in [2, 4, 5, 5] {
         world.use_all(&[]).expect("there is nothing to bring back");
-        assert_eq!(world.residency.statistics().absent_bytes, absent * SIZE);
+        assert_eq!(world.residency.absent_bytes(), absent * SIZE);
     }
     // All of it at once: as much as there is room for is not enough, but the driver lets it go beyond its budget.
     let all: Vec<_> = held.iter().collect();
     world.use_all(&all).expect("the heap itself has room");
-    assert_eq!(world.residency.statistics().absent_bytes, 0);
+    assert_eq!(world.residency.absent_bytes(), 0);
     assert_eq!(world.device.hazards(), []);
 }
 
 #[test]
 fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
-    let world = Pressed::new(ResidencyDesc::default());
+    let world = Pressed::new();
     let held: Vec<_> = (0..4).map(|_| world.make(Priority::Normal)).collect();
     world.use_all(&[&held[0]]).expect("there is room");
     world.press(0);
@@ -138,7 +139,7 @@ fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
 
 #[test]
 fn failed_calls_change_nothing_and_are_typed_errors() {
-    let world = Pressed::new(ResidencyDesc::default());
+    let world = Pressed::new();
     let held: Vec<_> = (0..3).map(|_| world.make(Priority::Normal)).collect();
     world.press(SIZE);
     world.faults.add(Rule { call: Some(Call::Evict), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
@@ -164,7 +165,7 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
 /// The simulated device reports a broken promise.
 #[test]
 fn what_is_used_without_being_listed_is_found() {
-    let world = Pressed::new(ResidencyDesc::default());
+    let world = Pressed::new();
     let held = world.make(Priority::Normal);
     world.press(SIZE);
     world.use_all(&[]).expect("there is nothing to bring back");
@@ -200,7 +201,8 @@ fn what_is_used_without_being_listed_is_found() {
 #[test]
 fn random_programs_find_their_bytes_under_a_budget_that_moves() {
     for seed in 1..=4_u64 {
-        let world = Pressed::new(ResidencyDesc { evict_bytes_per_commit_max: 3 * SIZE, headroom_bytes: SIZE / 2 });
+        let mut world = Pressed::new();
+        world.residency = world.residency.with_evictions(3 * SIZE).with_headroom(SIZE / 2);
         let mut random = seed;
         let mut next = move |end: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -249,8 +251,8 @@ fn random_programs_find_their_bytes_under_a_budget_that_moves() {
             world.memory.reclaim();
         }
         assert!(world.device.run_until_idle());
-        let statistics = world.residency.statistics();
-        assert!(statistics.evicted_count > 50 && statistics.returned_count > 50, "seed {seed}: {statistics:?}");
+        let totals = world.residency.totals();
+        assert!(totals.evicted_count > 50 && totals.returned_count > 50, "seed {seed}: {totals:?}");
         assert_eq!(wrong.load(Ordering::Relaxed), 0, "seed {seed}");
         let hazards = world.device.hazards();
         assert!(hazards.is_empty(), "seed {seed}: {}", hazards[0]);

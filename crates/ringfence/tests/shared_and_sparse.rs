@@ -9,8 +9,8 @@ use ringfence::device::{
 };
 use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
-use ringfence::sparse::Sparse;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
+use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, DebugDesc};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;
@@ -31,11 +31,10 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     let exported = memory.create_buffer(&info(1000), share)?;
     let (handle, layout) = exported.export()?;
     // SAFETY: the handle was made just now for this description.
-    let imported = unsafe { memory.sharing().import_buffer(&info(1000), handle, &layout, AllocationDesc::default()) }?;
+    let imported = unsafe { Buffer::import(memory, &info(1000), handle, &layout, AllocationDesc::default()) }?;
     drop(exported);
     drop(imported);
-    let mut sparse =
-        memory.sparse().create_buffer(&info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
+    let mut sparse = SparseBuffer::new(memory, &info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
     sparse.bind(0..40)?;
     let fence = world.device.create_fence(0);
     for value in 1..4 {
@@ -46,7 +45,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
         sparse.bind(40..40 + value)?;
     }
     let picture = TextureDesc { width: 512, height: 512, mips: 10, ..Default::default() };
-    let mut tiles = memory.sparse().create_texture(&picture, AllocationDesc { name: "t", ..Default::default() })?;
+    let mut tiles = SparseTexture::new(memory, &picture, AllocationDesc { name: "t", ..Default::default() })?;
     tiles.bind(tiles.whole(0, 0))?;
     for value in 4..7 {
         // SAFETY: as above.
@@ -83,7 +82,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
 fn a_batch_that_the_driver_refuses_is_still_pending() {
     let world = world(DebugDesc::default());
     let fence = world.device.create_fence(0);
-    let mut sparse = world.memory.sparse().create_buffer(&info(8 * PAGE), AllocationDesc::default()).expect("room");
+    let mut sparse = SparseBuffer::new(&world.memory, &info(8 * PAGE), AllocationDesc::default()).expect("room");
     sparse.bind(1..3).expect("there is room");
     let batch = sparse.batch();
     let refuse = ringfence::device::fault::Call::BindPages;
@@ -145,7 +144,7 @@ fn unbound_pages_read_as_the_device_says() {
     for (profile, expected) in [(Profile::h200(), 0), (Profile::d3d12_tier1(), 0xcd)] {
         let device = sim::Device::new(profile, SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let sparse = memory.sparse().create_buffer(&info(4 * PAGE), AllocationDesc::default()).expect("it has them");
+        let sparse = SparseBuffer::new(&memory, &info(4 * PAGE), AllocationDesc::default()).expect("it has them");
         let back =
             memory.create_buffer(&info(100), AllocationDesc { share: None, ..Default::default() }).expect("room");
         let fence = device.create_fence(0);

@@ -63,7 +63,7 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
 fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
     let program = Program::new(cramped());
     let desc = ConstantsDesc { dynamic_slots: 16, static_slots: 1024, ..Default::default() };
-    let constants = ConstantBuffers::new(&program.memory, desc, ringfence::upload::NoViews).expect("small pools fit");
+    let constants = ConstantBuffers::new(&program.memory, desc, ()).expect("small pools fit");
     // 1024 slots of 256 bytes are more than a memory object holds.
     let refused = constants.create_static(&[1; 64]).err();
     assert!(matches!(refused, Some(UploadError::Growth(Error::TooLarge { .. }))), "{refused:?}");
@@ -86,8 +86,7 @@ fn a_lost_device_is_reported_and_nothing_is_waited_for() {
     let program = Program::new(Profile::h200());
     let ring = UploadRing::new(&program.memory, UploadDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
     let results = ReadbackRing::new(&program.memory, Default::default()).expect("there is room");
-    let constants = ConstantBuffers::new(&program.memory, ConstantsDesc::default(), ringfence::upload::NoViews)
-        .expect("there is room");
+    let constants = ConstantBuffers::new(&program.memory, ConstantsDesc::default(), ()).expect("there is room");
     let fixed = constants.create_static(&[1; 4]).expect("there is room");
     let frame = program.timeline.begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");

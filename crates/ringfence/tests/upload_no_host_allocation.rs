@@ -8,7 +8,6 @@ mod quiet;
 
 use quiet::Quiet;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
-use ringfence::upload::NoViews;
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc,
     Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadRing, WhenFull,
@@ -57,7 +56,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
     let growing =
         UploadRing::new(memory, UploadDesc { capacity: 16 << 10, when_full, ..Default::default() }).expect("room");
     let results = ReadbackRing::new(memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let constants = ConstantBuffers::new(memory, ConstantsDesc::default(), NoViews).expect("there is room");
+    let constants = ConstantBuffers::new(memory, ConstantsDesc::default(), ()).expect("there is room");
     let fast = FastConstants::new(memory, FastConstantsDesc::default());
     let mut dynamic: Vec<_> = (0..20).map(|_| constants.dynamic(300).expect("a size that is served")).collect();
     let mut fixed: Vec<_> = (0..20).map(|_| constants.create_static(&[1; 200]).expect("there is room")).collect();

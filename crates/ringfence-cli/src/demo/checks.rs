@@ -5,7 +5,6 @@
 //! ```
 
 use ringfence::device::{Device, RawBuffer, RawTexture};
-use ringfence::upload::TexelReadback;
 use ringfence::{Frame, Readback, ReadbackDesc, ReadbackRing};
 use ringfence_testkit::{Command, TextureRegion};
 
@@ -50,7 +49,7 @@ pub struct Findings {
 /// Where a result will be.
 enum Room<D: Device> {
     Bytes(Readback<D>),
-    Texels(TexelReadback<D>),
+    Texels(Readback<D>),
 }
 
 /// Bytes that are on their way back, and what they must be.
@@ -100,8 +99,8 @@ impl<D: Device> Checker<D> {
         expected: Vec<u8>,
     ) -> Result<(Command<D>, Check<D>), StreamError> {
         let room = self.ring.reserve_texels(frame, width, height, TEXEL_BYTES)?;
-        let region = region(width, height, room.readback().offset(), room.row_bytes());
-        let command = Command::CopyTextureToBuffer { src, dst: room.readback().buffer().clone(), region };
+        let region = region(width, height, room.offset(), room.row_bytes());
+        let command = Command::CopyTextureToBuffer { src, dst: room.buffer().clone(), region };
         Ok((command, Check { what, room: Room::Texels(room), expected, is_picture: false }))
     }
 

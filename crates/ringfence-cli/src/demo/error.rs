@@ -7,7 +7,7 @@ use ringfence::device::DeviceError;
 use ringfence::memory::ShutdownError;
 use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
-use ringfence::{BatchError, Error, ReadbackError, SubmittedError, UploadError};
+use ringfence::{BatchError, Error, FrameError, ReadbackError, UploadError};
 
 /// How long a frame may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ pub enum StreamError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
-    Frame(#[from] SubmittedError),
+    Frame(#[from] FrameError),
     #[error(transparent)]
     Shutdown(#[from] ShutdownError),
     #[error(transparent)]

@@ -7,7 +7,7 @@
 //! ```
 
 use ringfence::device::{BufferUsage, Device};
-use ringfence::upload::{ConstantFigures, NoViews};
+use ringfence::upload::ConstantFigures;
 use ringfence::{
     Allocator, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
     FastConstantsDesc, FastWriter, StaticConstants, UploadBatch,
@@ -35,9 +35,9 @@ const PROMOTE_READS: u32 = 6;
 pub struct Shading<D: Device> {
     buffers: ConstantBuffers<D>,
     fast: FastConstants<D>,
-    writers: Option<(ConstantWriter<D, NoViews>, FastWriter<D>)>,
-    instances: Vec<DynamicConstants<D, NoViews>>,
-    materials: Vec<(StaticConstants<D, NoViews>, Vec<u8>)>,
+    writers: Option<(ConstantWriter<D, ()>, FastWriter<D>)>,
+    instances: Vec<DynamicConstants<D, ()>>,
+    materials: Vec<(StaticConstants<D, ()>, Vec<u8>)>,
     pub fast_count: u64,
 }
 
@@ -51,7 +51,7 @@ impl<D: Device> Shading<D> {
             usage,
             ..Default::default()
         };
-        let buffers = ConstantBuffers::new(memory, desc, NoViews)?;
+        let buffers = ConstantBuffers::new(memory, desc, ())?;
         let instance = |number| buffers.dynamic(SIZES[number % SIZES.len()]);
         let instances = (0..INSTANCES).map(instance).collect::<Result<_, _>>()?;
         let mut materials = Vec::new();

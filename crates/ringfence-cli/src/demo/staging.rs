@@ -13,8 +13,8 @@
 use ringfence::device::Device;
 use ringfence::upload::BatchFigures;
 use ringfence::{
-    Allocator, Buffer, Frame, Staged, StagedTexels, TexelTarget, Texels, Texture, UploadBatch, UploadDesc, UploadError,
-    UploadRing, UploadWriter,
+    Allocator, Buffer, Frame, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadDesc, UploadError, UploadRing,
+    UploadWriter,
 };
 
 use super::error::StreamError;
@@ -45,7 +45,7 @@ pub struct Job {
 /// Where a job's bytes are in the ring.
 enum Held<D: Device> {
     Bytes(Staged<D>),
-    Texels(StagedTexels<D>),
+    Texels(Texels<Staged<D>>),
 }
 
 /// The ring and its writers.

@@ -99,13 +99,13 @@ fn constants(outcome: &Outcome) -> Vec<(&'static str, String)> {
 
 fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let totals = outcome.targets;
-    let (figures, proof) = totals.most;
+    let figures = totals.most;
     let saved = 100.0 * figures.saved_bytes() as f64 / figures.requested_bytes.max(1) as f64;
-    let heaps = if proof.group_count == 1 { "heap" } else { "heaps, by class" };
+    let heaps = if figures.group_count == 1 { "heap" } else { "heaps, by class" };
     vec![
         ("each by itself", bytes(figures.requested_bytes)),
-        ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), proof.group_count)),
-        ("lower bound", bytes(proof.lower_bound)),
+        ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), figures.group_count)),
+        ("lower bound", bytes(figures.lower_bound_bytes)),
         ("memory saved", format!("{} ({saved:.0} %)", bytes(figures.saved_bytes()))),
         ("plans", format!("{} made, {} used again", totals.planned, totals.frames - totals.planned)),
         ("objects", format!("{} made, {} used again", count(totals.misses), count(totals.hits))),
@@ -254,7 +254,7 @@ struct Json<'a> {
 impl<'a> Json<'a> {
     fn of(outcome: &'a Outcome) -> Self {
         let Outcome { findings, batches, constants, targets, .. } = outcome;
-        let (figures, proof) = targets.most;
+        let figures = targets.most;
         Self {
             device: &outcome.device,
             seed: outcome.seed,
@@ -286,7 +286,7 @@ impl<'a> Json<'a> {
             fast_constants: outcome.fast_count,
             targets_apart_bytes: figures.requested_bytes,
             targets_shared_bytes: figures.peak_bytes,
-            targets_lower_bound_bytes: proof.lower_bound,
+            targets_lower_bound_bytes: figures.lower_bound_bytes,
             targets_saved_bytes: figures.saved_bytes(),
             plans_made: targets.planned,
             plans_reused: targets.frames - targets.planned,

@@ -11,9 +11,7 @@
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
 use ringfence::device::{TextureDesc, TextureUsage, Textures};
-use ringfence::transient::{
-    Described, FramePass, FrameResource, LayoutProof, TransientAllocator, TransientDesc, TransientFigures,
-};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientFigures};
 use ringfence::{Allocator, Texels, TimelineId, UploadRing};
 use ringfence_testkit::{Command, Disc, draw_reference};
 
@@ -102,7 +100,7 @@ pub struct TargetTotals {
     pub misses: u64,
     pub hits: u64,
     /// Of the frame with most.
-    pub most: (TransientFigures, LayoutProof),
+    pub most: TransientFigures,
 }
 
 /// The targets on a device.
@@ -225,16 +223,16 @@ impl<D: Device> Targets<D> {
             textures.push(execution.texture(execution.planned(at)?)?.clone());
             buffers.push(execution.buffer(execution.planned(targets.len() + at)?)?.clone());
         }
-        let (figures, proof) = (execution.figures(), execution.layout_proof());
+        let figures = execution.figures();
         execution.finish(&recording.ends());
         self.transient.end_frame();
         let totals = &mut self.totals;
         totals.frames += 1;
-        totals.planned += u64::from(!proof.is_reused);
+        totals.planned += u64::from(!figures.is_reused);
         (totals.misses, totals.hits) = (figures.misses, figures.hits);
         totals.aliasing_barriers += figures.aliasing_count as u64;
-        if figures.requested_bytes > totals.most.0.requested_bytes {
-            totals.most = (figures, proof);
+        if figures.requested_bytes > totals.most.requested_bytes {
+            totals.most = figures;
         }
         Ok((textures, buffers))
     }
@@ -311,8 +309,8 @@ impl<D: Device> Maker<'_, D> {
     fn upload(&mut self, target: &Target, texture: &RawTexture<D>, content: &[u8]) -> Result<(), StreamError> {
         let texels = Texels::new(target.width, target.height, 4, content);
         let staged = self.ring.write_texels(self.recording.frame(self.list), &texels)?;
-        let region = region(target.width, target.height, staged.staged.offset, staged.row_bytes);
-        let (src, dst) = (staged.staged.buffer, texture.clone());
+        let region = region(target.width, target.height, staged.bytes.offset, staged.row_bytes);
+        let (src, dst) = (staged.bytes.buffer, texture.clone());
         self.recording.push(self.list, Command::CopyBufferToTexture { src, dst, region, discard: true });
         Ok(())
     }

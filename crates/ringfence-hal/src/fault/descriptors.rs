@@ -23,7 +23,7 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     }
 
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<D::View<'a>, DeviceError> {
-        self.faults.pass(Call::DescribeView, None)?;
+        self.pass(Call::DescribeView, None)?;
         self.inner.describe_view(&match view {
             PortableView::Buffer { object, desc, view } => {
                 PortableView::Buffer { object: *object, desc: *desc, view: *view }
@@ -36,7 +36,7 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(D::Heap, HeapStart), DeviceError> {
-        self.faults.pass(Call::MakeHeap, None)?;
+        self.pass(Call::MakeHeap, None)?;
         self.inner.make_heap(desc)
     }
 
@@ -51,7 +51,7 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
         slot: u32,
         view: &D::View<'_>,
     ) -> Result<Option<D::Leftover>, DeviceError> {
-        self.faults.pass(Call::WriteView, None)?;
+        self.pass(Call::WriteView, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.write_view(heap, slot, view) }
     }
@@ -67,7 +67,7 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     }
 
     unsafe fn bind_heap(&self, heap: &D::Heap) -> Result<D::Bound, DeviceError> {
-        self.faults.pass(Call::BindHeap, None)?;
+        self.pass(Call::BindHeap, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_heap(heap) }
     }

@@ -13,7 +13,7 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
     }
 
     unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError> {
-        self.faults.pass(Call::ExportMemory, None)?;
+        self.pass(Call::ExportMemory, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.export_memory(memory, kind) }
     }
@@ -24,7 +24,7 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
         desc: &MemoryDesc<'_>,
         tied: Tied<'_, Self>,
     ) -> Result<D::Memory, DeviceError> {
-        self.faults.pass(Call::ImportMemory, Some(desc))?;
+        self.pass(Call::ImportMemory, Some(desc))?;
         let tied = match tied {
             Tied::Nothing => Tied::Nothing,
             Tied::Buffer(buffer) => Tied::Buffer(buffer),

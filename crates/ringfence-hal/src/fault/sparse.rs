@@ -13,7 +13,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     }
 
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, D>) -> Result<(RawBuffer<D>, Requirements), DeviceError> {
-        self.faults.pass(Call::MakeSparse, None)?;
+        self.pass(Call::MakeSparse, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_sparse(info) }
     }
@@ -26,7 +26,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.faults.pass(Call::BindPages, None)?;
+        self.pass(Call::BindPages, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_pages(queue, buffer, binds, waits, signal) }
     }
@@ -39,7 +39,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         &self,
         info: &TextureInfo<'_, D>,
     ) -> Result<(RawTexture<D>, TextureTiling), DeviceError> {
-        self.faults.pass(Call::MakeSparseTexture, None)?;
+        self.pass(Call::MakeSparseTexture, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_sparse_texture(info) }
     }
@@ -52,7 +52,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.faults.pass(Call::BindTiles, None)?;
+        self.pass(Call::BindTiles, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_tiles(queue, texture, binds, waits, signal) }
     }

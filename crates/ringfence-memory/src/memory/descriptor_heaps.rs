@@ -6,8 +6,7 @@
 //!   last handle dropped: closed ── points passed ──▶ destroyed by reclaim, and out of the list
 //! ```
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -35,19 +34,13 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 /// Every heap of an allocator.
 pub(crate) struct DescriptorHeaps<D: Device> {
     heaps: Mutex<Vec<Arc<dyn ReclaimHeap<D>>>>,
-    /// A bit for each kind that has a shader-visible heap.
-    visible_kinds: Arc<AtomicU8>,
-}
-
-/// The right to have the shader-visible heap of a kind. Ends when it is dropped.
-pub struct OnlyOne {
-    visible_kinds: Arc<AtomicU8>,
-    bit: u8,
+    /// The claims on the shader-visible heaps, by kind: each is made as long as somewhere its `Arc` is held.
+    visible_kinds: Mutex<[Weak<()>; HeapKind::ALL.len()]>,
 }
 
 impl<D: Device> DescriptorHeaps<D> {
     pub(crate) fn new() -> Self {
-        Self { heaps: Mutex::new(Vec::new()), visible_kinds: Arc::default() }
+        Self { heaps: Mutex::new(Vec::new()), visible_kinds: Mutex::default() }
     }
 
     /// Has a heap visited by each reclaim from now on, until it says that it is closed.
@@ -56,10 +49,13 @@ impl<D: Device> DescriptorHeaps<D> {
     }
 
     /// `None` if there is a shader-visible heap of this kind.
-    pub(crate) fn claim(&self, kind: HeapKind) -> Option<OnlyOne> {
-        let bit = 1 << kind as u8;
-        let before = self.visible_kinds.fetch_or(bit, Ordering::AcqRel);
-        (before & bit == 0).then(|| OnlyOne { visible_kinds: Arc::clone(&self.visible_kinds), bit })
+    pub(crate) fn claim(&self, kind: HeapKind) -> Option<Arc<()>> {
+        let claim = &mut self.visible_kinds.lock()[kind as usize];
+        (claim.strong_count() == 0).then(|| {
+            let made = Arc::new(());
+            *claim = Arc::downgrade(&made);
+            made
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -88,11 +84,5 @@ impl<D: Device> DescriptorHeaps<D> {
             // SAFETY: as the caller promises.
             unsafe { heap.destroy(device, trace) };
         }
-    }
-}
-
-impl Drop for OnlyOne {
-    fn drop(&mut self) {
-        self.visible_kinds.fetch_and(!self.bit, Ordering::AcqRel);
     }
 }

@@ -10,7 +10,7 @@
 //! How high the mark is, [`LowWater`](ringfence_core::low_water::LowWater) says. A block that was made ahead and is not needed is
 //! an empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
-//! What a program knows beforehand it can announce: [`Growth::reserve`](crate::memory::Growth::reserve).
+//! What a program knows beforehand it can announce: [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 use super::request::AllocationDesc;
 use super::shared::Shared;
-use super::shortage::Attempt;
+use super::shortage::{Attempt, MemoryBudgets};
 use crate::device::{Device, ResourceClass};
 use crate::error::Error;
 
@@ -33,7 +33,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The library's thread that makes blocks ahead of need: see [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
+/// The library's thread that makes blocks ahead of need: see [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
 #[must_use = "the thread ends when this is dropped"]
@@ -82,17 +82,15 @@ impl fmt::Debug for Maintenance {
     }
 }
 
-/// Blocks that are made before they are needed. Made by [`Allocator::growth`](crate::Allocator::growth).
-pub struct Growth<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
-
-impl<D: Device> Growth<'_, D> {
+/// Blocks that are made before they are needed.
+impl<D: Device> MemoryBudgets<'_, D> {
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
     /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty blocks
     /// are there.
     ///
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated there.
-    /// [`MemoryBudgets::trim`](crate::memory::MemoryBudgets::trim) and a shortage of memory do: what was announced is void then. Resources that get memory of
+    /// [`MemoryBudgets::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
     /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
     /// for what comes, the last of it may need a block more.
     ///
@@ -124,7 +122,7 @@ impl<D: Device> Growth<'_, D> {
 
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
     /// Says how many. For programs that have a thread of their own for it; else there is
-    /// [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
+    /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.0.maintain()
     }
@@ -133,7 +131,7 @@ impl<D: Device> Growth<'_, D> {
     /// mark; it ends when the value that this returns is dropped.
     ///
     /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program requests more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
+    /// program requests more in a second than the driver can make, nothing helps but [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.

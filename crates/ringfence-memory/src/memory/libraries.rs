@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-use super::descriptor_heaps::{OnlyOne, ReclaimHeap};
+use super::descriptor_heaps::ReclaimHeap;
 use super::location::Location;
 use super::shared::Shared;
 use crate::device::descriptors::HeapKind;
@@ -18,8 +18,8 @@ impl<D: Device> Shared<D> {
         self.descriptor_heaps.add(heap);
     }
 
-    /// `None` if there is a shader-visible heap of this kind.
-    pub fn claim_visible(&self, kind: HeapKind) -> Option<OnlyOne> {
+    /// The right to have the shader-visible heap of this kind, for as long as what is returned is held; `None` if another has it.
+    pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind)
     }
 

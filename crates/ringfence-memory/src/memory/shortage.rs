@@ -99,7 +99,8 @@ impl Attempt {
     }
 }
 
-/// The budgets of an allocator's memory heaps. Made by [`Allocator::budgets`](crate::Allocator::budgets).
+/// The budgets of an allocator's memory heaps, and the blocks that are held ahead of need within them. Made by
+/// [`Allocator::budgets`](crate::Allocator::budgets).
 pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> MemoryBudgets<'_, D> {

@@ -9,29 +9,19 @@ use crate::memory::{Budget, Residence, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 use crate::timeline::{Frame, Passed};
 
-/// How a [`Residency`] goes about it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ResidencyDesc {
-    /// The most bytes that a commit evicts of a heap that is beyond its budget while nothing has to be brought back: so
-    /// that a budget that falls is followed over some frames. What is to be brought back makes the room that it needs.
-    pub evict_bytes_per_commit_max: u64,
-    /// What is kept free below the budget, in bytes, when something is evicted.
-    pub headroom_bytes: u64,
-}
-
-impl Default for ResidencyDesc {
-    /// 64 MiB a commit, no headroom.
-    fn default() -> Self {
-        Self { evict_bytes_per_commit_max: 64 << 20, headroom_bytes: 0 }
-    }
-}
-
 /// Keeps what is used resident, and what is in memory within its budget. See the [module](super).
 ///
 /// Cheap to clone; every clone is the same. May be used from any thread.
 pub struct Residency<D: Device> {
     shared: Arc<Shared<D>>,
-    desc: ResidencyDesc,
+    limits: Limits,
+}
+
+/// How a [`Residency`] goes about it.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    evict_bytes_per_commit_max: u64,
+    headroom_bytes: u64,
 }
 
 /// The memory that a submission uses. Kept by the program and used again for later ones, so that it need not grow anew.
@@ -41,57 +31,43 @@ pub struct UseList<D: Device> {
     uses: Vec<Arc<Residence<D>>>,
 }
 
-/// What a commit did.
+/// What a commit did, or all so far ([`Residency::totals`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Committed {
     /// Memory objects that were brought back.
     pub returned_count: u64,
     /// Bytes of those.
     pub returned_bytes: u64,
-    /// Bytes that were evicted to that end, or since a heap was beyond its budget.
+    /// Memory objects that were evicted to that end, or since a heap was beyond its budget.
+    pub evicted_count: u64,
+    /// Bytes of those.
     pub evicted_bytes: u64,
     /// Bytes by which the fullest heap is beyond its budget all the same, its headroom included: everything else is in use.
     pub beyond_budget_bytes: u64,
 }
 
-/// What a residency has done, and how it stands. O(memory objects).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ResidencyStatistics {
-    /// Memory objects that can be evicted, as far as nothing in them forbids it.
-    pub object_count: u64,
-    /// Bytes of those that are resident.
-    pub resident_bytes: u64,
-    /// Bytes of those that are evicted.
-    pub absent_bytes: u64,
-    /// Memory objects that were evicted so far.
-    pub evicted_count: u64,
-    /// Bytes of those.
-    pub evicted_bytes: u64,
-    /// Memory objects that were brought back so far.
-    pub returned_count: u64,
-    /// Bytes of those.
-    pub returned_bytes: u64,
-}
-
-impl ResidencyStatistics {
+impl Committed {
+    /// All that was done so far.
     fn of<D: Device>(residents: &Residents<D>) -> Self {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut statistics = Self {
-            evicted_count: get(&residents.evicted.count),
-            evicted_bytes: get(&residents.evicted.bytes),
+        Self {
             returned_count: get(&residents.returned.count),
             returned_bytes: get(&residents.returned.bytes),
-            ..Default::default()
-        };
-        for object in residents.each() {
-            statistics.object_count += 1;
-            if object.is_evicted() {
-                statistics.absent_bytes += object.bytes;
-            } else {
-                statistics.resident_bytes += object.bytes;
-            }
+            evicted_count: get(&residents.evicted.count),
+            evicted_bytes: get(&residents.evicted.bytes),
+            beyond_budget_bytes: 0,
         }
-        statistics
+    }
+
+    /// What was done after `before`.
+    fn since(self, before: Self) -> Self {
+        Self {
+            returned_count: self.returned_count - before.returned_count,
+            returned_bytes: self.returned_bytes - before.returned_bytes,
+            evicted_count: self.evicted_count - before.evicted_count,
+            evicted_bytes: self.evicted_bytes - before.evicted_bytes,
+            ..self
+        }
     }
 }
 
@@ -123,9 +99,26 @@ impl<D: Device> Residency<D> {
     ///
     /// # Safety
     /// As for [`Allocator::residency`](crate::Allocator::residency).
-    pub(crate) unsafe fn new(shared: &Arc<Shared<D>>, desc: ResidencyDesc) -> Self {
+    pub(crate) unsafe fn new(shared: &Arc<Shared<D>>) -> Self {
         shared.residents.is_managed.store(true, Ordering::Relaxed);
-        Self { shared: Arc::clone(shared), desc }
+        let limits = Limits { evict_bytes_per_commit_max: 64 << 20, headroom_bytes: 0 };
+        Self { shared: Arc::clone(shared), limits }
+    }
+
+    /// With so many bytes at the most that a commit evicts of a heap that is beyond its budget while nothing has to be brought
+    /// back, so that a budget that falls is followed over some frames: 64 MiB if nothing is said. What is to be brought back
+    /// makes the room that it needs.
+    #[must_use]
+    pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
+        self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
+        self
+    }
+
+    /// With so many bytes kept free below the budget when something is evicted: 0 if nothing is said.
+    #[must_use]
+    pub fn with_headroom(mut self, bytes: u64) -> Self {
+        self.limits.headroom_bytes = bytes;
+        self
     }
 
     /// An empty list.
@@ -148,25 +141,49 @@ impl<D: Device> Residency<D> {
         if !self.shared.lifetimes.owns(frame) {
             return Err(ResidencyError::ForeignFrame);
         }
-        self.shared.commit(&self.desc, list, frame)
+        self.shared.commit(&self.limits, list, frame)
     }
 
-    /// What was done so far, and how it stands.
+    /// What was done so far: by commits, and since allocations needed memory. O(heaps).
     #[must_use]
-    pub fn statistics(&self) -> ResidencyStatistics {
-        ResidencyStatistics::of(&self.shared.residents)
+    pub fn totals(&self) -> Committed {
+        let beyond_budget_bytes = self.shared.beyond_budget_bytes(&self.limits);
+        Committed { beyond_budget_bytes, ..Committed::of(&self.shared.residents) }
+    }
+
+    /// How many memory objects can be evicted, as far as nothing in them forbids it. O(memory objects).
+    #[must_use]
+    pub fn object_count(&self) -> usize {
+        self.shared.residents.each().len()
+    }
+
+    /// Bytes of those that are resident. O(memory objects).
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.bytes(false)
+    }
+
+    /// Bytes of those that are evicted. O(memory objects).
+    #[must_use]
+    pub fn absent_bytes(&self) -> u64 {
+        self.bytes(true)
+    }
+
+    fn bytes(&self, is_evicted: bool) -> u64 {
+        let objects = self.shared.residents.each();
+        objects.iter().filter(|object| object.is_evicted() == is_evicted).map(|object| object.bytes).sum()
     }
 }
 
 impl<D: Device> Clone for Residency<D> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), desc: self.desc }
+        Self { shared: Arc::clone(&self.shared), limits: self.limits }
     }
 }
 
 impl<D: Device> fmt::Debug for Residency<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Residency").field("desc", &self.desc).field("statistics", &self.statistics()).finish()
+        f.debug_struct("Residency").field("limits", &self.limits).field("totals", &self.totals()).finish()
     }
 }
 
@@ -232,7 +249,7 @@ impl<D: Device> fmt::Debug for UseList<D> {
 }
 
 impl<D: Device> Shared<D> {
-    fn commit(&self, desc: &ResidencyDesc, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
+    fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let tick = self.residents.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let mut scratch = self.residents.calls.lock();
         let Scratch { passed, missing } = &mut *scratch;
@@ -243,45 +260,46 @@ impl<D: Device> Shared<D> {
                 missing.push(Arc::clone(residence));
             }
         }
-        let is_beyond = (0..self.budgets.heap_count()).any(|heap| beyond(&self.budgets.heap(heap), desc) > 0);
-        if missing.is_empty() && !is_beyond {
+        if missing.is_empty() && self.beyond_budget_bytes(limits) == 0 {
             return Ok(Committed::default());
         }
         missing.sort_by_key(Arc::as_ptr);
         missing.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.budgets.refresh(&self.device);
-        let mut done = Committed::default();
+        let before = Committed::of(&self.residents);
         if !self.residents.all.lock().is_empty() {
             self.lifetimes.read(&self.device, passed)?;
             for heap in 0..self.budgets.heap_count() {
                 let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
-                let wanted = beyond(&self.budgets.heap(heap).more(needed), desc);
-                let most = if needed > 0 { wanted } else { wanted.min(desc.evict_bytes_per_commit_max) };
-                done.evicted_bytes += self.evict_least_used(heap, most, passed)?;
+                let wanted = beyond(&self.budgets.heap(heap).more(needed), limits);
+                let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
+                self.evict_least_used(heap, most, passed)?;
             }
             if !missing.is_empty() {
-                done.evicted_bytes += self.bring_back(missing, passed)?;
-                done.returned_count = missing.len() as u64;
-                done.returned_bytes = self.residents.count(|held| &held.returned, missing);
+                self.bring_back(missing, passed)?;
+                self.residents.count(|held| &held.returned, missing);
             }
             self.budgets.refresh(&self.device);
         }
         missing.clear();
-        done.beyond_budget_bytes =
-            (0..self.budgets.heap_count()).map(|heap| beyond(&self.budgets.heap(heap), desc)).max().unwrap_or(0);
-        Ok(done)
+        let done = Committed::of(&self.residents).since(before);
+        Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 
-    /// Brings memory back; if there is no room, with everything evicted that can be. Says how many bytes that were.
-    fn bring_back(&self, missing: &[Arc<Residence<D>>], passed: &Passed) -> Result<u64, ResidencyError> {
+    /// Bytes by which the fullest heap is beyond its budget, its headroom included.
+    fn beyond_budget_bytes(&self, limits: &Limits) -> u64 {
+        (0..self.budgets.heap_count()).map(|heap| beyond(&self.budgets.heap(heap), limits)).max().unwrap_or(0)
+    }
+
+    /// Brings memory back; if there is no room, with everything evicted that can be.
+    fn bring_back(&self, missing: &[Arc<Residence<D>>], passed: &Passed) -> Result<(), ResidencyError> {
         let objects: Vec<_> = missing.iter().map(|residence| residence.pageable.clone()).collect();
         // SAFETY: all are this device's, and evicted, which is changed under the lock alone that is held.
         let make = || unsafe { self.device.make_resident(&objects) };
-        let mut evicted = 0;
         let mut made = make();
         if made.is_err_and(DeviceError::is_out_of_memory) {
             for heap in 0..self.budgets.heap_count() {
-                evicted += self.evict_least_used(heap, u64::MAX, passed)?;
+                self.evict_least_used(heap, u64::MAX, passed)?;
             }
             made = make();
         }
@@ -289,7 +307,7 @@ impl<D: Device> Shared<D> {
         match made {
             Ok(()) => {
                 missing.iter().for_each(|residence| self.returned(residence));
-                Ok(evicted)
+                Ok(())
             }
             Err(cause) if cause.is_out_of_memory() => Err(ResidencyError::NoRoom { missing_bytes, cause }),
             Err(error) => Err(error.into()),
@@ -298,6 +316,6 @@ impl<D: Device> Shared<D> {
 }
 
 /// Bytes by which a heap is beyond its budget, its headroom included.
-fn beyond(budget: &Budget, desc: &ResidencyDesc) -> u64 {
-    budget.usage_bytes.saturating_add(desc.headroom_bytes).saturating_sub(budget.budget_bytes)
+fn beyond(budget: &Budget, limits: &Limits) -> u64 {
+    budget.usage_bytes.saturating_add(limits.headroom_bytes).saturating_sub(budget.budget_bytes)
 }

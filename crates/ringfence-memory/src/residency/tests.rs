@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Residency, ResidencyDesc};
+use super::Residency;
 use crate::Allocator;
 use crate::defrag::DefragDesc;
 use crate::device::{BufferDesc, BufferUsage, Driver};
@@ -29,7 +29,7 @@ fn world() -> World {
     let fence = device.create_fence(0);
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     // SAFETY: what is used is committed before, or held by a pass.
-    let residency = unsafe { memory.residency(ResidencyDesc::default()) };
+    let residency = unsafe { memory.residency() };
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = BufferDesc { size: SIZE, usage };
     let memory_type = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room").memory_type();
@@ -115,7 +115,7 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
     }));
     let frame = timeline.begin();
     let done = residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
-    assert_eq!((done.evicted_bytes, residency.statistics().absent_bytes), (0, 0));
+    assert_eq!((done.evicted_bytes, residency.absent_bytes()), (0, 0));
     frame.discard();
     memory.reclaim();
     let budget = memory.budgets().heap(0);
@@ -136,7 +136,7 @@ fn what_is_listed_and_freed_is_left_alone() {
     memory.reclaim();
     let frame = timeline.begin();
     residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
-    assert!(residency.statistics().absent_bytes > 0);
+    assert!(residency.absent_bytes() > 0);
     frame.discard();
     drop(held);
     memory.reclaim();

@@ -10,6 +10,7 @@ use std::panic;
 use std::sync::Arc;
 
 use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
+use crate::allocator::Allocator;
 use crate::device::{
     BufferInfo, Buffers, Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo,
     Textures,
@@ -40,30 +41,15 @@ impl<D: Share> Tie<D> for Textures {
 /// A resource in another process's memory, and that memory.
 type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-/// Memory that other processes have exported. Made by [`Allocator::sharing`](crate::Allocator::sharing).
-pub struct Sharing<'a, D: Device> {
-    shared: &'a Arc<Shared<D>>,
-}
-
-impl<'a, D: Device> Sharing<'a, D> {
-    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
-        Self { shared }
-    }
-
-    /// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
+impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
+    /// What the device can do with shared memory for such a resource. On Vulkan a call to the driver.
     #[must_use]
-    pub fn buffer_support(&self, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-        Create::<Buffers>::share_support(&self.shared.device, info, kind)
-    }
-
-    /// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
-    #[must_use]
-    pub fn texture_support(&self, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-        Create::<Textures>::share_support(&self.shared.device, info, kind)
+    pub fn share_support(memory: &Allocator<D>, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> ShareSupport {
+        Create::<K>::share_support(memory.device(), info, kind)
     }
 }
 
-impl<D: Share> Sharing<'_, D> {
+impl<D: Share> Buffer<D> {
     /// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
     /// user data count: the location says what the buffer is taken for, the memory is what it is.
     ///
@@ -76,18 +62,20 @@ impl<D: Share> Sharing<'_, D> {
     /// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
     /// the host reads or writes its bytes through this value, no other code writes them.
     #[track_caller]
-    pub unsafe fn import_buffer(
-        &self,
+    pub unsafe fn import(
+        memory: &Allocator<D>,
         info: &BufferInfo<'_, D>,
         handle: D::Handle,
         from: &SharedMemory,
         desc: AllocationDesc<'_>,
-    ) -> Result<Buffer<D>, ShareError> {
+    ) -> Result<Self, ShareError> {
         // SAFETY: the caller promises the same.
-        unsafe { self.import::<Buffers>(info, handle, from, desc) }
+        unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
     }
+}
 
-    /// Makes a texture over bytes that another process has exported: see [`Sharing::import_buffer`].
+impl<D: Share> Texture<D> {
+    /// Makes a texture over bytes that another process has exported, as a buffer is made by [`Buffer::import`].
     ///
     /// # Errors
     /// As there.
@@ -95,34 +83,37 @@ impl<D: Share> Sharing<'_, D> {
     /// # Safety
     /// As there.
     #[track_caller]
-    pub unsafe fn import_texture(
-        &self,
+    pub unsafe fn import(
+        memory: &Allocator<D>,
         info: &TextureInfo<'_, D>,
         handle: D::Handle,
         from: &SharedMemory,
         desc: AllocationDesc<'_>,
-    ) -> Result<Texture<D>, ShareError> {
+    ) -> Result<Self, ShareError> {
         // SAFETY: the caller promises the same.
-        unsafe { self.import::<Textures>(info, handle, from, desc) }
+        unsafe { Importer { shared: memory.shared() }.import::<Textures>(info, handle, from, desc) }
     }
+}
 
+impl<D: Share> Allocation<D> {
     /// Takes a whole memory object that another process has exported, to place in it what lies there
     /// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
     ///
     /// # Errors
-    /// As [`Sharing::import_buffer`]; [`ShareError::Tied`].
+    /// As [`Buffer::import`]; [`ShareError::Tied`].
     ///
     /// # Safety
-    /// As [`Sharing::import_buffer`].
+    /// As [`Buffer::import`].
     #[track_caller]
-    pub unsafe fn import_memory(
-        &self,
+    pub unsafe fn import(
+        memory: &Allocator<D>,
         handle: D::Handle,
         from: &SharedMemory,
         class: ResourceClass,
         desc: AllocationDesc<'_>,
-    ) -> Result<Allocation<D>, ShareError> {
-        self.check_import(from)?;
+    ) -> Result<Self, ShareError> {
+        let importer = Importer { shared: memory.shared() };
+        importer.check_import(from)?;
         if from.is_tied {
             return Err(ShareError::Tied);
         }
@@ -136,13 +127,20 @@ impl<D: Share> Sharing<'_, D> {
         };
         let from = SharedMemory { offset: 0, ..*from };
         // SAFETY: the caller promises what is asked; the memory is tied to nothing.
-        let place = unsafe { self.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
-        self.note_import(&place, &desc);
-        Ok(Allocation::of_place(self.shared, place, &whole, &desc))
+        let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
+        importer.note_import(&place, &desc);
+        Ok(Self::of_place(memory.shared(), place, &whole, &desc))
     }
+}
 
+/// Makes memory and resources of handles.
+struct Importer<'a, D: Device> {
+    shared: &'a Arc<Shared<D>>,
+}
+
+impl<D: Share> Importer<'_, D> {
     /// # Safety
-    /// As [`Sharing::import_buffer`].
+    /// As [`Buffer::import`].
     #[track_caller]
     unsafe fn import<K: Tie<D>>(
         &self,
@@ -178,7 +176,7 @@ impl<D: Share> Sharing<'_, D> {
     }
 
     /// # Safety
-    /// As [`Sharing::import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
+    /// As [`Buffer::import`]; `unplaced` is the device's, unplaced, with these needs.
     unsafe fn import_prepared<K: Tie<D>>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,

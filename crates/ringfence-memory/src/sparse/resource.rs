@@ -13,9 +13,10 @@ use std::sync::Arc;
 use super::error::SparseError;
 use super::table::PageTable;
 use super::{PageBind, Sparse, TextureTiling, TilePlace};
+use crate::allocator::Allocator;
 use crate::device::{
-    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox, TextureAspect,
-    Textures,
+    BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox,
+    TextureAspect, TextureInfo, Textures,
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
@@ -197,7 +198,7 @@ pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {
 
 impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// Has the driver `make` an object and say how it is cut.
-    pub(super) fn new(
+    fn made(
         shared: &Arc<Shared<D>>,
         desc: AllocationDesc<'_>,
         make: impl FnOnce(&D) -> Result<(<D as Create<K>>::Object, K::Layout), DeviceError>,
@@ -267,6 +268,17 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     }
 }
 
+impl<D: Sparse> SparseBuffer<D> {
+    /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
+    pub fn new(memory: &Allocator<D>, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse(info) })
+    }
+}
+
 impl<D: Device> SparseBuffer<D> {
     /// Its bytes: addresses, not memory.
     #[must_use]
@@ -290,6 +302,18 @@ impl<D: Device> SparseBuffer<D> {
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
         bytes.start / self.layout.alignment..bytes.end.div_ceil(self.layout.alignment)
+    }
+}
+
+impl<D: Sparse> SparseTexture<D> {
+    /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
+    /// description.
+    pub fn new(memory: &Allocator<D>, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse_texture(info) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::{Command, Gpu};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferUsage, Device, RawBuffer, RawTexture};
-use ringfence::upload::{BatchFigures, ConstantFigures, ConstantViews, NoViews};
+use ringfence::upload::{BatchFigures, ConstantFigures, ConstantViews};
 use ringfence::{
     BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, Location, StaticConstants, UploadBatch, UploadError,
 };
@@ -14,7 +14,7 @@ use ringfence::memory::BlockSnapshot;
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
-type Constants<G, V = NoViews> = ConstantBuffers<<G as Gpu>::Device, V>;
+type Constants<G, V = ()> = ConstantBuffers<<G as Gpu>::Device, V>;
 type Bound<G, W = ()> = BoundConstants<<G as Gpu>::Device, W>;
 
 /// Small pools, which tests can read back.
@@ -30,7 +30,7 @@ fn small() -> ConstantsDesc<'static> {
 }
 
 fn constants<G: Gpu>(rig: &Rig<G>, desc: ConstantsDesc<'_>) -> Constants<G> {
-    ConstantBuffers::new(&rig.memory, desc, NoViews).expect("there is room")
+    ConstantBuffers::new(&rig.memory, desc, ()).expect("there is room")
 }
 
 /// Copies what is bound to `at` of a buffer.
@@ -310,7 +310,7 @@ fn upload<G: Gpu>(rig: &mut Rig<G>, constants: &Constants<G>) -> BatchFigures {
 }
 
 /// What static constants hold on the device.
-fn contents<G: Gpu>(rig: &mut Rig<G>, held: &[StaticConstants<G::Device, NoViews>], size: u64) -> Vec<u8> {
+fn contents<G: Gpu>(rig: &mut Rig<G>, held: &[StaticConstants<G::Device, ()>], size: u64) -> Vec<u8> {
     let target = rig.buffer(held.len() as u64 * size, Location::Device, "target");
     let at = (0..).step_by(size as usize);
     let commands: Vec<_> =

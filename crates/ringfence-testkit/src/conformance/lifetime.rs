@@ -205,11 +205,11 @@ pub fn frames_are_submitted_in_order_on_their_own_timeline<G: Gpu>(rig: &mut Rig
     assert!(first.value() < second.value());
     let value = rig.submit(second, &[]);
     let refused = rig.timeline().submitted(first).expect_err("a later one was submitted");
-    assert!(matches!(refused.error(), FrameError::OutOfOrder { submitted, .. } if submitted == value), "{refused:?}");
+    assert!(matches!(refused, FrameError::OutOfOrder { submitted, .. } if submitted == value), "{refused:?}");
     refused.into_frame().discard();
     if let [one, other, ..] = rig.timelines.as_slice() {
         let refused = other.submitted(one.begin()).expect_err("a frame of another timeline");
-        assert!(matches!(refused.error(), FrameError::WrongTimeline { .. }), "{refused:?}");
+        assert!(matches!(refused, FrameError::WrongTimeline { .. }), "{refused:?}");
         // It comes back, as open as before.
         let frame = refused.into_frame();
         let value = frame.value();

@@ -470,7 +470,7 @@ pub fn blocks_made_ahead_serve_what_comes<G: Gpu>(rig: &mut Rig<G>) {
         let before = rig.memory.statistics().calls.allocate_memory;
         held.push(rig.memory.allocate(needs, on_device()).expect("there is room"));
         waited += rig.memory.statistics().calls.allocate_memory - before;
-        rig.memory.growth().maintain();
+        rig.memory.budgets().maintain();
     }
     assert_eq!(waited, 1, "only the first asked the driver");
 }
@@ -478,7 +478,7 @@ pub fn blocks_made_ahead_serve_what_comes<G: Gpu>(rig: &mut Rig<G>) {
 pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 100 * KIB);
     let desc = AllocationDesc { memory_types: needs.memory_type_bits, ..on_device() };
-    rig.memory.growth().reserve(needs.class, 64 * needs.size, desc).expect("there is room");
+    rig.memory.budgets().reserve(needs.class, 64 * needs.size, desc).expect("there is room");
     for _ in 0..200 {
         rig.memory.reclaim();
     }
@@ -494,7 +494,7 @@ pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>)
 
 pub fn threads_make_and_drop_buffers_while_frames_end<G: Gpu>(rig: &mut Rig<G>) {
     let memory = &rig.memory;
-    let maintenance = memory.growth().maintain_in_background().expect("a thread");
+    let maintenance = memory.budgets().maintain_in_background().expect("a thread");
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     std::thread::scope(|scope| {
         for thread in 0..16_u64 {

@@ -5,17 +5,16 @@
 
 use crate::Gpu;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
-use ringfence::residency::{Committed, Residency, ResidencyDesc, ResidencyError};
+use ringfence::residency::{Committed, Residency, ResidencyError};
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, PoolDesc};
 
 use crate::rig::{PATIENCE, Rig, copy, pattern};
 
 const SIZE: u64 = 256 << 10;
-const PRESSURE: ResidencyDesc = ResidencyDesc { evict_bytes_per_commit_max: u64::MAX, headroom_bytes: u64::MAX / 2 };
 
-fn residency<G: Gpu>(rig: &Rig<G>, desc: ResidencyDesc) -> Residency<G::Device> {
+fn pressed<G: Gpu>(rig: &Rig<G>) -> Residency<G::Device> {
     // SAFETY: the tests list what their submissions use of what is evictable.
-    unsafe { rig.memory.residency(desc) }
+    unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2)
 }
 
 fn evictable(dedicated: Dedicated) -> AllocationDesc<'static> {
@@ -57,16 +56,16 @@ fn use_one<G: Gpu>(
 pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let held: Vec<_> = (0..6).map(|_| make(rig)).collect();
     let has = can_evict(rig.memory.device().capabilities(), held[0].memory_type());
-    let calm = residency(rig, ResidencyDesc::default());
+    // SAFETY: as for what is pressed.
+    let calm = unsafe { rig.memory.residency() };
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
     for (number, buffer) in held.iter().enumerate() {
         upload.write(0, &pattern(number as u64, SIZE as usize)).expect("upload memory is mapped");
         use_one(rig, &calm, &upload, buffer);
     }
     let objects = if has { 6 } else { 0 };
-    let statistics = calm.statistics();
-    assert_eq!((statistics.object_count >= objects, statistics.absent_bytes), (true, 0), "{statistics:?}");
-    let pressed = residency(rig, PRESSURE);
+    assert_eq!((calm.object_count() >= objects, calm.absent_bytes()), (true, 0), "{calm:?}");
+    let pressed = pressed(rig);
     let back = rig.buffer(SIZE, Location::Readback, "back");
     for round in 0..3 {
         for (number, buffer) in held.iter().enumerate() {
@@ -78,25 +77,24 @@ pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: 
                 assert_eq!((committed.returned_count, committed.returned_bytes), (1, held[number].size()));
                 assert_eq!(committed.evicted_bytes, held[number].size(), "the one that was used before");
             }
-            let absent = pressed.statistics().absent_bytes;
+            let absent = pressed.absent_bytes();
             assert_eq!(absent >= 5 * SIZE, has, "all but the one in use are evicted: {absent}");
         }
     }
     if !has {
-        assert_eq!(pressed.statistics().evicted_count, 0);
+        assert_eq!(pressed.totals().evicted_count, 0);
     }
     // What is evicted can be dropped, and the rest brought back.
     drop(held);
     rig.memory.reclaim();
     rig.memory.debug().validate().expect("the allocator is sound");
-    let statistics = pressed.statistics();
-    assert_eq!(statistics.absent_bytes, 0, "{statistics:?}");
+    assert_eq!(pressed.absent_bytes(), 0, "{pressed:?}");
 }
 
 pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: &mut Rig<G>) {
     let (first, second) = (make(rig), make(rig));
     let has = can_evict(rig.memory.device().capabilities(), first.memory_type());
-    let pressed = residency(rig, PRESSURE);
+    let pressed = pressed(rig);
     let back = rig.buffer(SIZE, Location::Readback, "back");
     let frame = rig.timeline().begin();
     let mut list = pressed.list();
@@ -110,7 +108,7 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     list.clear();
     list.add(&second);
     pressed.commit(&list, &frame).expect("there is room");
-    assert_eq!(pressed.statistics().absent_bytes, 0, "both are in use");
+    assert_eq!(pressed.absent_bytes(), 0, "both are in use");
     rig.gpu.open_gate(1).expect("the device is not lost");
     let value = rig.submit(frame, &[copy(&second, 0, &back, 0, SIZE)]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
@@ -123,7 +121,7 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     assert_eq!(pressed.commit(&list, &theirs[0].begin()), Err(ResidencyError::ForeignFrame));
     let (other, _) = rig.allocator(AllocatorDesc::default());
     // SAFETY: nothing is submitted that uses anything of it.
-    let other = unsafe { other.residency(PRESSURE) }.list();
+    let other = unsafe { other.residency() }.list();
     let frame = rig.timeline().begin();
     assert_eq!(pressed.commit(&other, &frame), Err(ResidencyError::ForeignList));
     frame.discard();
@@ -147,7 +145,7 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     let mut held: Vec<_> =
         (0..3).map(|_| pool.create_buffer(&info, evictable(Dedicated::Auto)).expect("there is room")).collect();
     let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
-    let pressed = residency(rig, PRESSURE);
+    let pressed = pressed(rig);
     use_one(rig, &pressed, &upload, &held[0]);
     let nothing = |rig: &mut Rig<G>| {
         let frame = rig.timeline().begin();
@@ -163,7 +161,7 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     // One that must not go brings the block back, and with it the others.
     let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
     assert_eq!(stays.offset(), 3 * measured.size(), "it lies in the same block");
-    assert_eq!(pressed.statistics().absent_bytes, 0);
+    assert_eq!(pressed.absent_bytes(), 0);
     rig.run(&[copy(&upload, 0, &stays, 0, SIZE)]);
     assert!(rig.download(&held[0], SIZE) == bytes && rig.download(&stays, SIZE) == bytes);
     held.clear();

@@ -20,7 +20,7 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
         let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
-        rig.memory.sparse().create_buffer(&info, desc).expect("the device has them")
+        SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them")
     };
     // A page has 64 KiB on most devices, and 4 KiB on some.
     let page_bytes = make(1).page_bytes();
@@ -214,7 +214,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, _timelines) = rig.allocator(limit);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 64 * page, usage }).expect("plain");
-    let mut buffer = memory.sparse().create_buffer(&info, AllocationDesc::default()).expect("addresses are many");
+    let mut buffer = SparseBuffer::new(&memory, &info, AllocationDesc::default()).expect("addresses are many");
     buffer.bind(0..2).expect("there is room for two");
     let held = memory.statistics().total().range_count;
     let batch = buffer.batch();
@@ -231,6 +231,6 @@ pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
     }
     let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
     let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
-    let refused = rig.memory.sparse().create_buffer(&info, AllocationDesc::default());
+    let refused = SparseBuffer::new(&rig.memory, &info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

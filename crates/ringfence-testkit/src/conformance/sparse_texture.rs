@@ -21,7 +21,7 @@ fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<
         return None;
     }
     let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");
-    let texture = rig.memory.sparse().create_texture(&info, AllocationDesc { name: "sparse", ..Default::default() });
+    let texture = SparseTexture::new(&rig.memory, &info, AllocationDesc { name: "sparse", ..Default::default() });
     let texture = texture.expect("the device has them");
     for layer in 0..desc.layers {
         (0..desc.mips).for_each(|mip| write(rig, &texture, (mip, layer), 0, true));
@@ -313,7 +313,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
     let (memory, _timelines) = rig.allocator(limit);
     let info = Create::<Textures>::describe(memory.device(), &desc(2048, 2048, 1, 1)).expect("a plain texture");
-    let mut texture = memory.sparse().create_texture(&info, AllocationDesc::default()).expect("tiles cost nothing");
+    let mut texture = SparseTexture::new(&memory, &info, AllocationDesc::default()).expect("tiles cost nothing");
     texture.bind(TexelBox { width: 1, height: 1, ..texture.whole(0, 0) }).expect("there is room for one");
     let (batch, held) = (texture.batch(), memory.statistics().total().range_count);
     let refused = texture.bind(texture.whole(0, 0));
@@ -334,6 +334,6 @@ pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
         TextureDesc { samples: 4, usage: samples, ..desc(256, 256, 1, 1) }
     };
     let info = Create::<Textures>::describe(device, &refused).expect("a plain texture");
-    let refused = rig.memory.sparse().create_texture(&info, AllocationDesc::default());
+    let refused = SparseTexture::new(&rig.memory, &info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

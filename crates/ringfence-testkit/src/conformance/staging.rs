@@ -103,7 +103,7 @@ pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
         };
         let staged = staged.expect("there is room");
         assert_eq!(staged.row_bytes % capabilities.texture_copy_row_alignment, 0);
-        assert_eq!(staged.staged.offset % capabilities.texture_copy_offset_alignment, 0);
+        assert_eq!(staged.bytes.offset % capabilities.texture_copy_offset_alignment, 0);
         let mut batch = UploadBatch::new();
         batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
         let region = rig.region(width, height, 0);
@@ -193,11 +193,11 @@ pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
     let mut batch = UploadBatch::new();
     batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
     let result = results.reserve_texels(&frame, 17, 9, 4).expect("there is room");
-    let mut region = rig.region(17, 9, result.readback().offset());
+    let mut region = rig.region(17, 9, result.offset());
     region.row_bytes = result.row_bytes();
-    let (src, dst) = (texture.object().clone(), result.readback().buffer().clone());
+    let (src, dst) = (texture.object().clone(), result.buffer().clone());
     rig.submit(frame, &[Command::Upload(Box::new(batch)), Command::CopyTextureToBuffer { src, dst, region }]);
-    result.readback().wait(PATIENCE).expect("the device is not lost");
+    result.wait(PATIENCE).expect("the device is not lost");
     let mut read = vec![0; bytes.len()];
     result.read(&mut read).expect("it is there");
     assert_eq!(read, bytes);
@@ -208,7 +208,7 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     let queue = usize::from(rig.gpu.queue_count() > 1);
     let mut transfer = TransferQueue::new(rig.timelines[queue].clone(), ring(rig, 256 << 10, WAIT));
     let nothing = transfer.submit(|_, _| -> Result<(), ()> { unreachable!("nothing was gathered") });
-    assert_eq!(nothing, Ok(None));
+    assert!(matches!(nothing, Ok(None)), "{nothing:?}");
     for number in 0..8 {
         let target = rig.buffer(8 << 10, Location::Device, "target");
         let copied = rig.buffer(8 << 10, Location::Readback, "copied");

@@ -6,7 +6,7 @@ use ringfence::device::{
     Create, Device, Dimension, Driver, Format, TexelBox, TexelError, TexelFormat, TextureAspect, TextureDesc,
     TextureUsage, Textures,
 };
-use ringfence::upload::TexelReadback;
+use ringfence::upload::Readback;
 use ringfence::{
     AllocationDesc, BatchError, Buffer, Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture,
     UploadBatch, UploadError, UploadRing,
@@ -353,12 +353,12 @@ fn read_boxes<G: Gpu>(
 ) -> Vec<Vec<u8>> {
     let frame = rig.timeline().begin();
     let reserve = |part: &TexelBox| bench.results.reserve_box(&frame, &subject.texture, part).expect("there is room");
-    let results: Vec<TexelReadback<G::Device>> = boxes.iter().map(reserve).collect();
+    let results: Vec<Readback<G::Device>> = boxes.iter().map(reserve).collect();
     let reads = results.iter().flat_map(|result| result.reads().to_vec()).collect();
     rig.submit(frame, &[Command::ReadTexels(reads)]);
-    let read = |(result, part): (&TexelReadback<G::Device>, &TexelBox)| {
-        result.readback().wait(PATIENCE).expect("the device is not lost");
-        let mut bytes = vec![0; usize::try_from(result.texel_bytes()).expect("it fits the host")];
+    let read = |(result, part): (&Readback<G::Device>, &TexelBox)| {
+        result.wait(PATIENCE).expect("the device is not lost");
+        let mut bytes = vec![0; usize::try_from(result.read_bytes()).expect("it fits the host")];
         result.read(&mut bytes).expect("it is there");
         subject.facts.masked(bytes, part.aspect)
     };
@@ -570,7 +570,7 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
     let texture = textured(rig, plain).expect("a plain texture");
     let frame = rig.timeline().begin();
     let bytes = vec![7; 16 * 8 * 16];
-    let stage = |texels: Texels<'_>| bench.ring.write_texels(&frame, &texels).expect("there is room");
+    let stage = |texels: Texels<&[u8]>| bench.ring.write_texels(&frame, &texels).expect("there is room");
     let square = stage(Texels::new(4, 4, 4, &bytes));
     let mut batch = UploadBatch::new();
     let mut refused = |staged: &_, texture: &_, target| match batch.copy_texels(staged, texture, target) {

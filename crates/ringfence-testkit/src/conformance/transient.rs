@@ -9,7 +9,7 @@ use ringfence::device::{
 };
 use ringfence::placement::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, Route};
 use ringfence::transient::{
-    Described, Execution, Flushed, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
+    Described, Execution, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
     TransientError, TransientTexture,
 };
 use ringfence::{Buffer, Frame, Location, SyncPoint, TimelineId};
@@ -57,12 +57,13 @@ fn overlap<D: Device>(execution: &Execution<'_, D>, a: TransientTexture, b: Tran
     heap.is_some() && heap == other_heap && at.start < other.end && other.start < at.end
 }
 
-/// An execution in which nothing is used, and the frame's end.
-fn idle_frame<D: Device>(transient: &mut TransientAllocator<D>) -> Flushed {
-    let flushed = transient.begin().finish(&[]);
+/// An execution in which nothing is used, and the frame's end: objects released, heaps cached, resources left in use.
+fn idle_frame<D: Device>(transient: &mut TransientAllocator<D>) -> (u64, u64, usize) {
+    let before = transient.figures();
+    let after = transient.begin().finish(&[]);
     transient.end_frame();
     transient.validate().expect("sound");
-    flushed
+    (after.released - before.released, after.heaps_cached - before.heaps_cached, after.left_in_use)
 }
 
 pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
@@ -243,7 +244,8 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();
         }
-        assert_eq!(execution.finish(&[]), Flushed::default());
+        let figures = execution.finish(&[]);
+        assert_eq!((figures.released, figures.heaps_cached, figures.left_in_use), (0, 0, 0));
         transient.end_frame();
         let calls = rig.memory.statistics().calls.made();
         let state = (calls, transient.figures().misses, places);
@@ -299,7 +301,7 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     }
     assert_eq!(execution.finish(&[]).released, 0, "used in this execution");
     transient.end_frame();
-    let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).released).collect();
+    let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
     assert_eq!(released, [0, 0, 0, 3, 0, 0], "older than three frames, and beyond the two that are kept");
     assert_eq!(transient.figures().object_count, 2);
     // The youngest were kept: those of the largest number among equals in age.
@@ -329,11 +331,10 @@ pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
             let texture = acquire(&mut execution, *side, pass);
             execution.discard(texture, &[]).unwrap();
         }
-        let released = execution.finish(&[]).released;
+        let after = execution.finish(&[]);
         transient.end_frame();
         transient.validate().expect("sound");
-        let after = transient.figures();
-        (after.misses - before.misses, after.hits - before.hits, released)
+        (after.misses - before.misses, after.hits - before.hits, after.released - before.released)
     };
     for side in [64, 96, 128, 160] {
         assert_eq!(frame(&[side]), (1, 0, 0));
@@ -360,7 +361,7 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
         transient.end_frame();
     };
     use_one(&mut transient, 64);
-    assert_eq!(idle_frame(&mut transient), Flushed { released: 1, heaps_cached: 1, left_in_use: 0 });
+    assert_eq!(idle_frame(&mut transient), (1, 1, 0));
     let figures = transient.figures();
     assert_eq!((figures.heap_count, figures.idle_heap_count, figures.idle_heap_bytes), (0, 1, MIB));
     // From the cache, not from the driver; it counts anew when it is empty again.
@@ -391,7 +392,7 @@ pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: 
     rig.submit_behind_gate(1, frame, &[fill]);
     transient.end_frame();
     // The device is far behind: many more frames than the latency.
-    let released: usize = (0..20).map(|_| idle_frame(&mut transient).released).sum();
+    let released: u64 = (0..20).map(|_| idle_frame(&mut transient).0).sum();
     assert_eq!(released, 1, "its age is over");
     assert_eq!(transient.figures().idle_heap_count, 0, "and so is that of its heap");
     rig.memory.reclaim();
@@ -494,15 +495,15 @@ pub fn a_planned_frame_like_the_last_makes_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let mut seen = None;
     for number in 0..8 {
         let execution = shape.plan(&mut transient).expect("there is room");
-        let proof = execution.layout_proof();
-        assert!(proof.height >= proof.lower_bound && proof.lower_bound > 0);
-        assert_eq!(proof.is_reused, number > 0);
+        let figures = execution.figures();
+        assert!(figures.planned_bytes >= figures.lower_bound_bytes && figures.lower_bound_bytes > 0);
+        assert_eq!(figures.is_reused, number > 0);
         let places: Vec<_> = (0..graph.sides.len())
             .map(|target| execution.place::<Textures>(execution.planned(target).unwrap()).unwrap())
             .collect();
         let barriers: Vec<_> =
             execution.barriers().iter().map(|held| (held.before, held.after, held.depends, held.aliases)).collect();
-        assert_eq!(execution.figures().peak_bytes, proof.height);
+        assert_eq!(figures.peak_bytes, figures.planned_bytes);
         assert!(matches!(execution.planned::<Buffers>(0), Err(TransientError::NotPlanned { place: 0 })));
         assert!(execution.planned::<Textures>(graph.sides.len()).is_err());
         execution.finish(&[]);
@@ -570,7 +571,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     let [of_target, of_texture, of_buffer] =
         [ResourceClass::RenderTarget, ResourceClass::Texture, ResourceClass::Buffer]
             .map(|class| groups[class as usize]);
-    let proof = execution.layout_proof();
+    let figures = execution.figures();
     for (one, other, parted) in
         [(0, 1, of_target != of_texture), (1, 2, of_texture != of_buffer), (0, 2, of_target != of_buffer)]
     {
@@ -582,8 +583,8 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     let mut distinct = heaps.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    assert_eq!(distinct.len(), proof.group_count);
-    assert!(proof.height <= execution.figures().requested_bytes);
+    assert_eq!(distinct.len(), figures.group_count);
+    assert!(figures.planned_bytes <= figures.requested_bytes);
 }
 
 /// What is planned on the graphics queue does not lie under the last frame's async compute.
@@ -631,7 +632,7 @@ pub fn bad_planned_frames_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     let late = [FramePass { waits: &[1], ..FramePass::on(queue) }, FramePass::on(queue)];
     assert_eq!(refused(&late, 0, &[]), TransientError::NotPlanned { place: 1 });
     let empty = transient.plan(&[], &[], |_| true).expect("an empty frame is a frame");
-    assert_eq!(empty.layout_proof().height, 0);
+    assert_eq!(empty.figures().planned_bytes, 0);
 }
 
 /// A pass that waits may have the bytes; one that does not may not, though it comes later.

@@ -6,7 +6,7 @@
 //!     └──▶ library ──▶ FaultInjector<G::Device> ──rules──▶ G::Device
 //! ```
 
-use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::fault::FaultInjector;
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
@@ -18,19 +18,19 @@ use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 /// A device whose calls fail when a test wants them to.
 pub struct FaultyGpu<G: Gpu> {
     inner: G,
-    faults: Faults,
+    faults: FaultInjector,
 }
 
 impl<G: Gpu> FaultyGpu<G> {
     /// Puts rules, none yet, between the library and a device.
     #[must_use]
     pub fn over(inner: G) -> Self {
-        Self { inner, faults: Faults::default() }
+        Self { inner, faults: FaultInjector::default() }
     }
 
     /// The rules.
     #[must_use]
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultInjector {
         &self.faults
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::rc::Rc;
 
-use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::fault::FaultInjector;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, RawBuffer, TextureDesc, Textures,
 };
@@ -47,7 +47,7 @@ pub struct Stage<G: Gpu> {
     /// One a queue.
     pub timelines: Vec<Timeline<Behind<G>>>,
     /// The rules.
-    pub faults: Faults,
+    pub faults: FaultInjector,
     /// The device. It outlives all the rest.
     pub gpu: FaultyGpu<G>,
     /// What calls are made to fail with in this run.
@@ -59,7 +59,7 @@ pub struct Stage<G: Gpu> {
 /// Does what may fail, and does it once more if it did. Borrows nothing of the stage.
 pub struct Trial<G: Gpu> {
     memory: Allocator<Behind<G>>,
-    faults: Faults,
+    faults: FaultInjector,
     texts: Rc<RefCell<BTreeSet<String>>>,
     errors_seen: Rc<Cell<u64>>,
 }

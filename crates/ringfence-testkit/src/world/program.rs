@@ -23,7 +23,6 @@ use ringfence::device::descriptors::ViewTypes;
 use ringfence::device::{BufferUsage, Driver};
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc};
-use ringfence::upload::NoViews;
 use ringfence::{
     Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Frame, Timeline,
     UploadDesc, UploadRing, WhenFull,
@@ -61,7 +60,7 @@ struct Program {
     table: BindlessTable<Device>,
     heap: ShaderVisibleHeap<Device>,
     transient: TransientAllocator<Device>,
-    constants: ConstantBuffers<Device, NoViews>,
+    constants: ConstantBuffers<Device, ()>,
     fast: FastConstants<Device>,
     ring: UploadRing<Device>,
     timelines: Vec<Timeline<Device>>,
@@ -156,7 +155,7 @@ impl Program {
             usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
             ..Default::default()
         };
-        let constants = ConstantBuffers::new(&memory, constants, NoViews)?;
+        let constants = ConstantBuffers::new(&memory, constants, ())?;
         let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
         let fast = FastConstants::new(&memory, FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
         let transient = TransientDesc {

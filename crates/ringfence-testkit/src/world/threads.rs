@@ -27,7 +27,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
-use ringfence::residency::{Residency, ResidencyDesc};
+use ringfence::residency::Residency;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
     Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Pool, PoolDesc, UploadDesc, UploadRing,
@@ -157,10 +157,10 @@ impl Shared {
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
         // With such a headroom every heap is beyond its budget: whatever may go is to go.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
-        let eviction = ResidencyDesc { headroom_bytes, evict_bytes_per_commit_max: u64::MAX };
         // SAFETY: workers list what is evictable, and commit it before they submit. (With a bug planted they do not always:
         // the simulated device finds that.)
-        let residency = unsafe { memory.residency(eviction) };
+        let residency = unsafe { memory.residency() };
+        let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         let is_shared = options.bug == Some(Bug::SharedCanvas);
         let canvas = if is_shared { Some(canvas(&device, &memory)?) } else { None };
         let (things, slots, kept) = Default::default();

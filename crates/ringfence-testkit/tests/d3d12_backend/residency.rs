@@ -6,7 +6,6 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, Buffers, Create, Driver, MemoryPriority, Priority};
-use ringfence::residency::ResidencyDesc;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 use ringfence_testkit::Gpu;
 use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12Device_Vtbl, ID3D12Device1};
@@ -88,9 +87,7 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     // SAFETY: each frame signals the fence, and the device is closed last.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     // SAFETY: what is used is committed before.
-    let residency = unsafe {
-        memory.residency(ResidencyDesc { evict_bytes_per_commit_max: u64::MAX, headroom_bytes: u64::MAX / 2 })
-    };
+    let residency = unsafe { memory.residency().with_evictions(u64::MAX).with_headroom(u64::MAX / 2) };
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: MEBIBYTE, usage: COPIED });
     let info = info.expect("a plain buffer");
     let desc = AllocationDesc { dedicated: Dedicated::Always, evictable: true, ..Default::default() };

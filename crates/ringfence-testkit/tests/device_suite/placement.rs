@@ -56,12 +56,12 @@ pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G:
     assert!(properties(&from).contains(MemoryProperties::HOST_VISIBLE) && from.is_mapped());
     assert!(properties(&to).contains(MemoryProperties::DEVICE_LOCAL));
     from.write(0, &bytes).expect("an upload is mapped");
-    let back = placement
+    let (back, _) = placement
         .create_readback_texture(&TextureDesc { width: 250, ..Default::default() }, "back")
         .expect("there is room");
-    rig.run(&[copy(&from, &to, 1000), copy(&to, &back.buffer, 1000)]);
+    rig.run(&[copy(&from, &to, 1000), copy(&to, &back, 1000)]);
     let mut read = vec![0; 1000];
-    back.buffer.read(0, &mut read).expect("readback memory is mapped");
+    back.read(0, &mut read).expect("readback memory is mapped");
     assert_eq!(read, bytes);
 }
 
@@ -254,13 +254,13 @@ fn recorded_desc<G: Gpu>(rig: &Rig<G>, texture: &ringfence::Texture<G::Device>) 
 pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let before = rig.memory.statistics();
-    let back =
+    let (back, _) =
         placement.create_readback_texture(&texture_of(TextureUsage::COPY_DST, 64), "back").expect("there is room");
     let after = rig.memory.statistics();
     assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "memory of its own");
     assert_eq!(after.calls.create_object, before.calls.create_object + 1, "one buffer, and no texture");
     let wanted = rig.buffer(64 * KIB, Location::Readback, "like").memory_type();
-    assert_eq!(back.buffer.memory_type(), wanted, "the memory that the host reads fastest");
+    assert_eq!(back.memory_type(), wanted, "the memory that the host reads fastest");
     let properties = rig.memory.device().capabilities().properties(wanted);
     let cached = rig.memory.device().capabilities().memory_types.iter();
     let cached = cached.filter(|held| held.properties.contains(MemoryProperties::HOST_CACHED)).count();
@@ -277,11 +277,11 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
     assert!(matches!(texture.route(), Route::Textures(_)));
     let desc = TextureDesc { mips: 3, layers: 2, ..texture_of(TextureUsage::COPY_DST, 64) };
-    let back = placement.create_readback_texture(&desc, "back").expect("there is room");
-    assert_eq!((back.buffer.route(), back.buffer.kind()), (Route::StandAlone, LocationKind::StandAlone));
-    assert_eq!(back.footprints.len(), 6);
+    let (back, footprints) = placement.create_readback_texture(&desc, "back").expect("there is room");
+    assert_eq!((back.route(), back.kind()), (Route::StandAlone, LocationKind::StandAlone));
+    assert_eq!(footprints.len(), 6);
     let capabilities = rig.memory.device().capabilities();
-    for (is, next) in back.footprints.iter().zip(&back.footprints[1..]) {
+    for (is, next) in footprints.iter().zip(&footprints[1..]) {
         assert!(is.buffer_offset + is.row_bytes * u64::from(is.height) <= next.buffer_offset, "no overlap");
         assert_eq!(next.buffer_offset % capabilities.texture_copy_offset_alignment, 0);
         assert_eq!(next.row_bytes % capabilities.texture_copy_row_alignment, 0);
@@ -302,10 +302,10 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     let from = ringfence_testkit::TextureRegion { buffer_offset: upload.offset(), ..region };
     rig.run(&[
         Command::CopyBufferToTexture { src, dst, region: from, discard: true },
-        Command::CopyTextureToBuffer { src: object, dst: back.buffer.object().clone(), region },
+        Command::CopyTextureToBuffer { src: object, dst: back.object().clone(), region },
     ]);
     let mut read = vec![0; texels.len()];
-    back.buffer.read(0, &mut read).expect("readback memory is mapped");
+    back.read(0, &mut read).expect("readback memory is mapped");
     let rows = |bytes: &[u8]| -> Vec<Vec<u8>> {
         bytes.chunks(region.row_bytes as usize).map(|row| row[..256].to_vec()).collect()
     };
@@ -408,7 +408,7 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
     let value = rig.submit(frame, &commands);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let back = placement.create_readback_texture(&TextureDesc { width: 250, ..Default::default() }, "back");
-    let back = back.expect("there is room").buffer;
+    let back = back.expect("there is room").0;
     rig.run(&[copy(&target, &back, 1000)]);
     let mut read = vec![0; 1000];
     back.read(0, &mut read).expect("mapped");
@@ -486,7 +486,7 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
     ];
     let backs = [0; 2].map(|_| {
         let desc = TextureDesc { width: 1024, ..Default::default() };
-        placement.create_readback_texture(&desc, "back").expect("there is room").buffer
+        placement.create_readback_texture(&desc, "back").expect("there is room").0
     });
     let reads = [copy(&placed[0], &backs[0], 4096), copy(&placed[1], &backs[1], 4096)];
     rig.run(&commands);
@@ -540,7 +540,7 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
     rig.memory.reclaim();
     assert_eq!(pages(), 0);
     let back = placement.create_readback_texture(&TextureDesc { width: 3072, ..Default::default() }, "back");
-    let back = back.expect("there is room").buffer;
+    let back = back.expect("there is room").0;
     rig.run(&[copy(&target, &back, 12 * KIB)]);
     let mut read = vec![0; 12 * KIB as usize];
     back.read(0, &mut read).expect("mapped");
@@ -912,7 +912,7 @@ pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>
         placement.end_frame();
     }
     let back = placement.create_readback_texture(&TextureDesc { width: 1024, ..Default::default() }, "back");
-    let back = back.expect("there is room").buffer;
+    let back = back.expect("there is room").0;
     rig.run(&[copy(&held, &back, 4096)]);
     let mut read = vec![0; 4096];
     back.read(0, &mut read).expect("mapped");

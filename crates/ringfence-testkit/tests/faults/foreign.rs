@@ -1,9 +1,8 @@
 //! Scenarios of memory that others see, and of memory that comes page by page.
 
-use ringfence::AllocationDesc;
 use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
-use ringfence::sparse::Sparse;
-use ringfence::{Location, PoolDesc};
+use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
+use ringfence::{Allocation, AllocationDesc, Buffer, Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::{COPIED, KIB, MIB};
@@ -18,7 +17,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         Create::<Buffers>::describe(stage.memory.device(), &desc)
     })?;
     let share = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = stage.memory.sharing().buffer_support(&info, *kind);
+        let support = Buffer::share_support(&stage.memory, &info, *kind);
         support.can_export && support.can_import && !support.needs_dedicated
     });
     if share.is_none() {
@@ -29,7 +28,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let imported = stage.trial().run(|| {
         let (handle, shared) = exported.export()?;
         // SAFETY: the handle was exported just now; the host does not reach the bytes through it.
-        unsafe { stage.memory.sharing().import_buffer(&info, handle, &shared, AllocationDesc::default()) }
+        unsafe { Buffer::import(&stage.memory, &info, handle, &shared, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
     drop(exported);
@@ -42,9 +41,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut block = stage.trial().run(|| {
         let (handle, shared) = held.export()?;
         // SAFETY: as above.
-        unsafe {
-            stage.memory.sharing().import_memory(handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
-        }
+        unsafe { Allocation::import(&stage.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) }
     })?;
     let seen = stage.trial().run(|| block.create_aliasing_buffer(&info, held.offset(), "seen"))?;
     stage.run(&[copy::<G>(&source, &held, 4 * KIB)])?;
@@ -61,7 +58,7 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| stage.memory.sparse().create_buffer(&info, desc))?;
+    let mut sparse = stage.trial().run(|| SparseBuffer::new(&stage.memory, &info, desc))?;
     let page = sparse.page_bytes();
     for (round, (bound, gone)) in [(0..6, 0..0), (6..9, 1..3), (1..3, 4..8)].into_iter().enumerate() {
         stage.trial().run(|| sparse.bind(bound.clone()))?;
@@ -97,7 +94,7 @@ pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| stage.memory.sparse().create_texture(&info, desc))?;
+    let mut sparse = stage.trial().run(|| SparseTexture::new(&stage.memory, &info, desc))?;
     let (whole, tail) = (sparse.whole(0, 0), sparse.whole(8, 0));
     let right = ringfence::device::TexelBox { x: 255, width: 1, ..whole };
     for (round, (bound, gone)) in [(whole, right), (tail, tail), (right, tail)].into_iter().enumerate() {

@@ -101,12 +101,12 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let texture = trial.run(|| placement.create_texture(&target(64), "target"))?;
     let aliased = trial.run(|| placement.aliased_heap(&target(64), MIB, "in turns"))?;
     let one = trial.run(|| aliased.create_texture(&target(64), 0, "one"))?;
-    let back =
+    let (back, _) =
         trial.run(|| placement.create_readback_texture(&TextureDesc { width: 256, ..Default::default() }, "back"))?;
     let frame = stage.timelines[0].begin();
     let mut fast = trial.run(|| placement.fast_constants().writer(&frame))?;
     trial.run(|| fast.write(&bytes))?;
-    let copies = [(&from, &to), (&to, &written), (&written, &back.buffer)].map(|(from, to)| Command::CopyBuffer {
+    let copies = [(&from, &to), (&to, &written), (&written, &back)].map(|(from, to)| Command::CopyBuffer {
         src: from.object().clone(),
         src_offset: from.offset(),
         dst: to.object().clone(),
@@ -116,7 +116,7 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let value = stage.submit(frame, &copies)?;
     stage.wait(value)?;
     let mut read = vec![0; bytes.len()];
-    trial.run(|| back.buffer.read(0, &mut read))?;
+    trial.run(|| back.read(0, &mut read))?;
     assert!(read == bytes, "wrong bytes");
     drop((from, big, to, texture, aliased));
     placement.end_frame();

@@ -61,7 +61,7 @@ pub fn growth<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     held.push(stage.buffer(2 * MIB, Location::Device)?);
     drop(held);
     stage.memory.reclaim();
-    stage.memory.growth().maintain();
+    stage.memory.budgets().maintain();
     stage.memory.budgets().trim_to(0);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use ringfence::defrag::{Defrag, DefragDesc, MoveError};
 use ringfence::device::{BufferDesc, Buffers, Create};
-use ringfence::residency::{ResidencyDesc, ResidencyError};
+use ringfence::residency::ResidencyError;
 use ringfence::{AllocationDesc, Dedicated, Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
 
@@ -55,9 +55,9 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 /// Everything that is not in use is to go, and comes back with its bytes. Where the system sees to that, nothing happens.
 pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
-    let desc = ResidencyDesc { evict_bytes_per_commit_max: u64::MAX, headroom_bytes: u64::MAX / 2 };
     // SAFETY: what is used of what is evictable is committed before.
-    let residency = unsafe { stage.memory.residency(desc) };
+    let residency = unsafe { stage.memory.residency() };
+    let residency = residency.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let bytes = pattern(5, SIZE);
     let upload = stage.filled(&bytes)?;
     let desc = AllocationDesc { dedicated: Dedicated::Always, evictable: true, ..Default::default() };

@@ -1,7 +1,7 @@
 //! Scenarios of bytes on their way: rings that wait and grow, writers, texels, results, constants.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
-use ringfence::upload::{NoViews, SubmitError};
+use ringfence::upload::SubmitError;
 use ringfence::{
     AllocationDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Location, ReadbackDesc,
     ReadbackRing, Staged, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadRing, WhenFull,
@@ -82,11 +82,11 @@ pub fn texels<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut batch = UploadBatch::new();
     batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
     let result = trial.run(|| results.reserve_texels(&frame, 17, 9, 4))?;
-    let mut region = stage.region(17, 9, result.readback().offset());
+    let mut region = stage.region(17, 9, result.offset());
     region.row_bytes = result.row_bytes();
-    let (src, dst) = (texture.object().clone(), result.readback().buffer().clone());
+    let (src, dst) = (texture.object().clone(), result.buffer().clone());
     stage.submit(frame, &[Command::Upload(Box::new(batch)), Command::CopyTextureToBuffer { src, dst, region }])?;
-    trial.run(|| result.readback().wait(PATIENCE))?;
+    trial.run(|| result.wait(PATIENCE))?;
     let mut read = vec![0; bytes.len()];
     trial.run(|| result.read(&mut read))?;
     assert!(read == bytes, "wrong texels");
@@ -128,7 +128,7 @@ pub fn constants<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
         ..Default::default()
     };
-    let constants = trial.run(|| ConstantBuffers::new(&stage.memory, desc, NoViews))?;
+    let constants = trial.run(|| ConstantBuffers::new(&stage.memory, desc, ()))?;
     let target = stage.buffer(16 * KIB, Location::Device)?;
     let (mut commands, mut expected, mut statics, mut dynamics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let frame = stage.timelines[0].begin();

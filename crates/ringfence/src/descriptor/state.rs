@@ -22,9 +22,9 @@ use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSourc
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_memory::extend::Passed;
+use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::extend::Trace;
-use ringfence_memory::extend::{OnlyOne, ReclaimHeap};
 use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.
@@ -54,7 +54,7 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     /// What a trace recorded last of the tables: slots in use, made, shared.
     pub(super) traced: Mutex<[u64; 3]>,
     pub(super) closed: AtomicBool,
-    pub(super) only: Mutex<Option<OnlyOne>>,
+    pub(super) only: Mutex<Option<Arc<()>>>,
 }
 
 /// What handles, allocations and bindings share.

@@ -16,7 +16,6 @@ use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
-use crate::device::record::TexelRegion;
 use crate::device::{Device, Mapped, Placed, RawBuffer};
 use ringfence_memory::AccessError;
 use ringfence_memory::extend::Shared;
@@ -244,22 +243,8 @@ impl<D: Device> TextureLocation<D> {
     }
 }
 
-/// A texture that is read back: a buffer in readback memory with room for every texel.
-pub struct ReadbackTexture<D: Device> {
-    /// The buffer: stand-alone.
-    pub buffer: BufferLocation<D>,
-    /// Where each mip of each layer lies: one region a subresource, to be copied as it is.
-    pub footprints: Vec<TexelRegion>,
-}
-
 impl<D: Device> fmt::Debug for TextureLocation<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TextureLocation({:?}, {:?})", self.texture, self.route)
-    }
-}
-
-impl<D: Device> fmt::Debug for ReadbackTexture<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadbackTexture({:?}, {} footprints)", self.buffer, self.footprints.len())
     }
 }

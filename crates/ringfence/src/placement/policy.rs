@@ -16,9 +16,10 @@ use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWrit
 use super::graph::{Provided, ProvidedBuffer, ProvidedTexture};
 use super::heap_pools::HeapPools;
 use super::inner::Inner;
-use super::location::{BufferLocation, ReadbackTexture, TextureLocation};
+use super::location::{BufferLocation, TextureLocation};
 use super::range_pool::{PoolFigures, RangePool};
 use super::textures::TexturePlan;
+use crate::device::record::TexelRegion;
 use crate::device::{Buffers, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
 use crate::transient::{Execution, Pass, TransientError};
 use crate::upload::UploadError;
@@ -159,12 +160,17 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture_as(kind, info, name)
     }
 
-    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory, with the
-    /// rows as the device copies them.
+    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory with room for
+    /// every texel, with the rows as the device copies them. Says where each mip of each layer lies there: one region a
+    /// subresource, to be copied as it is.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
-    pub fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
+    pub fn create_readback_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+    ) -> Result<(BufferLocation<D>, Vec<TexelRegion>), Error> {
         self.inner.create_readback_texture(desc, name)
     }
 

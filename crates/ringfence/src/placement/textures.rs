@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
 use super::inner::Inner;
-use super::location::{ReadbackTexture, TextureLocation};
+use super::location::{BufferLocation, TextureLocation};
 use crate::device::record::TexelRegion;
 use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
 use ringfence_memory::Error;
@@ -77,12 +77,16 @@ impl<D: Device> Inner<D> {
     }
 
     /// See [`Placement::create_readback_texture`](super::Placement::create_readback_texture).
-    pub(super) fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
+    pub(super) fn create_readback_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+    ) -> Result<(BufferLocation<D>, Vec<TexelRegion>), Error> {
         DeviceError::invalid("a multisampled texture cannot be read back").exactly(desc.samples.into(), 1)?;
         let (footprints, size) = self.footprints(desc)?;
         let request = BufferRequest { size, usage: BufferUsage::COPY_DST, name, ..Default::default() };
         let buffer = self.create_stand_alone(&request, Location::Readback)?;
-        Ok(ReadbackTexture { buffer, footprints })
+        Ok((buffer, footprints))
     }
 
     /// Where each mip of each layer lies, and how many bytes that makes.

@@ -9,9 +9,9 @@ use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::barrier::Barrier;
-use super::desc::{Flushed, TransientDesc, TransientFigures};
+use super::desc::{TransientDesc, TransientFigures};
 use super::error::TransientError;
-use super::frame::{Described, FramePass, FrameResource, LayoutProof, check_places};
+use super::frame::{Described, FramePass, FrameResource, check_places};
 use super::handle::{Transient, TransientBuffer, TransientTexture};
 use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
@@ -55,12 +55,12 @@ impl<D: Device> TransientAllocator<D> {
     ) -> Result<Execution<'_, D>, TransientError> {
         check_places(passes, resources)?;
         self.0.shared.check_lost()?;
-        let index = self.0.plan_index(passes, resources, go_on)?;
+        let plan = self.0.plan_index(passes, resources, go_on)?;
         self.0.start();
         self.0.plans.placed.clear();
         // From here on a failure ends the execution, as dropping the value does.
         let execution = Execution::new(self);
-        execution.transient.0.plan(passes, resources, index)?;
+        execution.transient.0.plan(passes, resources, plan)?;
         Ok(execution)
     }
 
@@ -157,16 +157,10 @@ impl<D: Device> TransientAllocator<D> {
         self.0.barriers.list()
     }
 
-    /// Its use. O(heaps + barriers).
+    /// Its use, and how good the layout of a planned frame is. O(heaps + barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
         self.0.figures()
-    }
-
-    /// How good the layout of the last planned frame is.
-    #[must_use]
-    pub fn layout_proof(&self) -> LayoutProof {
-        self.0.plans.proof
     }
 
     /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
@@ -333,10 +327,12 @@ impl<'a, D: Device> Execution<'a, D> {
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
     /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and reuse no bytes of theirs.
     ///
-    /// What is still in use is taken to be used by every pass. O(heaps · objects).
-    pub fn finish(mut self, ends: &[SyncPoint]) -> Flushed {
+    /// What is still in use is taken to be used by every pass ([`TransientFigures::left_in_use`]). Gives the figures as they
+    /// are then. O(heaps · objects).
+    pub fn finish(mut self, ends: &[SyncPoint]) -> TransientFigures {
         self.is_over = true;
-        self.transient.0.end(ends)
+        self.transient.0.end(ends);
+        self.transient.figures()
     }
 }
 

@@ -32,18 +32,9 @@ impl Default for TransientDesc<'_> {
     }
 }
 
-/// What the end of an execution did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Flushed {
-    /// Objects that were released; they are destroyed once the device is done with what had begun.
-    pub released: usize,
-    /// Heaps that went to the cache.
-    pub heaps_cached: usize,
-    /// Resources that were still in use.
-    pub left_in_use: usize,
-}
-
-/// Use of a transient allocator. Bytes and barriers are those of the last execution, the other counts are totals.
+/// Use of a transient allocator, and how good the layout of its last planned frame is.
+///
+/// What is not said to be of the last execution is how it stands, or a total.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransientFigures {
@@ -61,8 +52,11 @@ pub struct TransientFigures {
     pub hits: u64,
     /// Acquires that made an object.
     pub misses: u64,
-    /// Objects that were released.
+    /// Objects that were released; they are destroyed once the device is done with what had begun.
     pub released: u64,
+    /// Heaps that went to the cache.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub heaps_cached: u64,
     /// Bytes that the resources of the last execution would need side by side.
     pub requested_bytes: u64,
     /// Bytes that they took, shared.
@@ -71,6 +65,21 @@ pub struct TransientFigures {
     pub aliasing_count: usize,
     /// Memory dependencies of the last execution.
     pub dependency_count: usize,
+    /// Resources that were still in use when the last execution ended.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub left_in_use: usize,
+    /// Bytes of the heaps that the last execution was planned into, all groups together; 0 if it was not planned.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub planned_bytes: u64,
+    /// Bytes below which no layout of it can be, as far as was proven.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub lower_bound_bytes: u64,
+    /// Groups of its resources that are kept apart.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub group_count: usize,
+    /// Whether its layout was that of an earlier frame of the same shape.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub is_reused: bool,
 }
 
 impl TransientFigures {
@@ -78,5 +87,11 @@ impl TransientFigures {
     #[must_use]
     pub fn saved_bytes(&self) -> u64 {
         self.requested_bytes.saturating_sub(self.peak_bytes)
+    }
+
+    /// Forgets what is of the last execution.
+    pub(super) fn begin(&mut self) {
+        let Self { hits, misses, released, heaps_cached, .. } = *self;
+        *self = Self { hits, misses, released, heaps_cached, ..Self::default() };
     }
 }

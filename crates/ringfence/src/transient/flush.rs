@@ -10,7 +10,6 @@
 
 use ringfence_core::sync::SyncPoint;
 
-use super::desc::Flushed;
 use super::heap::{Heap, Object};
 use super::state::State;
 use crate::device::Device;
@@ -19,7 +18,7 @@ use ringfence_memory::trace::Event;
 
 impl<D: Device> State<D> {
     /// Ends the execution.
-    pub(super) fn end(&mut self, ends: &[SyncPoint]) -> Flushed {
+    pub(super) fn end(&mut self, ends: &[SyncPoint]) {
         let all = self.order.end_of_all();
         let mut left_in_use = 0;
         for index in 0..self.acquired.len() {
@@ -34,7 +33,8 @@ impl<D: Device> State<D> {
         if released > 0 {
             self.tidy();
         }
-        Flushed { released, heaps_cached: self.cache_empty_heaps(), left_in_use }
+        self.cache_empty_heaps();
+        self.figures.left_in_use = left_in_use;
     }
 
     /// Releases what is beyond the number that is kept and older than the latency, the oldest first.
@@ -106,15 +106,13 @@ impl<D: Device> State<D> {
     }
 
     /// Heaps without objects go to the cache.
-    fn cache_empty_heaps(&mut self) -> usize {
-        let mut count = 0;
+    fn cache_empty_heaps(&mut self) {
         for number in 0..self.heaps.len() {
             if let Some(heap) = self.heaps[number].take_if(|heap| heap.object_count == 0) {
                 self.idle_heaps.push(Heap { idle_since: Some(self.frame), ..heap });
-                count += 1;
+                self.figures.heaps_cached += 1;
             }
         }
-        count
     }
 
     /// Ends a frame: frees the heaps that were idle for too long.

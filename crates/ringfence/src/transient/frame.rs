@@ -53,19 +53,6 @@ pub struct FrameResource<'a, 'i, D: Device> {
     pub name: &'a str,
 }
 
-/// How good a frame's layout is.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LayoutProof {
-    /// Bytes of the heaps, all groups together.
-    pub height: u64,
-    /// Bytes below which no layout can be, as far as was proven.
-    pub lower_bound: u64,
-    /// Groups that are kept apart.
-    pub group_count: usize,
-    /// Whether the layout was that of an earlier frame of the same shape.
-    pub is_reused: bool,
-}
-
 /// Refuses places that the lists do not have.
 pub(super) fn check_places<D: Device>(
     passes: &[FramePass<'_>],

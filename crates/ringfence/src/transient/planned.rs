@@ -32,7 +32,7 @@ use ringfence_alias::Progress;
 use smallvec::SmallVec;
 
 use super::error::TransientError;
-use super::frame::{Described, FramePass, FrameResource, LayoutProof};
+use super::frame::{Described, FramePass, FrameResource};
 use super::heap::{Heap, Object, ObjectKey, TransientKind};
 use super::layout::{self, Piece};
 use super::pass::{Clock, Pass};
@@ -49,19 +49,24 @@ impl<D: Device> State<D> {
         &mut self,
         passes: &[FramePass<'_>],
         resources: &[FrameResource<'_, '_, D>],
-        index: usize,
+        (index, is_reused): (usize, bool),
     ) -> Result<(), TransientError> {
+        let groups = &self.plans.kept[index].groups;
+        self.figures.planned_bytes = groups.iter().map(|group| group.height).sum();
+        self.figures.lower_bound_bytes = groups.iter().map(|group| group.lower_bound).sum();
+        self.figures.group_count = groups.len();
+        self.figures.is_reused = is_reused;
         self.declare(passes)?;
         self.lay_out(index, resources)
     }
 
-    /// The plan of the frame's shape, made if it is new.
+    /// The plan of the frame's shape, made if it is new, and whether it was there.
     pub(super) fn plan_index(
         &mut self,
         passes: &[FramePass<'_>],
         resources: &[FrameResource<'_, '_, D>],
         go_on: impl FnMut(&Progress) -> bool,
-    ) -> Result<usize, TransientError> {
+    ) -> Result<(usize, bool), TransientError> {
         let mut words = std::mem::take(&mut self.plans.words);
         let described = self.describe(passes, resources, &mut words);
         let result = match (described, self.plans.find(&words)) {
@@ -74,13 +79,7 @@ impl<D: Device> State<D> {
         let plan = &mut self.plans.kept[index];
         plan.used = self.execution + 1;
         self.plans.last = index;
-        self.plans.proof = LayoutProof {
-            height: plan.groups.iter().map(|group| group.height).sum(),
-            lower_bound: plan.groups.iter().map(|group| group.lower_bound).sum(),
-            group_count: plan.groups.len(),
-            is_reused,
-        };
-        Ok(index)
+        Ok((index, is_reused))
     }
 
     /// The shape as words: two frames with the same words can have the same layout.

@@ -8,7 +8,6 @@
 
 use std::hash::Hasher;
 
-use super::frame::LayoutProof;
 use super::heap::{ObjectKey, WordHasher};
 use super::layout::LastLayout;
 use super::pass::Pass;
@@ -65,7 +64,6 @@ pub(super) struct Plans {
     pub(super) placed: Vec<(u32, u32)>,
     /// Of each group the heap.
     pub(super) heaps: Vec<u32>,
-    pub(super) proof: LayoutProof,
 }
 
 /// Shapes that are kept; the one that was not used for longest goes.
@@ -76,7 +74,6 @@ impl Plans {
     pub(super) fn forget_frame(&mut self) {
         self.placed.clear();
         self.passes.clear();
-        self.proof = LayoutProof::default();
     }
 
     /// The plan of exactly this shape, the last one first.

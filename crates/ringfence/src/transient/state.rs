@@ -106,7 +106,7 @@ impl<D: Device> State<D> {
         self.acquired.clear();
         self.barriers.begin();
         self.peaks.fill(0);
-        self.figures.requested_bytes = 0;
+        self.figures.begin();
     }
 
     pub(super) fn object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {

@@ -21,9 +21,9 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{Staged, StagedTexels};
+use super::{Staged, Texels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{CopyRules, Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
+use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
@@ -226,24 +226,28 @@ impl<D: Device> UploadBatch<D> {
     /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or several
     /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole;
     /// or [`BatchError::Foreign`].
-    pub fn copy_texels(&mut self, from: &StagedTexels<D>, to: &Texture<D>, at: TexelTarget) -> Result<(), BatchError> {
-        let owner = self.check_owners(&from.staged, to)?;
+    pub fn copy_texels(
+        &mut self,
+        from: &Texels<Staged<D>>,
+        to: &Texture<D>,
+        at: TexelTarget,
+    ) -> Result<(), BatchError> {
+        let owner = self.check_owners(&from.bytes, to)?;
         let TexelTarget { mip, layer, x, y, z, discard } = at;
-        let StagedTexels { format, aspect, width, height, depth, layers, row_bytes, .. } = *from;
+        let Texels { format, aspect, width, height, depth, layers, row_bytes, slice_bytes, .. } = *from;
         let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
         let partial_depth = to.shared().device.capabilities().partial_depth_copies;
-        let rules = CopyRules { partial_depth, unit: self.unit };
-        let parts = check_texels(to.parts(), &wanted, Some(format), rules)?;
-        let (texture, source) = (to.object(), self.source(&from.staged.buffer));
+        let parts = check_texels(to.parts(), &wanted, Some(format), self.unit, partial_depth)?;
+        let (texture, source) = (to.object(), self.source(&from.bytes.buffer));
         for index in 0..layers {
-            let buffer_offset = from.staged.offset + u64::from(index) * from.layer_bytes;
+            let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
             let layer = layer + index;
             let region =
                 TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
             self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
             self.texels.push(TexelCopy { source, texture: texture.clone(), region });
         }
-        self.added(owner, from.staged.size);
+        self.added(owner, from.bytes.size);
         Ok(())
     }
 

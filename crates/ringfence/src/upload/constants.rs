@@ -67,7 +67,7 @@ const PAGE_SLOTS: u64 = 32;
 /// Its functions, and what views and heaps do when they are cloned or dropped, run with no lock held: they may use the
 /// allocator, and a panic of theirs loses nothing.
 ///
-/// Pools that go take what was made for them along. [`NoViews`] makes none.
+/// Pools that go take what was made for them along. `()` makes none.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The views of one pool.
     type Heap: Send + Sync + 'static;
@@ -85,10 +85,7 @@ pub trait ConstantViews<D: Device>: Send + Sync + 'static {
 }
 
 /// No views: for programs that bind constants by address or by offset.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct NoViews;
-
-impl<D: Device> ConstantViews<D> for NoViews {
+impl<D: Device> ConstantViews<D> for () {
     type Heap = ();
     type View = ();
 
@@ -256,7 +253,7 @@ struct Mirror<D: Device, H> {
 /// All methods may be called from any thread.
 ///
 /// Cheap to clone; every clone is the same. What it made keeps it alive.
-pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = NoViews> {
+pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = ()> {
     shared: Arc<Shared<D, V>>,
 }
 
@@ -275,7 +272,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// The largest constants, in bytes: what Direct3D 12 binds, and what Vulkan's cards do.
     pub const BYTES_MAX: u64 = 64 << 10;
 
-    /// Constant buffers, static and dynamic. `views` makes the views of their pools; it may be [`NoViews`].
+    /// Constant buffers, static and dynamic. `views` makes the views of their pools; it may be `()`, which makes none.
     ///
     /// # Errors
     /// As `UploadRing::new`, and those of `views`.

@@ -31,8 +31,7 @@ use super::texels::Layout;
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::record::{TexelRead, TexelRegion};
 use crate::device::{
-    BufferUsage, CopyRules, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect,
-    check_texels,
+    BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
 };
 use ringfence_memory::Allocator;
 use ringfence_memory::Texture;
@@ -116,7 +115,8 @@ impl<D: Device> ReadbackRing<D> {
         let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
         let pin = pin.expect("the ring brought the pin");
         let (state, point) = (Arc::clone(&self.state), frame.point());
-        Ok(Readback { state, segment, offset: range.offset(), size, point, _pin: pin })
+        let (layout, reads) = (Layout::line(size), SmallVec::new());
+        Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, _pin: pin })
     }
 
     /// Room for texels of `frame` of a colour format that is not block-compressed, with rows and offset as the device wants
@@ -130,35 +130,29 @@ impl<D: Device> ReadbackRing<D> {
         width: u32,
         height: u32,
         texel_bytes: u32,
-    ) -> Result<TexelReadback<D>, UploadError> {
+    ) -> Result<Readback<D>, UploadError> {
         let (aspect, depth, layers) = (TextureAspect::Color, 1, 1);
         let texels = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
         self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
     }
 
     /// Room for texels of a texture, with rows and offset as the device wants them, and the copies to record for `frame`:
-    /// see [`TexelReadback::reads`]. The texture was made to be copied from.
+    /// see [`Readback::reads`]. The texture was made to be copied from.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
     /// so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
-    pub fn reserve_box(
-        &self,
-        frame: &Frame,
-        from: &Texture<D>,
-        texels: &TexelBox,
-    ) -> Result<TexelReadback<D>, UploadError> {
+    pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {
             return Err(UploadError::ForeignTexture { ring_owner, texture_owner });
         }
         let partial_depth = self.state.memory.device().capabilities().partial_depth_copies;
-        let rules = CopyRules { partial_depth, unit: [1; 3] };
-        let parts = check_texels(from.parts(), texels, None, rules)?;
+        let parts = check_texels(from.parts(), texels, None, [1; 3], partial_depth)?;
         let mut result = self.reserve_layout(frame, parts.format, texels)?;
         let TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth } = *texels;
         let (format, row_bytes, layer_bytes) = (parts.format, result.layout.row_bytes, result.layout.layer_bytes);
-        let (src, dst, offset) = (from.object(), result.readback.buffer(), result.readback.offset);
+        let (src, dst, offset) = (from.object(), result.buffer(), result.offset);
         let reads = (0..layers).map(|index| {
             let (buffer_offset, layer) = (offset + u64::from(index) * layer_bytes, layer + index);
             let region =
@@ -175,13 +169,13 @@ impl<D: Device> ReadbackRing<D> {
         frame: &Frame,
         format: TexelFormat,
         texels: &TexelBox,
-    ) -> Result<TexelReadback<D>, UploadError> {
+    ) -> Result<Readback<D>, UploadError> {
         let layout = Layout::of(self.state.memory.device().capabilities(), format, texels)?;
         let (size, alignment) = layout.request()?;
         let mut readback = self.reserve(frame, size, alignment)?;
         readback.offset += layout.skip(readback.offset);
-        readback.size = layout.size;
-        Ok(TexelReadback { readback, layout, reads: SmallVec::new() })
+        readback.layout = layout;
+        Ok(readback)
     }
 
     /// Its figures.
@@ -199,13 +193,17 @@ impl<D: Device> ReadbackRing<D> {
     }
 }
 
-/// A result that the device is to write, and its bytes in the ring. Dropping it frees them once its frame is complete.
+/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its frame is
+/// complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
     segment: Arc<Segment<D>>,
     offset: u64,
-    size: u64,
+    /// Bytes that are no texels are one row.
+    layout: Layout,
+    /// Of texels one a layer.
+    reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
     point: SyncPoint,
     _pin: HeldPin,
 }
@@ -223,10 +221,31 @@ impl<D: Device> Readback<D> {
         self.offset
     }
 
-    /// How many bytes.
+    /// How many bytes, those between rows and layers of texels included.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.layout.size
+    }
+
+    /// How many bytes are read: those of texels without what lies between their rows and layers.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        // No more than the bytes of the ring, whose count is a number.
+        self.layout.tight()
+    }
+
+    /// Bytes from one row of blocks of texels to the next.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        self.layout.row_bytes
+    }
+
+    /// The copies that bring the texels here, one a layer, to be recorded with
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved for.
+    /// None if the bytes were reserved without a texture.
+    #[must_use]
+    pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
+        &self.reads
     }
 
     /// When it is there.
@@ -260,17 +279,25 @@ impl<D: Device> Readback<D> {
         }
     }
 
-    /// Copies the result out. The frame's last command has to make it visible to the host, where the API requires that
-    /// (Vulkan: a barrier to `HOST_READ`).
+    /// Copies the result out: of texels the rows of blocks, slices and layers one after another, without padding. The frame's
+    /// last command has to make it visible to the host, where the API requires that (Vulkan: a barrier to `HOST_READ`).
     ///
     /// # Errors
-    /// The frame is not complete; `into` is not as long as the result; or the driver failed.
+    /// The frame is not complete; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_ready()?;
-        if into.len() as u64 != self.size {
-            return Err(ReadbackError::Size { requested: into.len() as u64, size: self.size });
+        let (requested, size) = (into.len() as u64, self.read_bytes());
+        if requested != size {
+            return Err(ReadbackError::Size { requested, size });
         }
-        self.read_at(0, into)
+        if self.layout.size == size {
+            return self.read_at(0, into);
+        }
+        let Layout { row, rows, .. } = self.layout;
+        for (at, to) in self.layout.rows([row, row * rows]) {
+            self.read_at(at, &mut into[to as usize..][..row as usize])?;
+        }
+        Ok(())
     }
 
     fn check_ready(&self) -> Result<(), ReadbackError> {
@@ -286,64 +313,6 @@ impl<D: Device> Readback<D> {
     }
 }
 
-/// Texels that the device is to write. See [`Readback`].
-#[must_use = "a result that is dropped cannot be read"]
-pub struct TexelReadback<D: Device> {
-    readback: Readback<D>,
-    layout: Layout,
-    /// One a layer.
-    reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
-}
-
-impl<D: Device> TexelReadback<D> {
-    /// The bytes of the ring.
-    pub fn readback(&self) -> &Readback<D> {
-        &self.readback
-    }
-
-    /// Bytes from one row of blocks to the next.
-    #[must_use]
-    pub fn row_bytes(&self) -> u64 {
-        self.layout.row_bytes
-    }
-
-    /// Bytes of the texels, without padding.
-    #[must_use]
-    pub fn texel_bytes(&self) -> u64 {
-        // No more than the bytes of the ring, whose count is a number.
-        self.layout.tight()
-    }
-
-    /// The copies that bring the texels here, one a layer, to be recorded with
-    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved for.
-    /// None if the bytes were reserved without a texture.
-    #[must_use]
-    pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
-        &self.reads
-    }
-
-    /// Copies the texels out: rows of blocks, slices and layers one after another, without padding.
-    ///
-    /// # Errors
-    /// As [`Readback::read`].
-    pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
-        self.readback.check_ready()?;
-        let (requested, size) = (into.len() as u64, self.texel_bytes());
-        if requested != size {
-            return Err(ReadbackError::Size { requested, size });
-        }
-        if self.layout.size == size {
-            return self.readback.read_at(0, into);
-        }
-        let Layout { row, rows, .. } = self.layout;
-        let slice = row * rows;
-        for (at, to) in self.layout.rows([row, slice]) {
-            self.readback.read_at(at, &mut into[to as usize..][..row as usize])?;
-        }
-        Ok(())
-    }
-}
-
 impl<D: Device> fmt::Debug for ReadbackRing<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadbackRing").field("name", &self.state.config.name).finish_non_exhaustive()
@@ -352,13 +321,7 @@ impl<D: Device> fmt::Debug for ReadbackRing<D> {
 
 impl<D: Device> fmt::Debug for Readback<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offset, size, point, .. } = self;
-        write!(f, "Readback({:?} from {offset}, {size} bytes, at {point})", self.buffer())
-    }
-}
-
-impl<D: Device> fmt::Debug for TexelReadback<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TexelReadback({:?}, {} bytes a row)", self.readback, self.layout.row_bytes)
+        let Self { offset, point, .. } = self;
+        write!(f, "Readback({:?} from {offset}, {} bytes, at {point})", self.buffer(), self.size())
     }
 }

@@ -9,7 +9,7 @@ use ringfence_core::sync::SyncSet;
 
 use super::fill::{check_location, copy, fill, staged};
 use super::state::{Request, Reserved, RingState};
-use super::texels::{Layout, StagedTexels, Texels};
+use super::texels::{Layout, Texels};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::{Capabilities, Device};
 use ringfence_memory::Allocator;
@@ -66,7 +66,7 @@ impl<D: Device> UploadRing<D> {
     ///
     /// # Errors
     /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
-    pub fn write_texels(&self, frame: &Frame, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
+    pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
         let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);

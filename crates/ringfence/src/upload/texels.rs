@@ -21,9 +21,10 @@ use super::fill::copy;
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 
-/// Texels as the caller has them: a box of one aspect, in one or several layers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Texels<'a> {
+/// A box of texels of one aspect, in one or several layers: as the caller has them, or [`Staged`] in a ring, as the device
+/// wants them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Texels<B> {
     /// Texels across.
     pub width: u32,
     /// Texels down.
@@ -36,15 +37,15 @@ pub struct Texels<'a> {
     pub format: TexelFormat,
     /// Colour, depth or stencil.
     pub aspect: TextureAspect,
-    /// Bytes from one row of blocks to the next in `bytes`; 0 if they follow each other.
+    /// Bytes from one row of blocks to the next in `bytes`; given as 0 if they follow each other.
     pub row_bytes: u64,
-    /// Bytes from one slice, or layer, to the next in `bytes`; 0 if they follow each other.
+    /// Bytes from one slice, or layer, to the next in `bytes`; given as 0 if they follow each other.
     pub slice_bytes: u64,
-    /// The rows; the last one may end with its last block.
-    pub bytes: &'a [u8],
+    /// The rows, or where they are; the last one may end with its last block.
+    pub bytes: B,
 }
 
-impl<'a> Texels<'a> {
+impl<'a> Texels<&'a [u8]> {
     /// Texels of colour, not block-compressed, whose rows follow each other.
     #[must_use]
     pub const fn new(width: u32, height: u32, texel_bytes: u32, bytes: &'a [u8]) -> Self {
@@ -112,39 +113,11 @@ impl<'a> Texels<'a> {
     }
 }
 
-/// Texels in a ring, as the device wants them.
-pub struct StagedTexels<D: Device> {
-    /// Where they are.
-    pub staged: Staged<D>,
-    /// Bytes from one row of blocks to the next. Slices follow each other.
-    pub row_bytes: u64,
-    /// Bytes from one layer to the next.
-    pub layer_bytes: u64,
-    /// Texels across.
-    pub width: u32,
-    /// Texels down.
-    pub height: u32,
-    /// Slices.
-    pub depth: u32,
-    /// Array layers.
-    pub layers: u32,
-    /// How they lie in the ring.
-    pub format: TexelFormat,
-    /// Colour, depth or stencil.
-    pub aspect: TextureAspect,
-}
-
-impl<D: Device> Clone for StagedTexels<D> {
-    fn clone(&self) -> Self {
-        Self { staged: self.staged.clone(), ..*self }
-    }
-}
-
-impl<D: Device> fmt::Debug for StagedTexels<D> {
+impl<B: fmt::Debug> fmt::Debug for Texels<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { staged, row_bytes, width, height, depth, layers, format, aspect, .. } = self;
+        let Self { width, height, depth, layers, format, aspect, row_bytes, bytes, .. } = self;
         write!(f, "{width} × {height} × {depth} texels in {layers} layers ({format}, {aspect:?}), ")?;
-        write!(f, "{row_bytes} bytes a row, {staged:?}")
+        write!(f, "{row_bytes} bytes a row, {bytes:?}")
     }
 }
 
@@ -168,6 +141,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Bytes that are no texels: one row.
+    pub(super) const fn line(size: u64) -> Self {
+        let (rows, slices, layers, multiple) = (1, 1, 1, 1);
+        Self { row: size, row_bytes: size, rows, slices, layers, layer_bytes: size, size, multiple }
+    }
+
     /// Where the texels of a box lie, whatever mip level and layers it is of.
     pub(super) fn of(capabilities: &Capabilities, format: TexelFormat, texels: &TexelBox) -> Result<Self, UploadError> {
         let [across, down] = format.block();
@@ -189,7 +168,7 @@ impl Layout {
         Ok(Self { row, row_bytes, rows, slices, layers, layer_bytes, size: size.ok_or(too_large)?, multiple })
     }
 
-    pub(super) fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<(Self, [u64; 2]), UploadError> {
+    pub(super) fn new(capabilities: &Capabilities, texels: &Texels<&[u8]>) -> Result<(Self, [u64; 2]), UploadError> {
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
         let shape = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
         let layout = Self::of(capabilities, format, &shape)?;
@@ -233,13 +212,15 @@ impl Layout {
         }
     }
 
-    pub(super) fn staged<D: Device>(&self, texels: &Texels<'_>, room: Staged<D>) -> StagedTexels<D> {
+    pub(super) fn staged<D: Device>(&self, texels: &Texels<&[u8]>, room: Staged<D>) -> Texels<Staged<D>> {
         let skip = self.skip(room.offset);
         let address = room.address.map(|address| address + skip);
-        let staged = Staged { offset: room.offset + skip, size: self.size, address, ..room };
+        let bytes = Staged { offset: room.offset + skip, size: self.size, address, ..room };
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
-        let Self { row_bytes, layer_bytes, .. } = *self;
-        StagedTexels { staged, row_bytes, layer_bytes, width, height, depth, layers, format, aspect }
+        let Self { row_bytes, rows, layer_bytes, .. } = *self;
+        // No texture has several slices and several layers.
+        let slice_bytes = if layers > 1 { layer_bytes } else { row_bytes * rows };
+        Texels { width, height, depth, layers, format, aspect, row_bytes, slice_bytes, bytes }
     }
 }
 
@@ -289,7 +270,7 @@ mod tests {
     #[test]
     fn texels_that_are_not_there_are_refused() {
         let capabilities = Profile::d3d12_tier1().capabilities;
-        let refused = |texels: Texels<'_>| Layout::new(&capabilities, &texels).expect_err("too few bytes");
+        let refused = |texels: Texels<&[u8]>| Layout::new(&capabilities, &texels).expect_err("too few bytes");
         for (width, height, texel_bytes) in [(0, 4, 4), (4, 0, 4), (4, 4, 0)] {
             assert_eq!(refused(Texels::new(width, height, texel_bytes, &[0; 64])), UploadError::ZeroSize);
         }

@@ -14,7 +14,7 @@ use std::fmt;
 
 use ringfence_core::sync::SyncPoint;
 
-use super::{BatchError, StagedTexels, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
+use super::{BatchError, Staged, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
 use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
@@ -47,7 +47,7 @@ pub enum TransferError {
 }
 
 /// Why nothing was submitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
     /// The program's own submission failed. All that was gathered is kept, to be submitted with the next try.
     #[error("the copies were not submitted: {0}")]
@@ -81,12 +81,12 @@ impl<D: Device> TransferQueue<D> {
     /// As [`UploadWriter::write_texels`] and [`UploadBatch::copy_texels`]; [`TransferError::ForeignDestination`].
     pub fn upload_texels(
         &mut self,
-        texels: &Texels<'_>,
+        texels: &Texels<&[u8]>,
         to: &Texture<D>,
         at: TexelTarget,
     ) -> Result<(), TransferError> {
         self.check_destination(to)?;
-        let staged: StagedTexels<D> = self.writer()?.write_texels(texels)?;
+        let staged: Texels<Staged<D>> = self.writer()?.write_texels(texels)?;
         Ok(self.batch.copy_texels(&staged, to, at)?)
     }
 
@@ -133,7 +133,7 @@ impl<D: Device> TransferQueue<D> {
         self.batch.clear();
         self.was_tried = false;
         let Some(frame) = self.frame.take() else { return Ok(None) };
-        self.timeline.submitted(frame).map(Some).map_err(|refused| SubmitError::Frame(refused.error()))
+        self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
     }
 
     /// Forgets what was gathered since the last submission. After a submission that failed its frame is dropped, as nothing

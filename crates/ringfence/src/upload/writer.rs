@@ -27,7 +27,7 @@ use super::fill::{Filling, copy, fill, staged};
 use super::pin::{HeldPin, Pin, Unpin};
 use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
-use super::texels::{Layout, StagedTexels, Texels};
+use super::texels::{Layout, Texels};
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device};
 use ringfence_memory::extend::OpenFrame;
@@ -137,7 +137,7 @@ impl<D: Device> UploadWriter<D> {
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
-    pub fn write_texels(&mut self, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
+    pub fn write_texels(&mut self, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
         let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);

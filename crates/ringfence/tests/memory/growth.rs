@@ -108,7 +108,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
         let before = world.device.calls().allocate_memory;
         held.push(world.buffer(MIB, on_device()).expect("room"));
         waited += world.device.calls().allocate_memory - before;
-        world.memory.growth().maintain();
+        world.memory.budgets().maintain();
     }
     assert_eq!(waited, 1, "only the very first allocation asked the driver");
     assert!(world.memory.statistics().total().block_count >= 7);
@@ -119,11 +119,11 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
 #[test]
 fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     let world = on_card(16 << 30, 16 << 30);
-    assert_eq!(world.memory.growth().maintain(), 0, "nothing is in use");
+    assert_eq!(world.memory.budgets().maintain(), 0, "nothing is in use");
     world.device.set_budget(0, Some(5 * MIB));
     world.memory.reclaim();
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!(world.memory.growth().maintain(), 0, "a block of 8 MiB would go beyond the budget");
+    assert_eq!(world.memory.budgets().maintain(), 0, "a block of 8 MiB would go beyond the budget");
     drop(held);
     world.finish();
 }
@@ -137,7 +137,7 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
         let before = world.device.calls().allocate_memory;
         held.extend((0..50).map(|_| world.buffer(4 * MIB, on_device()).expect("room")));
         waited.push(world.device.calls().allocate_memory - before);
-        world.memory.growth().maintain();
+        world.memory.budgets().maintain();
     }
     assert!(waited[..8].iter().sum::<u64>() > 1, "blocks are small at first: {waited:?}");
     assert_eq!(waited[16..].iter().sum::<u64>(), 0, "no frame waits any more: {waited:?}");
@@ -150,7 +150,7 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
     for _ in 0..400 {
         world.memory.reclaim();
         let buffer = world.buffer(MIB, on_device()).expect("room");
-        world.memory.growth().maintain();
+        world.memory.budgets().maintain();
         drop(buffer);
     }
     assert!(ahead(&world) <= 2 * 256 * MIB, "{} bytes ahead of a program that uses one", ahead(&world));
@@ -161,14 +161,14 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
 fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
     let world = on_card(16 << 30, 16 << 30);
     let calls = || world.device.calls().allocate_memory;
-    assert_eq!(world.memory.growth().reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
-    let made = world.memory.growth().reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
+    assert_eq!(world.memory.budgets().reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
+    let made = world.memory.budgets().reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
     assert_eq!((made, calls()), (1024 * MIB, 4), "four blocks of the largest size");
     for _ in 0..1000 {
         world.memory.reclaim();
     }
     assert_eq!(world.memory.statistics().total().block_count, 4, "empty for long, but announced");
-    let more = world.memory.growth().reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
+    let more = world.memory.budgets().reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
     assert_eq!((more, calls()), (256 * MIB, 5), "what was announced before does not count twice");
     let held: Vec<_> = (0..1200).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     assert_eq!(calls(), 5, "nothing waited for the driver");
@@ -183,15 +183,15 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
 #[test]
 fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
     let world = on_card(16 << 30, 16 << 30);
-    world.memory.growth().maintain();
+    world.memory.budgets().maintain();
     let reserved = || world.memory.statistics().total().reserved_bytes() / MIB;
-    world.memory.growth().reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
+    world.memory.budgets().reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
     // Nothing is wanted ahead while more than half a block of that size is free.
     let mut held: Vec<_> = (0..1024 - 129).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!((world.memory.growth().maintain(), reserved()), (0, 1024));
+    assert_eq!((world.memory.budgets().maintain(), reserved()), (0, 1024));
     held.extend((0..2).map(|_| world.buffer(MIB, on_device()).expect("room")));
     assert_eq!(
-        (world.memory.growth().maintain(), reserved()),
+        (world.memory.budgets().maintain(), reserved()),
         (1, 1280),
         "not a block of 64 MiB as after four small ones"
     );
@@ -203,7 +203,7 @@ fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
 fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     let desc = AllocatorDesc { empty_block_grace: 0, ..Default::default() };
     let world = world(card(16 << 30, 16 << 30), desc);
-    world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
+    world.memory.budgets().reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
     for _ in 0..3 {
         // SAFETY: nothing was placed there.
         unsafe { world.memory.allocate(needs(MIB, 256), on_device()).expect("room").destroy_now() };
@@ -212,7 +212,7 @@ fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     assert_eq!(world.memory.statistics().total().block_count, 3);
     assert_eq!(world.memory.budgets().trim(), 3);
     assert_eq!(world.memory.statistics().total().block_bytes, 0);
-    world.memory.growth().reserve(ResourceClass::Buffer, 10 * MIB, on_device()).expect("room");
+    world.memory.budgets().reserve(ResourceClass::Buffer, 10 * MIB, on_device()).expect("room");
     assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB, "the first announcement is void");
     world.finish();
 }
@@ -220,18 +220,18 @@ fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
 #[test]
 fn an_announcement_that_cannot_be_kept_changes_nothing() {
     let world = on_card(1 << 30, 1 << 30);
-    let beyond = world.memory.growth().reserve(ResourceClass::Buffer, 2 << 30, on_device());
+    let beyond = world.memory.budgets().reserve(ResourceClass::Buffer, 2 << 30, on_device());
     assert_eq!(beyond, Err(Error::TooLarge { size: 2 << 30, max: 1 << 30 }));
     world.device.set_budget(0, Some(500 * MIB));
     world.memory.reclaim();
     let strict = AllocationDesc { within_budget: true, ..on_device() };
-    let refused = world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, strict);
+    let refused = world.memory.budgets().reserve(ResourceClass::Buffer, 600 * MIB, strict);
     assert!(matches!(refused, Err(Error::OverBudget { size, .. }) if size == 600 * MIB), "{refused:?}");
     let may_not = AllocationDesc { never_grow: true, ..on_device() };
-    let refused = world.memory.growth().reserve(ResourceClass::Buffer, MIB, may_not);
+    let refused = world.memory.budgets().reserve(ResourceClass::Buffer, MIB, may_not);
     assert!(matches!(refused, Err(Error::WouldGrow { .. })), "{refused:?}");
     let nowhere = AllocationDesc { memory_types: 0, ..on_device() };
-    let refused = world.memory.growth().reserve(ResourceClass::Buffer, MIB, nowhere);
+    let refused = world.memory.budgets().reserve(ResourceClass::Buffer, MIB, nowhere);
     assert!(matches!(refused, Err(Error::NoMemoryType { .. })), "{refused:?}");
     let total = world.memory.statistics().total();
     assert_eq!((total.block_count, total.block_bytes), (0, 0));
@@ -241,7 +241,7 @@ fn an_announcement_that_cannot_be_kept_changes_nothing() {
 #[test]
 fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
     let world = world(card(16 << 30, 16 << 30), AllocatorDesc::default());
-    let maintenance = world.memory.growth().maintain_in_background().expect("a thread");
+    let maintenance = world.memory.budgets().maintain_in_background().expect("a thread");
     let mut held = vec![world.buffer(MIB, on_device()).expect("room")];
     let deadline = Instant::now() + Duration::from_secs(120);
     while world.memory.statistics().total().block_count < 2 {

@@ -10,7 +10,7 @@ use crate::world::{KIB, needs, next, world};
 #[test]
 fn sixty_four_threads_allocate_write_and_free_without_meeting() {
     let world = world(Profile::lavapipe(), AllocatorDesc::default());
-    let _maintenance = world.memory.growth().maintain_in_background().expect("a thread");
+    let _maintenance = world.memory.budgets().maintain_in_background().expect("a thread");
     let barrier = Barrier::new(64);
     std::thread::scope(|scope| {
         for thread in 1..=64_u64 {

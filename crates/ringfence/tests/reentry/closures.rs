@@ -313,7 +313,7 @@ fn recording_of_moves() {
 /// The hook that an injector of faults had before goes outside of its lock.
 #[test]
 fn the_hook_of_an_injector() {
-    struct AtDrop(ringfence::device::fault::Faults);
+    struct AtDrop(FaultInjector);
     impl Drop for AtDrop {
         fn drop(&mut self) {
             self.0.clear();

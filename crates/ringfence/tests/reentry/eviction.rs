@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
 use ringfence::sim::Device;
-use ringfence::upload::NoViews;
 use ringfence::{
     Allocation, AllocationDesc, Allocator, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing,
     UploadBatch, UploadDesc, UploadRing, WhenFull,
@@ -153,7 +152,7 @@ fn constants() -> ConstantsDesc<'static> {
 #[test]
 fn constants_that_grow() {
     place("eviction for constants", limited(), |world, inside| {
-        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), ()).expect("there is room");
         let frame = world.timeline().begin();
         let mut writer = buffers.writer(&frame).expect("our own");
         let held = Arc::new(buffers.dynamic(64 << 10).expect("not too large"));
@@ -182,7 +181,7 @@ fn constants_that_grow() {
 #[test]
 fn static_constants() {
     place("eviction for static constants", limited(), |world, inside| {
-        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), ()).expect("there is room");
         let other = buffers.clone();
         inside.also(move |_| drop(other.create_static(&[1; 1024])));
         let starved = Starved::new(world, inside);
@@ -196,7 +195,7 @@ fn static_constants() {
 #[test]
 fn static_constants_that_are_staged() {
     place("eviction while static constants are staged", limited(), |world, inside| {
-        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), ()).expect("there is room");
         let held: Vec<_> =
             (0..80).map(|at| buffers.create_static(&vec![at; 64 << 10]).expect("there is room")).collect();
         let frame = world.timeline().begin();

@@ -121,7 +121,7 @@ fn memory_is_allocated() {
     });
     place("span of a reserved block", AllocatorDesc::default(), |world, inside| {
         listening(inside, "allocate_memory", || {
-            world.memory.growth().reserve(ResourceClass::Buffer, 1 << 20, Default::default()).expect("room");
+            world.memory.budgets().reserve(ResourceClass::Buffer, 1 << 20, Default::default()).expect("room");
         });
     });
 }

@@ -89,9 +89,9 @@ pub fn everything(memory: &Allocator<Device>) {
     drop(slots);
     let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_SRC };
     let _ = memory.create_small_buffer(desc, Location::Upload);
-    let _ = memory.growth().reserve(ResourceClass::Buffer, 1 << 20, Default::default());
+    let _ = memory.budgets().reserve(ResourceClass::Buffer, 1 << 20, Default::default());
     memory.reclaim();
-    memory.growth().maintain();
+    memory.budgets().maintain();
     memory.budgets().trim();
     let _ = memory.statistics();
     let _ = memory.snapshot();

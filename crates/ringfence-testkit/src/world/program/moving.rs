@@ -2,7 +2,7 @@
 
 use ringfence::defrag::{Defrag, DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
-use ringfence::residency::{Residency, ResidencyDesc, ResidencyError, UseList};
+use ringfence::residency::{Residency, ResidencyError, UseList};
 use ringfence::resource::BufferCopy;
 use ringfence::sim::Device;
 use ringfence::{AllocationDesc, Allocator, Dedicated, Location};
@@ -28,9 +28,9 @@ impl Evictables {
     pub fn new(memory: &Allocator<Device>, dice: &mut Dice) -> Self {
         // With such a headroom every heap is beyond its budget: whatever may go is to go.
         let headroom_bytes = if dice.one_in(2) { u64::MAX / 2 } else { 0 };
-        let desc = ResidencyDesc { headroom_bytes, evict_bytes_per_commit_max: u64::MAX };
         // SAFETY: evictable buffers are made and used by the step below alone, which commits them first.
-        let residency = unsafe { memory.residency(desc) };
+        let residency = unsafe { memory.residency() };
+        let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         Self { list: residency.list(), residency, things: Vec::new() }
     }
 }

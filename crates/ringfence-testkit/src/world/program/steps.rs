@@ -319,7 +319,7 @@ impl Program {
         match self.dice.below(8) {
             0 => _ = self.memory.budgets().trim(),
             1 => _ = self.memory.budgets().trim_to(64 << 10),
-            2 => _ = self.memory.growth().maintain(),
+            2 => _ = self.memory.budgets().maintain(),
             3 => _ = self.memory.retirement().reclaim_at_most(2),
             4 => _ = self.transient.trim(),
             _ => {

@@ -67,10 +67,10 @@ impl Worker<'_> {
         if shown < held {
             return Err(Stop::Wrong(format!("{shown} ranges are shown where {held} are held")));
         }
-        let seen = self.shared.residency.statistics();
+        let seen = self.shared.residency.object_count();
         let mine = self.held.iter().any(|thing| thing.is_evictable);
         let residency = self.shared.memory.device().capabilities().residency;
-        if residency && mine && seen.object_count == 0 {
+        if residency && mine && seen == 0 {
             return Err(Stop::Wrong("nothing is known that may be evicted".to_owned()));
         }
         Ok(())
