@@ -55,7 +55,7 @@ mod pass;
 mod run;
 
 pub use pass::{DefragPass, Move, MoveError, MoveOutcome};
-pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics, Fragmentation};
+pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics};
 
 /// How a defragmentation goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@
 //!   or in a pool of PoolDesc { share, .. }
 //!        │ export()
 //!        ▼
-//!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe Buffer::import(memory, info, handle, &shared, desc)
+//!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe import_buffer(memory, info, handle, &shared, desc)
 //!                                                                  │ the same bytes, another driver's object
 //!                                                                  ▼
 //!                                                           Buffer: retired by sync points, as any other
@@ -31,6 +31,8 @@
 //! A resource in a shared block shows the other process *the whole block*: a pool that shares is for what may all be seen.
 
 mod import;
+
+pub use import::{buffer_support, import_buffer, import_memory, import_texture, texture_support};
 
 pub use crate::device::sharing::{Share, ShareKind, ShareSupport, Tied};
 pub use crate::resource::{ShareError, SharedMemory};

@@ -112,7 +112,7 @@ fn two_processes_share_a_buffer() {
     let Some(mut world) = Opened::open() else { return };
     let desc = AllocationDesc { name: "shared", share: Some(ShareKind::OpaqueFd), ..Default::default() };
     let info = world.info(2 * HALF);
-    let support = Buffer::share_support(&world.memory, &info, ShareKind::OpaqueFd);
+    let support = ringfence::sharing::buffer_support(&world.memory, &info, ShareKind::OpaqueFd);
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     let is_served = support.can_export && support.can_import;
     if !is_served && !required {
@@ -147,7 +147,8 @@ fn the_other_process() {
     let mut world = Opened::open().expect("the test has opened the device too");
     let info = world.info(2 * HALF);
     // SAFETY: the handle came along with its description; the host does not reach the bytes through it.
-    let imported = unsafe { Buffer::import(&world.memory, &info, handle, &shared, AllocationDesc::default()) };
+    let imported =
+        unsafe { ringfence::sharing::import_buffer(&world.memory, &info, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device and driver");
     assert!(world.read(&imported, 0) == pattern(1), "what the first process has written");
     world.write(&imported, HALF, &pattern(2));

@@ -51,4 +51,3 @@ pub use graph::{Provided, ProvidedBuffer, ProvidedTexture};
 pub use location::{BufferLocation, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;
-pub use textures::TexturePlan;

@@ -10,7 +10,7 @@ use ringfence::device::{
 use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, DebugDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc, sharing};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;
@@ -31,7 +31,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     let exported = memory.create_buffer(&info(1000), share)?;
     let (handle, layout) = exported.export()?;
     // SAFETY: the handle was made just now for this description.
-    let imported = unsafe { Buffer::import(memory, &info(1000), handle, &layout, AllocationDesc::default()) }?;
+    let imported = unsafe { sharing::import_buffer(memory, &info(1000), handle, &layout, AllocationDesc::default()) }?;
     drop(exported);
     drop(imported);
     let mut sparse = SparseBuffer::new(memory, &info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;

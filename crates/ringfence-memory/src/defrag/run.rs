@@ -51,7 +51,7 @@ pub enum DefragState {
     Done,
 }
 
-/// What a run has done.
+/// What a run has done, and how scattered what it works on lies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DefragStatistics {
     /// Passes that had moves.
@@ -74,6 +74,14 @@ pub struct DefragStatistics {
     pub planning_ns: u64,
     /// What planning a pass has taken at the most, in nanoseconds.
     pub planning_ns_max: u64,
+    /// Blocks that are there now.
+    pub block_count: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Bytes of them that are in use: by resources, or by what the device is still to pass.
+    pub used_bytes: u64,
+    /// Free bytes outside of the longest hole of their block: the measure that a run brings down.
+    pub scattered_bytes: u64,
 }
 
 impl DefragStatistics {
@@ -82,22 +90,7 @@ impl DefragStatistics {
     pub fn won_bytes(&self) -> u64 {
         self.freed_block_bytes + self.joined_bytes
     }
-}
 
-/// How scattered what is in blocks lies: the measure that a run brings down.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Fragmentation {
-    /// Blocks.
-    pub block_count: u64,
-    /// Their bytes.
-    pub block_bytes: u64,
-    /// Bytes of them that are in use: by resources, or by what the device is still to pass.
-    pub used_bytes: u64,
-    /// Free bytes outside of the longest hole of their block.
-    pub scattered_bytes: u64,
-}
-
-impl Fragmentation {
     /// Bytes of blocks that no resource uses.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {
@@ -198,20 +191,14 @@ impl<D: Device> Defrag<D> {
         }
     }
 
-    /// What the run has done so far.
+    /// What the run has done so far, and how scattered what it works on lies now. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> DefragStatistics {
-        self.statistics
-    }
-
-    /// How scattered what it works on lies now. O(blocks).
-    #[must_use]
-    pub fn fragmentation(&self) -> Fragmentation {
-        let mut sum = Fragmentation::default();
+        let mut statistics = self.statistics;
         for run in &self.arenas {
-            self.shared.compact(&run.arena).facts().iter().for_each(|facts| sum.add(facts));
+            self.shared.compact(&run.arena).facts().iter().for_each(|facts| statistics.add(facts));
         }
-        sum
+        statistics
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared<D>> {

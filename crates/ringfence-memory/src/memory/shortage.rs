@@ -1,4 +1,4 @@
-//! Staying within budget, and what is tried when memory is short: empty blocks are freed, memory that no submission uses is evicted, the caller's
+//! What is tried when memory is short: empty blocks are freed, memory that no submission uses is evicted, the caller's
 //! callback is called; at last the error that says so.
 //!
 //! The callback is called with no lock held:
@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::budget::{Budget, Grant};
+use super::budget::Grant;
 use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
@@ -96,47 +96,6 @@ impl Attempt {
             self.tried |= Tried::NEXT_TYPE;
         }
         self.tried_type_bits |= 1 << memory_type;
-    }
-}
-
-/// The budgets of an allocator's memory heaps, and the blocks that are held ahead of need within them. Made by
-/// [`Allocator::budgets`](crate::Allocator::budgets).
-pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
-
-impl<D: Device> MemoryBudgets<'_, D> {
-    /// Use and limits of a memory heap, from what the driver said last and what was taken since. A few loads.
-    ///
-    /// # Panics
-    /// If there is no such heap.
-    #[must_use]
-    pub fn heap(&self, heap: u32) -> Budget {
-        self.0.budgets.heap(heap)
-    }
-
-    /// Frees every empty block, and says how many there were.
-    pub fn trim(&self) -> usize {
-        self.0.trim()
-    }
-
-    /// Frees empty blocks until this allocator holds no more than `target_bytes` of all heaps, or has
-    /// no empty block left; says how many bytes that were.
-    pub fn trim_to(&self, target_bytes: u64) -> u64 {
-        self.0.empty_recycled(|_| true);
-        self.0.trim_small_buffers();
-        self.0.free_empty_blocks(|_| true, target_bytes).1
-    }
-
-    /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
-    /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
-    /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
-    ///
-    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it requests
-    /// itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
-    /// here, or with the call of it that is under way.
-    pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
-        let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
-        // Its `Drop` is the program's code, so it runs with no lock held.
-        drop(replaced);
     }
 }
 

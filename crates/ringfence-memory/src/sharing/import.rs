@@ -41,96 +41,94 @@ impl<D: Share> Tie<D> for Textures {
 /// A resource in another process's memory, and that memory.
 type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// What the device can do with shared memory for such a resource. On Vulkan a call to the driver.
-    #[must_use]
-    pub fn share_support(memory: &Allocator<D>, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> ShareSupport {
-        Create::<K>::share_support(memory.device(), info, kind)
-    }
+/// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
+#[must_use]
+pub fn buffer_support<D: Device>(memory: &Allocator<D>, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+    Create::<Buffers>::share_support(memory.device(), info, kind)
 }
 
-impl<D: Share> Buffer<D> {
-    /// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
-    /// user data count: the location says what the buffer is taken for, the memory is what it is.
-    ///
-    /// It is retired when it is dropped, as any buffer is. The handle is used up, or closed where this fails.
-    ///
-    /// # Errors
-    /// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
-    ///
-    /// # Safety
-    /// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
-    /// the host reads or writes its bytes through this value, no other code writes them.
-    #[track_caller]
-    pub unsafe fn import(
-        memory: &Allocator<D>,
-        info: &BufferInfo<'_, D>,
-        handle: D::Handle,
-        from: &SharedMemory,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Self, ShareError> {
-        // SAFETY: the caller promises the same.
-        unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
-    }
+/// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
+#[must_use]
+pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+    Create::<Textures>::share_support(memory.device(), info, kind)
 }
 
-impl<D: Share> Texture<D> {
-    /// Makes a texture over bytes that another process has exported, as a buffer is made by [`Buffer::import`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Safety
-    /// As there.
-    #[track_caller]
-    pub unsafe fn import(
-        memory: &Allocator<D>,
-        info: &TextureInfo<'_, D>,
-        handle: D::Handle,
-        from: &SharedMemory,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Self, ShareError> {
-        // SAFETY: the caller promises the same.
-        unsafe { Importer { shared: memory.shared() }.import::<Textures>(info, handle, from, desc) }
-    }
+/// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
+/// user data count: the location says what the buffer is taken for, the memory is what it is.
+///
+/// It is retired when it is dropped, as any buffer is. The handle is used up, or closed where this fails.
+///
+/// # Errors
+/// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
+///
+/// # Safety
+/// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
+/// the host reads or writes its bytes through this value, no other code writes them.
+#[track_caller]
+pub unsafe fn import_buffer<D: Share>(
+    memory: &Allocator<D>,
+    info: &BufferInfo<'_, D>,
+    handle: D::Handle,
+    from: &SharedMemory,
+    desc: AllocationDesc<'_>,
+) -> Result<Buffer<D>, ShareError> {
+    // SAFETY: the caller promises the same.
+    unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
 }
 
-impl<D: Share> Allocation<D> {
-    /// Takes a whole memory object that another process has exported, to place in it what lies there
-    /// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
-    ///
-    /// # Errors
-    /// As [`Buffer::import`]; [`ShareError::Tied`].
-    ///
-    /// # Safety
-    /// As [`Buffer::import`].
-    #[track_caller]
-    pub unsafe fn import(
-        memory: &Allocator<D>,
-        handle: D::Handle,
-        from: &SharedMemory,
-        class: ResourceClass,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Self, ShareError> {
-        let importer = Importer { shared: memory.shared() };
-        importer.check_import(from)?;
-        if from.is_tied {
-            return Err(ShareError::Tied);
-        }
-        let whole = Requirements {
-            size: from.memory_bytes,
-            alignment: 1,
-            memory_type_bits: 1 << from.memory_type,
-            class,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        };
-        let from = SharedMemory { offset: 0, ..*from };
-        // SAFETY: the caller promises what is asked; the memory is tied to nothing.
-        let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
-        importer.note_import(&place, &desc);
-        Ok(Self::of_place(memory.shared(), place, &whole, &desc))
+/// Makes a texture over bytes that another process has exported, as a buffer is made by [`import_buffer`].
+///
+/// # Errors
+/// As there.
+///
+/// # Safety
+/// As there.
+#[track_caller]
+pub unsafe fn import_texture<D: Share>(
+    memory: &Allocator<D>,
+    info: &TextureInfo<'_, D>,
+    handle: D::Handle,
+    from: &SharedMemory,
+    desc: AllocationDesc<'_>,
+) -> Result<Texture<D>, ShareError> {
+    // SAFETY: the caller promises the same.
+    unsafe { Importer { shared: memory.shared() }.import::<Textures>(info, handle, from, desc) }
+}
+
+/// Takes a whole memory object that another process has exported, to place in it what lies there
+/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
+///
+/// # Errors
+/// As [`import_buffer`]; [`ShareError::Tied`].
+///
+/// # Safety
+/// As [`import_buffer`].
+#[track_caller]
+pub unsafe fn import_memory<D: Share>(
+    memory: &Allocator<D>,
+    handle: D::Handle,
+    from: &SharedMemory,
+    class: ResourceClass,
+    desc: AllocationDesc<'_>,
+) -> Result<Allocation<D>, ShareError> {
+    let importer = Importer { shared: memory.shared() };
+    importer.check_import(from)?;
+    if from.is_tied {
+        return Err(ShareError::Tied);
     }
+    let whole = Requirements {
+        size: from.memory_bytes,
+        alignment: 1,
+        memory_type_bits: 1 << from.memory_type,
+        class,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let from = SharedMemory { offset: 0, ..*from };
+    // SAFETY: the caller promises what is asked; the memory is tied to nothing.
+    let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
+    importer.note_import(&place, &desc);
+    Ok(Allocation::of_place(memory.shared(), place, &whole, &desc))
 }
 
 /// Makes memory and resources of handles.
@@ -140,7 +138,7 @@ struct Importer<'a, D: Device> {
 
 impl<D: Share> Importer<'_, D> {
     /// # Safety
-    /// As [`Buffer::import`].
+    /// As [`import_buffer`].
     #[track_caller]
     unsafe fn import<K: Tie<D>>(
         &self,
@@ -176,7 +174,7 @@ impl<D: Share> Importer<'_, D> {
     }
 
     /// # Safety
-    /// As [`Buffer::import`]; `unplaced` is the device's, unplaced, with these needs.
+    /// As [`import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
     unsafe fn import_prepared<K: Tie<D>>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,

@@ -3,9 +3,7 @@
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
 use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
-use ringfence::{
-    Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc, Texture,
-};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc, sharing};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 
@@ -15,7 +13,7 @@ const BYTES: u64 = 100_000;
 fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let info = info::<G>(memory);
     let works = |kind: &ShareKind| {
-        let support = Buffer::share_support(memory, &info, *kind);
+        let support = sharing::buffer_support(memory, &info, *kind);
         support.can_export && support.can_import
     };
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
@@ -71,7 +69,7 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
     // SAFETY: the handle was exported just now, and nothing reads through the host.
     let imported =
-        unsafe { Buffer::import(&other, &info::<G>(&other), handle, &shared, desc) }.expect("the same device");
+        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, desc) }.expect("the same device");
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
@@ -96,7 +94,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     let Some((handle, shared)) = export::<G>(&exported) else { return };
     let imported =
         // SAFETY: the handle was exported just now, and nothing reads through the host.
-        unsafe { Buffer::import(&rig.memory, &info::<G>(&rig.memory), handle, &shared, AllocationDesc::default()) };
+        unsafe { sharing::import_buffer(&rig.memory, &info::<G>(&rig.memory), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     // The exporter is gone: the bytes are the importer's.
     // SAFETY: nothing was submitted with it.
@@ -124,7 +122,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
 
 pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    if Buffer::share_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
+    if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
         return skipped("the device shares no blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
@@ -140,7 +138,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     // SAFETY: the handle was exported just now.
     let block =
-        unsafe { Allocation::import(&other, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) };
+        unsafe { sharing::import_memory(&other, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) };
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
@@ -182,7 +180,7 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     let desc = TextureDesc { width: 64, height: 32, usage, ..Default::default() };
     let describe = |memory: &Allocator<G::Device>| Create::<Textures>::describe(memory.device(), &desc).expect("plain");
     let Some(kind) = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = Texture::share_support(&rig.memory, &describe(&rig.memory), *kind);
+        let support = sharing::texture_support(&rig.memory, &describe(&rig.memory), *kind);
         support.can_export && support.can_import
     }) else {
         return skipped("the device shares no memory of textures");
@@ -194,7 +192,8 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
         exported => exported.expect("the device has handles"),
     };
     // SAFETY: the handle was exported just now.
-    let imported = unsafe { Texture::import(&other, &describe(&other), handle, &shared, AllocationDesc::default()) };
+    let imported =
+        unsafe { sharing::import_texture(&other, &describe(&other), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     let region = rig.region(64, 32, 0);
     let bytes = region.row_bytes * 32;
@@ -228,7 +227,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
     // What its API has, and this device has not: nothing is half made.
     for kind in G::SHARE_KINDS {
-        let support = Buffer::share_support(&rig.memory, &info(), *kind);
+        let support = sharing::buffer_support(&rig.memory, &info(), *kind);
         eprintln!("{kind:?}: {support:?}");
         if support.can_export {
             continue;
@@ -245,7 +244,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let import = |shared: SharedMemory| {
         let (handle, _) = buffer.export().expect("it can be shared");
         // SAFETY: a wrong description is refused before the driver sees the handle.
-        let made = unsafe { Buffer::import(&rig.memory, &info(), handle, &shared, AllocationDesc::default()) };
+        let made = unsafe { sharing::import_buffer(&rig.memory, &info(), handle, &shared, AllocationDesc::default()) };
         made.expect_err("it is wrong")
     };
     let other = SharedMemory { identity: [0x55; 32], ..shared };
@@ -258,8 +257,9 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(import(empty), ShareError::Make(Error::ZeroSize)));
     let (handle, _) = buffer.export().expect("it can be shared");
     // SAFETY: as above.
-    let whole =
-        unsafe { Allocation::import(&rig.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) };
+    let whole = unsafe {
+        sharing::import_memory(&rig.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
+    };
     assert_eq!(whole.expect_err("it is tied"), ShareError::Tied);
     let after = rig.memory.statistics();
     assert_eq!(before.types, after.types, "nothing has changed");

@@ -120,7 +120,8 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
         let desc = texture_of(usage, 96);
         let open = PlacementDesc { texture_bytes_max: u64::MAX, ..Default::default() };
         let measured = policy(rig, open).plan_texture(&desc).expect("a plain texture");
-        let (bytes, own) = (measured.bytes, measured.route == StandAlone);
+        let (_, route, needs) = measured;
+        let (bytes, own) = (needs.size, route == StandAlone);
         // Largest small texture, largest texture in a pool, where it goes.
         let table = [
             (bytes, bytes, Textures(kinds[0])),
@@ -131,7 +132,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
         for (small_texture_bytes_max, texture_bytes_max, route) in table {
             let placement = policy(rig, PlacementDesc { small_texture_bytes_max, texture_bytes_max, ..open });
             let route = if own { StandAlone } else { route };
-            assert_eq!(placement.plan_texture(&desc).expect("a plain texture").route, route, "{usage:?}");
+            assert_eq!(placement.plan_texture(&desc).expect("a plain texture").1, route, "{usage:?}");
             assert_eq!(placement.create_texture(&desc, "").expect("there is room").route(), route, "{usage:?}");
         }
     }
@@ -186,9 +187,9 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     for (usage, wants) in
         [(TextureUsage::SAMPLED, false), (TextureUsage::STORAGE, false), (TextureUsage::RENDER_TARGET, true)]
     {
-        let plan = placement.plan_texture(&texture_of(usage, 256)).expect("a plain texture");
-        assert_eq!(plan.wants_clear_value, wants, "{usage:?}");
-        assert!(plan.bytes >= 256 * 256 * 4 && plan.alignment.is_power_of_two());
+        let (kind, _, needs) = placement.plan_texture(&texture_of(usage, 256)).expect("a plain texture");
+        assert_eq!(kind.wants_clear_value(), wants, "{usage:?}");
+        assert!(needs.size >= 256 * 256 * 4 && needs.alignment.is_power_of_two());
     }
     let after = rig.memory.snapshot();
     assert_eq!((before.blocks, before.calls.allocate_memory), (after.blocks, after.calls.allocate_memory));
@@ -196,7 +197,7 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     let desc = texture_of(TextureUsage::SAMPLED, 256);
     let (plan, made) =
         (placement.plan_texture(&desc), placement.create_texture(&desc, "planned").expect("there is room"));
-    assert_eq!(plan.map(|plan| plan.route), Ok(made.route()), "it comes as planned");
+    assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "it comes as planned");
 }
 
 /// What a device that records it was given: through the pool, through memory of its own, through a graph.
@@ -215,7 +216,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
             if let Some(seen) = recorded_desc(rig, made.texture()) {
                 assert_eq!(seen.clear_value, desc.clear_value);
             }
-            assert!(placement.plan_texture(&desc).expect("a plain texture").wants_clear_value);
+            assert!(placement.plan_texture(&desc).expect("a plain texture").0.wants_clear_value());
         }
         // Where there is nothing to clear, or not in that way, it is refused by name.
         let wrong = [
@@ -333,9 +334,9 @@ pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
     let made = table.map(|(desc, kind)| {
         let texture = placement.create_texture(&desc, "one of its kind").expect("there is room");
         assert_eq!(texture.texture_kind(), kind);
-        let plan = placement.plan_texture(&desc).expect("a plain texture");
+        let (planned, route, _) = placement.plan_texture(&desc).expect("a plain texture");
         assert!([Route::Textures(kind), Route::StandAlone].contains(&texture.route()), "{texture:?}");
-        assert_eq!(plan.route, texture.route());
+        assert_eq!((planned, route), (texture.texture_kind(), texture.route()));
         texture
     });
     let pooled = made.iter().filter(|texture| texture.kind() == LocationKind::Suballocated).count();

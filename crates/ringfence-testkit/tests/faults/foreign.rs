@@ -2,7 +2,7 @@
 
 use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
-use ringfence::{Allocation, AllocationDesc, Buffer, Location, PoolDesc};
+use ringfence::{AllocationDesc, Location, PoolDesc, sharing};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::{COPIED, KIB, MIB};
@@ -17,7 +17,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         Create::<Buffers>::describe(stage.memory.device(), &desc)
     })?;
     let share = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = Buffer::share_support(&stage.memory, &info, *kind);
+        let support = sharing::buffer_support(&stage.memory, &info, *kind);
         support.can_export && support.can_import && !support.needs_dedicated
     });
     if share.is_none() {
@@ -28,7 +28,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let imported = stage.trial().run(|| {
         let (handle, shared) = exported.export()?;
         // SAFETY: the handle was exported just now; the host does not reach the bytes through it.
-        unsafe { Buffer::import(&stage.memory, &info, handle, &shared, AllocationDesc::default()) }
+        unsafe { sharing::import_buffer(&stage.memory, &info, handle, &shared, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
     drop(exported);
@@ -41,7 +41,9 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut block = stage.trial().run(|| {
         let (handle, shared) = held.export()?;
         // SAFETY: as above.
-        unsafe { Allocation::import(&stage.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) }
+        unsafe {
+            sharing::import_memory(&stage.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
+        }
     })?;
     let seen = stage.trial().run(|| block.create_aliasing_buffer(&info, held.offset(), "seen"))?;
     stage.run(&[copy::<G>(&source, &held, 4 * KIB)])?;

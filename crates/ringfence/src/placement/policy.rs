@@ -11,16 +11,15 @@ use super::aliased::AliasedHeap;
 use super::buffers::UPLOAD_USAGE;
 use super::constants::ConstantsLocation;
 use super::default_pool::tlsf_pool;
-use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, TextureKind};
+use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, Route, TextureKind};
 use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWriter};
 use super::graph::{Provided, ProvidedBuffer, ProvidedTexture};
 use super::heap_pools::HeapPools;
 use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
 use super::range_pool::{PoolFigures, RangePool};
-use super::textures::TexturePlan;
 use crate::device::record::TexelRegion;
-use crate::device::{Buffers, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use crate::transient::{Execution, Pass, TransientError};
 use crate::upload::UploadError;
 use ringfence_memory::Allocator;
@@ -131,11 +130,12 @@ impl<D: Device> Placement<D> {
         self.inner.resize_buffer(held, frame, request, keep_bytes)
     }
 
-    /// What a texture would come to: measured by the driver, no memory taken.
+    /// What a texture would come to, measured by the driver, no memory taken: which kind it is, where it would go, and what it
+    /// needs. [`TextureKind::wants_clear_value`] says whether it should be described with a clear value, where the API knows one.
     ///
     /// # Errors
     /// The driver refuses the description.
-    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
+    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
         self.inner.plan_texture(desc)
     }
 

@@ -6,7 +6,7 @@ use super::desc::{BufferRequest, Route, TextureKind};
 use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
 use crate::device::record::TexelRegion;
-use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
+use crate::device::{BufferUsage, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use ringfence_memory::Error;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Dedicated, Resource};
@@ -14,24 +14,9 @@ use ringfence_memory::{AllocationDesc, Dedicated, Resource};
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
 
-/// What a texture will come to, before it takes any memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TexturePlan {
-    /// Which kind it is.
-    pub kind: TextureKind,
-    /// Where it would go.
-    pub route: Route,
-    /// Bytes that it needs.
-    pub bytes: u64,
-    /// Alignment in bytes that it needs.
-    pub alignment: u64,
-    /// Whether it should be described with a clear value, where the API knows one.
-    pub wants_clear_value: bool,
-}
-
 impl<D: Device> Inner<D> {
     /// See [`Placement::plan_texture`](super::Placement::plan_texture).
-    pub(super) fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
+    pub(super) fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
         let device = self.memory.device();
         self.shared().check_lost()?;
         let info = Create::<Textures>::describe(device, desc)?;
@@ -39,8 +24,7 @@ impl<D: Device> Inner<D> {
         let kind = TextureKind::of(desc).measured(needs.size, &self.desc);
         let alone = needs.requires_dedicated || needs.size > self.desc.texture_bytes_max;
         let route = if alone { Route::StandAlone } else { Route::Textures(kind) };
-        let (bytes, alignment, wants_clear_value) = (needs.size, needs.alignment, kind.wants_clear_value());
-        Ok(TexturePlan { kind, route, bytes, alignment, wants_clear_value })
+        Ok((kind, route, needs))
     }
 
     /// See [`Placement::create_texture`](super::Placement::create_texture).

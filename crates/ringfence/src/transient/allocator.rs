@@ -327,12 +327,11 @@ impl<'a, D: Device> Execution<'a, D> {
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
     /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and reuse no bytes of theirs.
     ///
-    /// What is still in use is taken to be used by every pass ([`TransientFigures::left_in_use`]). Gives the figures as they
-    /// are then. O(heaps · objects).
-    pub fn finish(mut self, ends: &[SyncPoint]) -> TransientFigures {
+    /// What is still in use is taken to be used by every pass; says how many resources that were. O(heaps · objects).
+    pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
         self.transient.0.end(ends);
-        self.transient.figures()
+        self.transient.0.figures.left_in_use
     }
 }
 

@@ -6,7 +6,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sharing::ShareError;
 use ringfence::sim::Device;
 use ringfence::sparse::{SparseBuffer, SparseError};
-use ringfence::{AllocationDesc, Buffer, Location};
+use ringfence::{AllocationDesc, Location, sharing};
 
 use super::super::outcome::{Step, Stop, granted, stop, wrong};
 use super::super::thing::{Body, Check, Thing, Use};
@@ -38,7 +38,7 @@ impl Program {
         let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size: size as u64, usage: FILLED });
         let info = info.map_err(stop)?;
         let works = |kind: &ShareKind| {
-            let support = Buffer::share_support(&self.memory, &info, *kind);
+            let support = sharing::buffer_support(&self.memory, &info, *kind);
             support.can_export && support.can_import
         };
         let Some(kind) = SimGpu::SHARE_KINDS.iter().copied().find(works) else { return Ok(()) };
@@ -47,7 +47,7 @@ impl Program {
         let Some((handle, shared_memory)) = shared(exported.export())? else { return Ok(()) };
         let desc = AllocationDesc { name: "imported", ..Default::default() };
         // SAFETY: the handle was exported just now, and the host reads neither of the two.
-        let imported = shared(unsafe { Buffer::import(&self.memory, &info, handle, &shared_memory, desc) })?;
+        let imported = shared(unsafe { sharing::import_buffer(&self.memory, &info, handle, &shared_memory, desc) })?;
         let (Some(imported), Some(staged)) = (imported, self.stage(queue, &bytes)?) else { return Ok(()) };
         let by = self.user(queue);
         let (src, src_offset, dst, size) = (staged.buffer, staged.offset, *exported.object(), staged.size);
