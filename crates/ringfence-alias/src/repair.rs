@@ -195,30 +195,25 @@ impl<'a, S: Shape> Repair<'a, S> {
         for (&item, &offset) in chosen.iter().zip(offsets) {
             self.offsets[item as usize] = offset;
         }
-        if keep.is_some() {
-            self.take_out_of_the_way(chosen);
-        }
+        let mut asking = Asking::new(go_on);
+        let mut whole = keep.is_none() || self.take_out_of_the_way(chosen, &mut asking);
         chosen.iter().for_each(|&item| self.is_out[item as usize] = false);
         let mut others: Vec<u32> = (0..self.is_out.len() as u32).filter(|&item| self.is_out[item as usize]).collect();
         others.sort_by_key(|&item| Reverse(self.sizes.size[item as usize]));
-        let mut whole = true;
-        let mut asking = Asking::new(go_on);
-        for &item in &others {
+        let mut others = others.into_iter();
+        while whole && let Some(item) = others.next() {
             self.is_out[item as usize] = false;
             let mut loose = [Loose { item, before: 0, fixed: Vec::new() }];
             self.look_around(&mut loose);
             self.put_back(&loose, false, u64::MAX);
-            if !asking.looked_at(LOOKS_AN_ITEM + core::mem::take(&mut self.looks)) {
-                whole = false;
-                break;
-            }
+            whole = asking.looked_at(LOOKS_AN_ITEM + core::mem::take(&mut self.looks));
         }
         self.is_out.fill(false);
         whole
     }
 
-    /// What has bytes of these items, where they lie now.
-    fn take_out_of_the_way(&mut self, chosen: &[u32]) {
+    /// What has bytes of these items, where they lie now. False if it was stopped.
+    fn take_out_of_the_way(&mut self, chosen: &[u32], asking: &mut Asking<'_>) -> bool {
         let mut near = Vec::new();
         for &item in chosen {
             self.neighbours(item, &mut near);
@@ -227,7 +222,11 @@ impl<'a, S: Shape> Repair<'a, S> {
                 let apart = self.end(other) <= offset || end <= self.offsets[other as usize];
                 self.is_out[other as usize] |= !apart;
             }
+            if !asking.looked_at(core::mem::take(&mut self.looks)) {
+                return false;
+            }
         }
+        true
     }
 
     fn end(&self, item: u32) -> u64 {
