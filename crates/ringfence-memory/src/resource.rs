@@ -189,7 +189,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// With what it was made as, where the program knows it. If that is more than the device says, it is nobody's afterwards.
+    /// With what it was made as, where the program knows it. If that is more than the device says, it is not recycled.
     pub fn described(mut self, desc: K::Desc) -> Self {
         let desc = Some(desc);
         *self.bound.is_altered.get_mut() |= self.bound.desc != desc;

@@ -179,7 +179,7 @@ fn what_was_given_another_priority_is_not_kept() {
         world.memory.reclaim();
     }
     let calls = world.memory.statistics().calls;
-    assert_eq!((calls.recycled, calls.create_object), (1, 3), "the third was the second's, and nobody's afterwards");
+    assert_eq!((calls.recycled, calls.create_object), (1, 3), "the third was the second's, and was not recycled again");
     world.finish();
 }
 
