@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The structure: which crate may know which, no crate too large, no large import cycle, the map of ARCHITECTURE.md true, and
-# the field's words in every text.
+# The structure: which crate may know which, no crate too large, no large import cycle, the map of ARCHITECTURE.md true, what
+# texts name there, and the field's words in every text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0
@@ -40,6 +40,7 @@ done
 
 python3 ci/cycles.py --most 4 crates/*/src || fail "an import cycle has more than 4 files"
 python3 ci/map.py || fail "the map of ARCHITECTURE.md is not true"
+python3 ci/mentions.py || fail "a text names what is not there"
 
 if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md |
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$' | xargs grep -niwE -f ci/words.txt; then

@@ -24,7 +24,9 @@
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
 //! | [`low_water`] | when the next block is made | O(1) |
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
+//! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
+//! | `counter` ¹ | a counter with a line for each thread | one addition |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
 //! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
@@ -43,6 +45,10 @@ extern crate std;
 pub mod algorithm;
 pub mod blocks;
 pub mod buddy;
+#[cfg(feature = "std")]
+pub mod clock;
+#[cfg(feature = "std")]
+pub mod counter;
 pub mod fit_tree;
 pub mod fixed_pool;
 pub mod free_list;

@@ -1,7 +1,7 @@
 //! Bringing what is in memory together, so that blocks can go back to the driver: incremental defragmentation.
 //!
 //! ```text
-//!   run = memory.defragment(desc)                     or pool.defragment(desc)
+//!   run = memory.defragment(desc)                     or Defrag::of_pool(&pool, desc)
 //!   once a frame, or when there is time:
 //!     frame = timeline.begin()
 //!     pass = run.begin_pass(&frame)                   plans; room for each move is allocated

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   upload::pin, timeline ──▶ primitive ──┬─ the core's seam: std's atomics, or `loom`'s
-//!                                         └─ parking_lot's locks, or `loom`'s     --cfg loom: the models
+//!                                         └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
 //! ```
 //!
 //! What threads share without a lock, and how it is known to be right:
@@ -10,7 +10,7 @@
 //! | part | what it is | shown by |
 //! |---|---|---|
 //! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
-//! | `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
+//! | `ringfence_core::clock`, `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | what is retired, what is cached, slots of size classes | the core's own models |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
@@ -20,25 +20,13 @@
 //! Locks are in the seam only where a model runs through them.
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub(crate) use parking_lot::RwLock;
 pub use ringfence_core::primitive::{AtomicBool, AtomicU64, Ordering, UnsafeCell, fence_in_model};
 
-/// `loom`'s locks with `parking_lot`'s interface.
+/// `loom`'s lock with `parking_lot`'s interface.
 #[cfg(loom)]
 mod locks {
-    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
-
-    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("no thread of a model panics")
-        }
-    }
+    use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 
     pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
 
@@ -58,4 +46,4 @@ mod locks {
 }
 
 #[cfg(loom)]
-pub(crate) use locks::{Mutex, RwLock};
+pub(crate) use locks::RwLock;

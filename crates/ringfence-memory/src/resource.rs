@@ -17,7 +17,8 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
-use crate::observe::debugging::{Key, MemoryAddress, MovedRange};
+use crate::observe::RangeId;
+use crate::observe::debugging::MemoryAddress;
 use crate::timeline::Frame;
 
 mod allocation;
@@ -128,12 +129,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         bound.user_data = desc.user_data;
         bound.is_desc_full = bound.desc.as_ref().is_some_and(is_full);
         bound.recycling = wanted.and_then(|wanted| shared.recycling_of(&wanted, &bound.place, desc.name));
-        if shared.debug.is_some() {
-            resource.note_made_at(panic::Location::caller());
-        }
-        if shared.trace.is_on() {
-            shared.trace.write_due();
-        }
+        resource.note_made_at(panic::Location::caller());
+        shared.write_due();
         Ok(resource)
     }
 
@@ -199,9 +196,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// Notes for debugging which line made it.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
-        let Some(debug) = &self.shared.debug else { return };
-        let Some(key) = self.shared.key_of(&self.bound.place) else { return };
-        debug.handed_out(key, at, self.address());
+        if self.shared.observers.debug().is_some() {
+            self.shared.note_handed_out(&self.bound.place, at, self.address());
+        }
     }
 
     /// Its address in shaders, if it has one. One driver call.
@@ -213,16 +210,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
-    /// Notes for debugging that it lies elsewhere than before.
-    pub(crate) fn note_moved(&self, from: Option<Key>) {
-        let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
-        let Some(to) = self.shared.key_of(&self.bound.place) else { return };
-        let memory = self.shared.shared_memory_of(&self.bound.place);
-        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
-        let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.bound.place.offset) });
-        let host = self.bound.placed.mapped.or_else(by_memory);
-        let device_address = self.address();
-        debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address });
+    /// Has those who watch know that it lies elsewhere than before.
+    pub(crate) fn note_moved(&self, from: Option<RangeId>) {
+        self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
 
     /// What it was made as, if that is all of it.

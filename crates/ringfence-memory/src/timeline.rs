@@ -34,13 +34,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringfence_core::clock::{Ahead, Clock};
 use ringfence_core::retire_bin::Reading;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
 use crate::device::{Device, DeviceError};
-use crate::observe::Trace;
-use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
+use crate::observe::trace::Event;
+use crate::primitive::{AtomicU64, Ordering, RwLock};
 
 pub use ringfence_core::retire_bin::RetireBin;
 
@@ -67,7 +68,7 @@ impl Frame {
     /// The moment at which the submission is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
-        SyncPoint::new(self.clock.id, self.value)
+        self.clock.at(self.value)
     }
 
     /// Ends the frame as one that was not submitted and never will be: it holds nothing back any more. Its value is not
@@ -98,7 +99,7 @@ impl Drop for Frame {
 pub struct OpenFrame {
     clock: Arc<Clock>,
     value: u64,
-    /// What [`Clock::closes`] said when the frame was last seen to be open.
+    /// What `Clock::closes` said when the frame was last seen to be open.
     closes: u64,
 }
 
@@ -106,35 +107,35 @@ impl OpenFrame {
     /// Of a frame, which is open now.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
-        let closes = clock.closes.load(Ordering::Acquire);
+        let closes = clock.closes();
         Self { clock, value: frame.value, closes }
     }
 
     /// The point that is reached once the frame is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
-        SyncPoint::new(self.clock.id, self.value)
+        self.clock.at(self.value)
     }
 
     /// The number of the allocator that the frame is of.
     #[inline]
     pub fn owner(&self) -> u32 {
-        self.clock.id.owner()
+        self.clock.id().owner()
     }
 
     /// Whether no frame was closed since it was last seen to be open. One read.
     #[inline]
     pub fn nothing_closed(&self) -> bool {
-        self.clock.closes.load(Ordering::Acquire) == self.closes
+        self.clock.closes() == self.closes
     }
 
     /// Whether the frame is still open. O(1) where no frame was closed since the last time.
     pub fn is_open(&mut self) -> bool {
-        let closes = self.clock.closes.load(Ordering::Acquire);
+        let closes = self.clock.closes();
         if closes == self.closes {
             return true;
         }
-        let open = self.clock.state.lock().open.contains(&self.value);
+        let open = self.clock.is_open(self.value);
         if open {
             self.closes = closes;
         }
@@ -191,7 +192,8 @@ pub(crate) trait Timed<D: Device>: Send + Sync {
 
     fn lifetimes(&self) -> &Lifetimes<D>;
 
-    fn trace(&self) -> &Trace;
+    /// Has a trace record something, if one is recorded.
+    fn record(&self, event: Event<&str>);
 
     /// What an open frame keeps alive.
     fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
@@ -206,14 +208,14 @@ impl<D: Device> Timeline<D> {
     /// Which timeline this is.
     #[must_use]
     pub fn id(&self) -> TimelineId {
-        self.clock.id
+        self.clock.id()
     }
 
     /// Begins a submission: everything written for the GPU and everything retired from here on is kept until the
     /// submission is complete. O(open frames).
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
-        self.shared.trace().frame_begun(self.clock.id.index(), value);
+        self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
         Frame { clock: Arc::clone(&self.clock), value, _allocator: Arc::clone(&self.shared).keep() }
     }
 
@@ -225,11 +227,11 @@ impl<D: Device> Timeline<D> {
     pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
         if !Arc::ptr_eq(&frame.clock, &self.clock) {
-            return Err(FrameError::WrongTimeline { frame, timeline: self.clock.id });
+            return Err(FrameError::WrongTimeline { frame, timeline: self.clock.id() });
         }
         match self.clock.submit(point.value) {
             Ok(()) => {
-                self.shared.trace().submitted(self.clock.id.index(), point.value);
+                self.shared.record(Event::Submitted { timeline: self.clock.id().index() as u32, value: point.value });
                 Ok(point)
             }
             Err(submitted) => Err(FrameError::OutOfOrder { frame, submitted }),
@@ -242,7 +244,7 @@ impl<D: Device> Timeline<D> {
     ///
     /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised.
     pub fn discard_dropped(&self) {
-        self.clock.discard_dropped();
+        self.clock.discard_left();
     }
 
     /// The value that the GPU has reached. One driver call.
@@ -250,13 +252,13 @@ impl<D: Device> Timeline<D> {
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn completed(&self) -> Result<u64, DeviceError> {
-        self.shared.lifetimes().completed(self.shared.device(), self.clock.id)
+        self.shared.lifetimes().completed(self.shared.device(), self.clock.id())
     }
 
     /// The latest value that was submitted.
     #[must_use]
     pub fn submitted_value(&self) -> u64 {
-        self.clock.state.lock().submitted
+        self.clock.submitted()
     }
 
     /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that was
@@ -268,8 +270,8 @@ impl<D: Device> Timeline<D> {
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
-        let value = self.clock.state.lock().signalled_with(value);
-        self.shared.lifetimes().wait_point(self.shared.device(), SyncPoint::new(self.clock.id, value), timeout)
+        let value = self.clock.signalled_with(value);
+        self.shared.lifetimes().wait_point(self.shared.device(), self.clock.at(value), timeout)
     }
 }
 
@@ -282,182 +284,7 @@ impl<D: Device> Clone for Timeline<D> {
 
 impl<D: Device> fmt::Debug for Timeline<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Timeline({})", self.clock.id)
-    }
-}
-
-/// The bookkeeping of one timeline.
-struct Clock {
-    id: TimelineId,
-    /// The latest value that may be signalled: of the open, submitted and dropped ones. A copy of what `state` says, for
-    /// readers.
-    begun: AtomicU64,
-    /// The value that the GPU was last seen to have reached.
-    seen: AtomicU64,
-    /// Counts the frames that were submitted, discarded or dropped.
-    closes: AtomicU64,
-    state: Mutex<ClockState>,
-}
-
-struct ClockState {
-    submitted: u64,
-    /// The latest value of a frame that was dropped, as far as it is not known what became of it. What is not above
-    /// `submitted` is covered by that.
-    dropped: u64,
-    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress read at one moment never
-    /// covers a frame that begins after it.
-    issued: u64,
-    /// Values of the frames that are open, ascending, each above `submitted` unless it was overtaken.
-    open: SmallVec<[u64; 4]>,
-}
-
-/// What stands between now and a value's being reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ahead {
-    /// Nothing but the GPU: the fence will reach this value, and with it the other is over.
-    Submitted(u64),
-    /// A frame that is open, or was not begun.
-    Open(u64),
-    /// A frame that was dropped. The fence may reach this value or never do so.
-    Dropped(u64),
-}
-
-impl Clock {
-    fn new(id: TimelineId, completed: u64) -> Self {
-        let state = ClockState { submitted: completed, dropped: 0, issued: completed, open: SmallVec::new() };
-        Self {
-            id,
-            begun: AtomicU64::new(completed),
-            seen: AtomicU64::new(completed),
-            closes: AtomicU64::new(0),
-            state: Mutex::new(state),
-        }
-    }
-
-    fn open(&self) -> u64 {
-        let mut room = SmallVec::new();
-        loop {
-            let mut state = self.state.lock();
-            let count = state.open.len();
-            if count < state.open.capacity() || count < room.capacity() {
-                return self.issue(&mut state, &mut room);
-            }
-            // Host memory is got without the lock: a global allocator of the program's may come back here.
-            drop(state);
-            room = SmallVec::with_capacity(2 * count);
-        }
-    }
-
-    /// Opens the next value; `room` is for when the list of open ones is full.
-    fn issue(&self, state: &mut ClockState, room: &mut SmallVec<[u64; 4]>) -> u64 {
-        if state.open.len() == state.open.capacity() {
-            room.extend(state.open.drain(..));
-            std::mem::swap(&mut state.open, room);
-        }
-        state.issued += 1;
-        let value = state.issued;
-        state.open.push(value);
-        self.begun.store(state.begun(), Ordering::SeqCst);
-        value
-    }
-
-    fn submit(&self, value: u64) -> Result<(), u64> {
-        let mut state = self.state.lock();
-        let submitted = state.submitted;
-        if value <= submitted {
-            return Err(submitted);
-        }
-        state.submitted = value;
-        self.close(&mut state, value);
-        Ok(())
-    }
-
-    /// Takes the value off the open ones: it is never signalled.
-    fn discard(&self, value: u64) {
-        self.close(&mut self.state.lock(), value);
-    }
-
-    /// The frame is gone. If it was open, it is not known whether its value will be signalled.
-    fn leave(&self, value: u64) {
-        let mut state = self.state.lock();
-        if state.open.contains(&value) {
-            state.dropped = state.dropped.max(value);
-            self.close(&mut state, value);
-        }
-    }
-
-    fn discard_dropped(&self) {
-        let mut state = self.state.lock();
-        state.dropped = 0;
-        self.begun.store(state.begun(), Ordering::SeqCst);
-    }
-
-    fn close(&self, state: &mut ClockState, value: u64) {
-        state.open.retain(|open| *open != value);
-        self.begun.store(state.begun(), Ordering::SeqCst);
-        self.closes.fetch_add(1, Ordering::Release);
-    }
-
-    /// The value up to which everything is over, given what the GPU has reached: the values of discarded frames too.
-    fn passed(&self, completed: u64) -> u64 {
-        let mut state = self.state.lock();
-        self.see(&mut state, completed);
-        state.passed(completed)
-    }
-
-    /// Takes note of what the GPU has reached. Values up to there are not given to frames any more: where the fence is
-    /// beyond all that was begun, what it shows says nothing of what will begin.
-    fn see(&self, state: &mut ClockState, completed: u64) {
-        state.issued = state.issued.max(completed);
-        self.seen.fetch_max(completed, Ordering::AcqRel);
-    }
-
-    /// As [`Clock::see`].
-    fn saw(&self, completed: u64) {
-        self.see(&mut self.state.lock(), completed);
-    }
-
-    /// The latest value of a dropped frame that the GPU was not seen to have reached.
-    fn unresolved(&self) -> Option<u64> {
-        let state = self.state.lock();
-        let reached = state.submitted.max(self.seen.load(Ordering::Acquire));
-        (state.dropped > reached).then_some(state.dropped)
-    }
-}
-
-impl ClockState {
-    fn begun(&self) -> u64 {
-        self.open.last().copied().unwrap_or(0).max(self.submitted).max(self.dropped)
-    }
-
-    fn passed(&self, completed: u64) -> u64 {
-        if completed < self.submitted.max(self.dropped) {
-            return completed;
-        }
-        // Values from there up to the next open one were discarded.
-        let open = self.open.iter().find(|open| **open > completed);
-        open.map_or(self.issued, |open| open - 1).max(completed)
-    }
-
-    fn ahead(&self, value: u64) -> Ahead {
-        if value <= self.submitted {
-            return Ahead::Submitted(value);
-        }
-        let open = self.open.iter().rev().find(|open| (self.submitted + 1..=value).contains(*open));
-        match open {
-            Some(open) => Ahead::Open(*open),
-            None if value > self.issued => Ahead::Open(value),
-            None if self.dropped > self.submitted => Ahead::Dropped(value.min(self.dropped)),
-            None => Ahead::Submitted(self.submitted),
-        }
-    }
-
-    /// The value to wait for instead of this one, which may be that of a discarded frame.
-    fn signalled_with(&self, value: u64) -> u64 {
-        match self.ahead(value) {
-            Ahead::Submitted(signalled) | Ahead::Dropped(signalled) => signalled,
-            Ahead::Open(_) => value,
-        }
+        write!(f, "Timeline({})", self.clock.id())
     }
 }
 
@@ -545,9 +372,9 @@ impl<D: Device> Lifetimes<D> {
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
-            let begun = clock.begun.load(Ordering::SeqCst);
-            if begun > clock.seen.load(Ordering::Acquire) {
-                set.insert(SyncPoint::new(clock.id, begun));
+            let begun = clock.begun();
+            if begun > clock.seen() {
+                set.insert(clock.at(begun));
             }
         }
     }
@@ -570,7 +397,7 @@ impl<D: Device> Lifetimes<D> {
         progress.owner = self.owner;
         progress.values.clear();
         let entries = self.entries.read_recursive();
-        progress.values.extend(entries.iter().map(|(clock, _)| clock.seen.load(Ordering::Acquire)));
+        progress.values.extend(entries.iter().map(|(clock, _)| clock.seen()));
     }
 
     /// Puts an item down that waits for all that has begun.
@@ -588,9 +415,8 @@ impl<D: Device> Lifetimes<D> {
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
-            let open = clock.state.lock().open.last().copied();
-            if let Some(value) = open {
-                set.insert(SyncPoint::new(clock.id, value));
+            if let Some(value) = clock.latest_open() {
+                set.insert(clock.at(value));
             }
         }
     }
@@ -604,7 +430,7 @@ impl<D: Device> Lifetimes<D> {
     pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
-        entry.map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
+        entry.map_or(0, |(clock, _)| clock.seen())
     }
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
@@ -619,7 +445,7 @@ impl<D: Device> Lifetimes<D> {
                 if result != Err(DeviceError::Lost) {
                     result = Err(error);
                 }
-                clock.seen.load(Ordering::Acquire)
+                clock.seen()
             });
             progress.values.push(clock.passed(completed));
         }
@@ -653,7 +479,7 @@ impl<D: Device> Lifetimes<D> {
     /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without a
     /// deadline for nothing of a frame that was dropped: that is looked at once.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
-        let ahead = |point: SyncPoint| self.entry(point.timeline).0.state.lock().ahead(point.value);
+        let ahead = |point: SyncPoint| self.entry(point.timeline).0.ahead(point.value);
         for point in set.iter() {
             if let Ahead::Open(value) = ahead(point) {
                 return Err(WaitError::NotSubmitted(SyncPoint::new(point.timeline, value)));
@@ -662,7 +488,7 @@ impl<D: Device> Lifetimes<D> {
         for SyncPoint { timeline, value } in set.iter() {
             let (value, submitted) = match ahead(SyncPoint::new(timeline, value)) {
                 Ahead::Submitted(value) => (value, true),
-                Ahead::Open(value) | Ahead::Dropped(value) => (value, false),
+                Ahead::Open(value) | Ahead::Left(value) => (value, false),
             };
             let point = SyncPoint::new(timeline, value);
             let endless = if submitted { Duration::MAX } else { Duration::ZERO };
@@ -679,7 +505,7 @@ impl<D: Device> Lifetimes<D> {
 
     /// Whether the frame is one of these timelines'.
     pub(crate) fn owns(&self, frame: &Frame) -> bool {
-        frame.clock.id.owner() == self.owner
+        frame.clock.id().owner() == self.owner
     }
 
     /// Whether the point has passed. One driver call.
@@ -693,18 +519,18 @@ impl<D: Device> Lifetimes<D> {
     /// Everything that was submitted and was not seen to be complete.
     pub(crate) fn submitted(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
-        let points = entries.iter().map(|(clock, _)| (clock, clock.state.lock().submitted));
-        let behind = points.filter(|(clock, submitted)| *submitted > clock.seen.load(Ordering::Acquire));
-        behind.map(|(clock, submitted)| SyncPoint::new(clock.id, submitted)).collect()
+        let points = entries.iter().map(|(clock, _)| (clock, clock.submitted()));
+        let behind = points.filter(|(clock, submitted)| *submitted > clock.seen());
+        behind.map(|(clock, submitted)| clock.at(submitted)).collect()
     }
 
     /// The oldest open frame of the first timeline that has one, and how many are open on all.
     pub(crate) fn open_frames(&self) -> Option<(SyncPoint, usize)> {
         let (mut first, mut count) = (None, 0);
         for (clock, _) in self.entries.read_recursive().iter() {
-            let state = clock.state.lock();
-            count += state.open.len();
-            first = first.or_else(|| state.open.first().map(|value| SyncPoint::new(clock.id, *value)));
+            let Some((oldest, open)) = clock.oldest_open() else { continue };
+            count += open;
+            first = first.or_else(|| Some(clock.at(oldest)));
         }
         Some((first?, count))
     }
@@ -712,7 +538,7 @@ impl<D: Device> Lifetimes<D> {
     /// Of each timeline the latest frame that was dropped, if the GPU was not seen to have reached its value.
     pub(crate) fn unresolved(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
-        let dropped = |clock: &Clock| Some(SyncPoint::new(clock.id, clock.unresolved()?));
+        let dropped = |clock: &Clock| Some(clock.at(clock.unresolved()?));
         entries.iter().filter_map(|(clock, _)| dropped(clock)).collect()
     }
 }

@@ -9,7 +9,7 @@
 //!   State: the memory as it was after any event, as a [`Snapshot`]
 //! ```
 //!
-//! The allocator of the crate `ringfence` records traces (`Allocator::start_trace`) and takes snapshots
+//! The allocator of the crate `ringfence` records traces (`Recording::start`) and takes snapshots
 //! (`Allocator::snapshot`). A tool that only reads them needs this crate alone. The format is described byte by byte in
 //! `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
 //!

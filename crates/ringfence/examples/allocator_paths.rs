@@ -6,13 +6,16 @@
 use std::hint::black_box;
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use ringfence::device::{Requirements, ResourceClass};
+use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
 use ringfence::lifetime::RetireBin;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Timeline};
+use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
 /// Allocations and frees, in each path.
 const OPERATIONS: usize = 20_000;
+
+/// What is made again and again.
+const BUFFER: BufferDesc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
 
 /// xorshift64*: the same numbers in every run.
 struct Random(u64);
@@ -169,6 +172,37 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     }
 }
 
+/// Buffers of one size, each made again of the one before: no driver call.
+#[inline(never)]
+fn recycled_destroy_now(memory: &Allocator<Device>) {
+    for _ in 0..OPERATIONS {
+        let buffer = memory.create_buffer(&BUFFER, AllocationDesc::default()).expect("it fits");
+        // SAFETY: no submission uses it.
+        unsafe { black_box(buffer).destroy_now() };
+    }
+}
+
+/// Released as a program does: dropped, and reclaimed once a frame of 100.
+#[inline(never)]
+fn recycled_drop_and_reclaim(memory: &Allocator<Device>) {
+    for _ in 0..OPERATIONS / 100 {
+        for _ in 0..100 {
+            drop(black_box(memory.create_buffer(&BUFFER, AllocationDesc::default()).expect("it fits")));
+        }
+        memory.reclaim();
+    }
+}
+
+/// Ranges of buffers that others share.
+#[inline(never)]
+fn recycled_small_destroy_now(memory: &Allocator<Device>) {
+    for _ in 0..OPERATIONS {
+        let buffer = memory.create_small_buffer(BUFFER, Location::Device).expect("it fits");
+        // SAFETY: no submission uses it.
+        unsafe { black_box(buffer).destroy_now() };
+    }
+}
+
 fn main() {
     slots_free_now(&mut Churn::new(2_000, true, (256, 8)));
     slots_of_many(&mut Churn::new(100_000, true, (256, 2)));
@@ -181,4 +215,8 @@ fn main() {
     let mut live = std::array::from_fn(|_| Some(heap.allocate(1).expect("there are 4,096")));
     descriptors_of_one_slot(&heap, &mut live);
     bin_retire_and_release(&Clock::new(), &RetireBin::new());
+    let memory = allocator(AllocatorDesc::default()).0;
+    recycled_destroy_now(&memory);
+    recycled_drop_and_reclaim(&memory);
+    recycled_small_destroy_now(&memory);
 }

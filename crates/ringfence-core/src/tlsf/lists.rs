@@ -26,7 +26,7 @@ pub(super) const SENTINEL: u32 = 0;
 pub(super) const FIRST: u32 = 1;
 /// The bit of [`Node::prev_and_used`] that says "used".
 pub(super) const USED: u32 = 1 << 31;
-/// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
+/// The bit of a used [`Link::high`] that says "larger than what was asked for". No serial has it.
 pub(super) const LARGER: u32 = 1 << 30;
 /// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
 pub(super) const LARGER_LOG2: u32 = 3;

@@ -14,7 +14,9 @@ use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
 use crate::memory::{ArenaRef, Place, Reserved, Ticket};
-use crate::observe::debugging::{Key, Margins};
+use crate::observe::debugging::Margins;
+use crate::observe::trace::Event as Recorded;
+use crate::observe::{Call, Event, RangeId};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::timeline::Frame;
 
@@ -41,7 +43,6 @@ pub(super) struct Room<D: Device> {
     arena: usize,
     pub(super) ticket: Arc<Ticket>,
     pub(super) place: Place<D>,
-    from_block: u64,
 }
 
 /// A move of a pass: whose it is, and how large.
@@ -118,11 +119,17 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     fn add(&mut self, frame: &Frame, Pending { arena, reserved }: Pending<D>) {
-        let Reserved { ticket, name, from_block, from_residence, memory, allocation } = reserved;
+        let Reserved { ticket, name, from_residence, memory, allocation } = reserved;
         ticket.set_index(self.moves.len());
         let from = ticket.allocation();
         let shared = self.run.shared();
-        shared.trace.allocated(memory.block, allocation.offset(), allocation.size(), ticket.alignment(), &name);
+        shared.record(|| Recorded::Allocated {
+            block: memory.block,
+            offset: allocation.offset(),
+            bytes: allocation.size(),
+            alignment: ticket.alignment(),
+            name: &name,
+        });
         self.moves.push(Move {
             user_data: ticket.user_data(),
             name,
@@ -136,7 +143,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let is_held = both.into_iter().try_for_each(|held| shared.hold_resident(held, frame)).is_ok();
         let index = self.moves.len() - 1;
         let place = Place::in_block(self.run.arena(arena).clone(), memory, allocation);
-        self.run.rooms.push(Some(Room { arena, ticket, place, from_block }));
+        self.run.rooms.push(Some(Room { arena, ticket, place }));
         if !is_held {
             self.ignore(index);
         }
@@ -235,7 +242,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// There is no such move.
     pub fn move_allocation(&mut self, allocation: &mut Allocation<D>) -> Result<Allocation<D>, MoveError> {
         let index = self.index_of(allocation.place()).ok_or(MoveError::NotInPass)?;
-        let (from, margins) = self.debugged(allocation.place());
+        let (from, margins) = self.watched(allocation.place());
         let mut room = self.run.rooms[index].take().expect("an open move has its room");
         room.place.offset += margins.front;
         let old = *room.ticket.allocation();
@@ -326,12 +333,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// What debugging knows of what is to be moved: by what, and how wide its guards are, which the new place has room for.
-    fn debugged(&self, place: &Place<D>) -> (Option<Key>, Margins) {
+    /// What those who watch know of what is to be moved: by what, and how wide its guards are, which the new place has room for.
+    fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
-        let Some(debug) = &shared.debug else { return Default::default() };
-        let key = shared.key_of(place);
-        (key, key.map_or_else(Margins::default, |key| debug.margins_of(key)))
+        let range = shared.watched(place);
+        let guarded = shared.observers.debug().zip(range);
+        (range, guarded.map_or_else(Margins::default, |(debug, range)| debug.margins_of(range.key)))
     }
 
     /// The move whose resource lies in this place.
@@ -365,7 +372,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     {
         let index = self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
         let shared = Arc::clone(self.run.shared());
-        let (from, margins) = self.debugged(resource.place());
+        let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
@@ -375,7 +382,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
             unsafe { Create::<K>::discard(&shared.device, unplaced) };
             return Err(error);
         }
-        let Room { arena, ticket, mut place, from_block } = self.run.rooms[index].take().expect("it is there");
+        let Room { arena, ticket, mut place } = self.run.rooms[index].take().expect("it is there");
         place.offset += margins.front;
         // SAFETY: type, class, size and alignment were checked just now.
         let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
@@ -387,13 +394,13 @@ impl<'r, D: Device> DefragPass<'r, D> {
                 return Err(self.give_up(index, error));
             }
         };
-        shared.calls.create_object.add(1);
+        shared.notify(Event::Called(Call::CreateObject));
         if !self.moves[index].name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, &self.moves[index].name) };
         }
         let old = *ticket.allocation();
-        let place = self.commit(Room { arena, ticket, place, from_block });
+        let place = self.commit(Room { arena, ticket, place });
         let src = resource.object().clone();
         let (placed, place) = resource.exchange(placed, place);
         resource.note_moved(from);
@@ -410,13 +417,11 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// From here on the new place is what the old one was.
-    fn commit(&self, Room { arena, ticket, mut place, from_block }: Room<D>) -> Place<D> {
+    fn commit(&self, Room { arena, ticket, mut place }: Room<D>) -> Place<D> {
         let shared = self.run.shared();
         let allocation = *place.block_allocation().expect("room is a range of a block");
         ticket.commit();
         place.set_ticket(shared.compact(self.run.arena(arena)).renew(&ticket, allocation));
-        let (to_block, to_offset) = (shared.memory_of(&place).block, allocation.offset());
-        shared.trace.moved((from_block, ticket.allocation().offset()), (to_block, to_offset));
         place
     }
 }

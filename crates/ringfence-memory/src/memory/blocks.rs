@@ -173,7 +173,7 @@ impl<D: Device> Shared<D> {
                 Err(failure) if failure.may_go_on() => failure,
                 Err(failure) => return Err(failure),
                 Ok(memory) => {
-                    self.trace_block(&memory, arena.desc.class_name(), false);
+                    self.note_block(&memory, arena.desc.class_name(), false);
                     return Ok(memory);
                 }
             };

@@ -10,16 +10,16 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use super::shared::Shared;
 use super::snapshot::DescriptorSnapshot;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
-use crate::observe::Trace;
 use crate::timeline::Passed;
 
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
     /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed.
-    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool;
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool;
 
     /// Adds its regions.
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>);
@@ -28,7 +28,7 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
     ///
     /// # Safety
     /// No work that uses it is pending, and nothing uses it any more.
-    unsafe fn destroy(&self, device: &D, trace: &Trace);
+    unsafe fn destroy(&self, shared: &Shared<D>);
 }
 
 /// Every heap of an allocator.
@@ -62,8 +62,8 @@ impl<D: Device> DescriptorHeaps<D> {
         self.heaps.lock().is_empty()
     }
 
-    pub(crate) fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) {
-        self.heaps.lock().retain(|heap| heap.reclaim(device, trace, passed, device_lost));
+    pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) {
+        self.heaps.lock().retain(|heap| heap.reclaim(shared, passed, device_lost));
     }
 
     pub(crate) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
@@ -79,10 +79,10 @@ impl<D: Device> DescriptorHeaps<D> {
 
     /// # Safety
     /// No work that uses the heaps is pending, and no other owner of the allocator is left.
-    pub(crate) unsafe fn destroy(&self, device: &D, trace: &Trace) {
+    pub(crate) unsafe fn destroy(&self, shared: &Shared<D>) {
         for heap in self.heaps.lock().drain(..) {
             // SAFETY: as the caller promises.
-            unsafe { heap.destroy(device, trace) };
+            unsafe { heap.destroy(shared) };
         }
     }
 }

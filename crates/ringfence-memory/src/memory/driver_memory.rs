@@ -11,13 +11,15 @@ use super::shared::Shared;
 use super::shortage::Attempt;
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::error::Error;
-use crate::observe::span;
+use crate::observe::trace::Event as Recorded;
+use crate::observe::{Call, Event, Numbered, SlowPath};
 
 impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
-        span!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
+        let MemoryDesc { memory_type, size: bytes, .. } = *desc;
+        let _slow = self.observers.during(SlowPath::AllocateMemory { bytes, memory_type, dedicated: false });
         let object = self.counted_memory(heap, desc.size, || {
             // SAFETY: the arenas are made from the device's own list of types.
             unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
@@ -27,9 +29,9 @@ impl<D: Device> Shared<D> {
 
     /// What the allocator knows of a memory object that was made as `desc` says.
     pub(super) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
-        let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
+        let (mapped, block) = (self.device.mapped(&object), self.observers.number(Numbered::Block));
         let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
-        let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
+        let is_guarded = self.observers.margin_bytes() != 0;
         let guards = if is_guarded { self.device.map_whole(&object) } else { None };
         let residence = self.residence(&object, memory_type, size, priority);
         Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
@@ -52,7 +54,7 @@ impl<D: Device> Shared<D> {
         let made = make();
         match &made {
             Ok(_) => {
-                self.calls.allocate_memory.add(1);
+                self.notify(Event::Called(Call::AllocateMemory));
                 self.budgets.add(heap, bytes);
             }
             Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
@@ -82,9 +84,9 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(request),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(request),
         };
-        self.trace_block(memory, self.arena_desc(arena).class_name(), true);
+        self.note_block(memory, self.arena_desc(arena).class_name(), true);
         let Request { size, alignment, name, .. } = *request;
-        self.trace.allocated(memory.block, offset, size - offset, alignment, name);
+        self.record(|| Recorded::Allocated { block: memory.block, offset, bytes: size - offset, alignment, name });
         number
     }
 
@@ -128,7 +130,7 @@ impl<D: Device> Shared<D> {
     pub fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
-                self.trace.freed(memory.block, 0);
+                self.record(|| Recorded::Freed { block: memory.block, offset: 0 });
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
@@ -142,12 +144,12 @@ impl<D: Device> Shared<D> {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
         }
         let Memory { object, memory_type, size, block, .. } = memory;
-        self.trace.block_freed(block);
-        span!("free_memory", bytes = size, memory_type = memory_type);
+        self.record(|| Recorded::BlockFreed { block });
+        let _slow = self.observers.during(SlowPath::FreeMemory { bytes: size, memory_type });
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
         self.budgets.remove(self.heap_of(memory_type), size);
-        self.calls.free_memory.add(1);
+        self.notify(Event::Called(Call::FreeMemory));
     }
 }

@@ -9,8 +9,9 @@ use super::place::{ArenaRef, Hold};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
 use super::snapshot::{Cached, HeapSnapshot, Snapshot, TypeSnapshot};
-use super::statistics::{Counter, DriverCalls, Statistics, TypeStatistics};
+use super::statistics::{DriverCalls, Statistics, TypeStatistics};
 use crate::device::Device;
+use crate::observe::Call;
 
 impl<D: Device> Shared<D> {
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -77,7 +78,7 @@ impl<D: Device> Shared<D> {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        let get = Counter::get;
+        let get = |call| self.observers.calls.get(call);
         let mut types = self.type_statistics();
         let (mut recycled_count, mut recycled_bytes) = (0, 0);
         self.recycled.each(|item| {
@@ -99,16 +100,16 @@ impl<D: Device> Shared<D> {
             recycled_count,
             recycled_bytes,
             retired_count: self.releases.retired.len() as u64,
-            rounded_bytes: get(&self.rounded),
+            rounded_bytes: self.rounded.get(),
             calls: DriverCalls {
-                allocate_memory: get(&self.calls.allocate_memory),
-                free_memory: get(&self.calls.free_memory),
-                create_object: get(&self.calls.create_object),
-                destroy_object: get(&self.calls.destroy_object),
+                allocate_memory: get(Call::AllocateMemory),
+                free_memory: get(Call::FreeMemory),
+                create_object: get(Call::CreateObject),
+                destroy_object: get(Call::DestroyObject),
                 recycled: self.recycled.taken(),
-                placed: get(&self.calls.placed),
-                staged: get(&self.calls.staged),
-                wait: get(&self.calls.wait),
+                placed: get(Call::Place),
+                staged: get(Call::Stage),
+                wait: get(Call::Wait),
             },
             moved_count: self.moved.count.load(Ordering::Relaxed),
             moved_bytes: self.moved.bytes.load(Ordering::Relaxed),

@@ -42,7 +42,7 @@ use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::observe::debugging::Margins;
-use crate::observe::span;
+use crate::observe::{Call, Event, SlowPath};
 
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
@@ -112,7 +112,7 @@ impl<D: Device> Shared<D> {
         let needs = desc.aligned(measured)?;
         let (placed, place) = place(unplaced.get(), needs)?;
         unplaced.used_up();
-        self.calls.create_object.add(1);
+        self.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
@@ -248,7 +248,7 @@ impl<D: Device> Shared<D> {
     /// Whether each allocation is recorded or watched, or has to fail.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.debug.is_some() || self.trace.is_on() || self.lost.load(Ordering::Relaxed)
+        self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
     /// Binds a resource to the range that was found for it, of so many bytes with its guards; or frees the range.
@@ -264,9 +264,7 @@ impl<D: Device> Shared<D> {
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { resource.bind(self, &place) } {
             Ok(made) => {
-                if self.debug.is_some() {
-                    self.debug_made(&place, request.desc, margins, bytes, R::mapped(&made));
-                }
+                self.note_made(&place, request.desc, margins, bytes, R::mapped(&made));
                 Ok((made, place))
             }
             Err(error) => {
@@ -336,7 +334,7 @@ impl<D: Device> Shared<D> {
             order: &self.order,
             classes: &self.classes,
             shared_bytes_max: &self.shared_bytes_max,
-            margin_bytes: self.debug.as_ref().map_or(0, |debug| debug.margin_bytes()),
+            margin_bytes: self.observers.margin_bytes(),
             is_near_object_limit: self.is_near_object_limit(),
             pool,
         }
@@ -393,7 +391,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             ArenaRef::Pool(pool) => shared.allocate_in(&pool.arena, of_range, attempt),
         }?;
         let place = Place::found(arena, found, step.margins.front);
-        shared.trace_allocated(&place, step.margins.front, &of_range);
+        shared.note_allocated(&place, step.margins.front, &of_range);
         if !of_range.evictable
             && let Some(residence) = shared.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
             && let Err(error) = shared.keep_resident(residence)
@@ -417,7 +415,8 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
             shared.make_within(heap, size, strict, || {
-                span!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
+                let slow = SlowPath::AllocateMemory { bytes: size, memory_type, dedicated: true };
+                let _slow = shared.observers.during(slow);
                 // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
                 shared.counted_memory(heap, size, || unsafe { resource.dedicate(&shared.device, &desc) })
             })
@@ -432,9 +431,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         }
         let number = shared.add_dedicated(&arena, &memory, 0, &request.of_range(size, alignment));
         let place = Place { offset: 0, arena, hold: Hold::Dedicated { memory, number } };
-        if shared.debug.is_some() {
-            shared.debug_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
-        }
+        shared.note_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
         Ok((made, place))
     }
 }
@@ -473,7 +470,7 @@ impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
         // SAFETY: the caller promises the same.
         let placed =
             unsafe { Create::<K>::place(&shared.device, self.0, &shared.memory_of(place).object, place.offset) }?;
-        shared.calls.placed.add(1);
+        shared.notify(Event::Called(Call::Place));
         Ok(placed)
     }
 

@@ -40,7 +40,7 @@ use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
-use crate::observe::{report, span};
+use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// The scratch of reclaim, returned when it goes, also when a panic passes.
@@ -173,9 +173,7 @@ impl<D: Device> Shared<D> {
             None => Retired::Place(place),
             Some(object) => Retired::Pair(object, place),
         });
-        if self.trace.is_on() {
-            self.trace.write_due();
-        }
+        self.write_due();
     }
 
     /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
@@ -183,9 +181,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
         owner.note_retired(item.place());
         owner.put_down(Retired::Item(item));
-        if owner.trace.is_on() {
-            owner.trace.write_due();
-        }
+        owner.write_due();
         Self::keep_owner(owner);
     }
 
@@ -325,7 +321,7 @@ impl<D: Device> Shared<D> {
     /// What may run code of the program's: with no lock held.
     fn after_reclaim(&self, seen: Seen) {
         self.rings.look_after(seen);
-        self.trace.write_due();
+        self.write_due();
     }
 
     fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
@@ -335,14 +331,14 @@ impl<D: Device> Shared<D> {
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
-            report!(error, "device lost");
+            self.notify(Event::Warned(Warning::DeviceLost));
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before they free anything: as full as the frame made them.
         let mut seen = self.rings.all();
-        self.rings.tell(&seen, &self.trace);
+        self.rings.tell(&seen, &self.observers);
         self.rings.reclaim(&mut seen, passed, device_lost);
-        self.descriptor_heaps.reclaim(&self.device, &self.trace, passed, device_lost);
+        self.descriptor_heaps.reclaim(self, passed, device_lost);
         let retired = &self.releases.retired;
         let objects = match (device_lost, is_short) {
             (true, _) => retired.release_all(|item| self.destroy(item)),
@@ -352,7 +348,7 @@ impl<D: Device> Shared<D> {
         self.recycled.age(tick, |item| self.destroy_item(item));
         let blocks = self.free_surplus(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
-        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
+        self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
@@ -379,7 +375,7 @@ impl<D: Device> Shared<D> {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
-            self.calls.destroy_object.add(1);
+            self.notify(Event::Called(Call::DestroyObject));
         }
         if let Some(place) = place {
             self.free_place(place);
@@ -498,9 +494,7 @@ impl<D: Device> Shared<D> {
             reclaimed = Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
         reclaimed.blocks += self.trim();
-        if let Some(debug) = &self.debug {
-            debug.report_leaks();
-        }
+        self.notify(Event::Ended);
         Ok(reclaimed)
     }
 
@@ -541,8 +535,8 @@ impl<D: Device> Shared<D> {
 
     /// Waits for points, counted.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
-        self.calls.wait.add(1);
-        span!("wait");
+        self.notify(Event::Called(Call::Wait));
+        let _slow = self.observers.during(SlowPath::Wait);
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
@@ -582,7 +576,8 @@ impl<D: Device> Shared<D> {
             return true;
         }
         if !(0..LAST_WAITS).any(|_| self.wait_submitted(&LastWait::begin(Duration::MAX)).is_ok()) {
-            report!(error, "the driver cannot wait: what it may use is leaked", objects = self.releases.retired.len());
+            let objects = self.releases.retired.len();
+            self.notify(Event::Warned(Warning::CannotWait { objects }));
             return false;
         }
         let Err(error) = self.wait_dropped(&LastWait::begin(DROPPED_WAIT)) else { return true };
@@ -590,12 +585,11 @@ impl<D: Device> Shared<D> {
         let mut passed = Passed::default();
         if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
             self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
-            self.descriptor_heaps.reclaim(&self.device, &self.trace, &passed, false);
+            self.descriptor_heaps.reclaim(self, &passed, false);
         }
         if !is_unused() {
             let objects = self.releases.retired.len();
-            report!(error, "what a dropped frame may use is leaked", error = error.to_string(), objects = objects);
-            _ = (error, objects);
+            self.notify(Event::Warned(Warning::Leaked { error: &error, objects }));
         }
         is_unused()
     }
@@ -617,7 +611,7 @@ impl<D: Device> Drop for Shared<D> {
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
         // SAFETY: the device is idle, and the owner of a heap has this allocator too.
-        unsafe { self.descriptor_heaps.destroy(&self.device, &self.trace) };
+        unsafe { self.descriptor_heaps.destroy(self) };
         self.releases.retired.release_all(|item| self.destroy(item));
         self.recycled.close(|item| self.destroy_item(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));

@@ -6,7 +6,9 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
-use crate::observe::Trace;
+use crate::observe::Observers;
+use crate::observe::debugging::Watched;
+use crate::observe::trace::Event;
 use crate::observe::unlocked::drop_unlocked;
 use crate::timeline::Passed;
 
@@ -57,9 +59,9 @@ struct Noted {
 }
 
 impl Rings {
-    pub(crate) fn add(&self, ring: &Arc<dyn ReclaimRing>, trace: &Trace) {
+    pub(crate) fn add(&self, ring: &Arc<dyn ReclaimRing>, to: &Observers<impl Watched>) {
         let mut book = self.0.lock();
-        book.noted.retain(|noted| noted.is_alive(trace));
+        book.noted.retain(|noted| noted.is_alive(to));
         book.made += 1;
         let number = book.made;
         book.noted.push(Noted { number, ring: Arc::downgrade(ring), recorded: None });
@@ -101,17 +103,17 @@ impl Rings {
     }
 
     /// Tells the trace of what has changed since the last call.
-    pub(crate) fn tell(&self, seen: &Seen, trace: &Trace) {
-        if !trace.is_on() {
+    pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
+        if !to.is_recording() {
             return;
         }
         // In the order in which they are noted: what was seen is alive, and what is new stands behind it.
         let mut rings = seen.rings.iter().peekable();
         self.0.lock().noted.retain_mut(|noted| {
-            let is_alive = noted.is_alive(trace);
+            let is_alive = noted.is_alive(to);
             let is_it = |ring: &&Arc<dyn ReclaimRing>| std::ptr::addr_eq(Arc::as_ptr(ring), noted.ring.as_ptr());
             if let Some(ring) = rings.next_if(is_it) {
-                noted.tell(&**ring, trace);
+                noted.tell(&**ring, to);
             }
             is_alive
         });
@@ -124,21 +126,22 @@ impl Rings {
 }
 
 impl Noted {
-    fn is_alive(&self, trace: &Trace) -> bool {
+    fn is_alive(&self, to: &Observers<impl Watched>) -> bool {
         let is_alive = self.ring.strong_count() > 0;
         if !is_alive && self.recorded.is_some() {
-            trace.ring_gone(self.number);
+            to.record(|| Event::RingGone { ring: self.number });
         }
         is_alive
     }
 
-    fn tell(&mut self, ring: &dyn ReclaimRing, trace: &Trace) {
+    fn tell(&mut self, ring: &dyn ReclaimRing, to: &Observers<impl Watched>) {
         let Some(figures) = ring.figures() else { return };
         if self.recorded.is_none() {
-            trace.ring_made(self.number, ring.name());
+            to.record(|| Event::RingMade { ring: self.number, name: ring.name() });
         }
         if self.recorded.as_ref() != Some(&figures) {
-            trace.ring(self.number, &figures);
+            // Its name was recorded when it was made.
+            to.record(|| Event::Ring { ring: self.number, figures: RingSnapshot { name: String::new(), ..figures } });
             self.recorded = Some(figures);
         }
     }

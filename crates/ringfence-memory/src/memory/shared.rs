@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
+use ringfence_core::counter::Counter;
 use ringfence_core::range::Invalid;
 use ringfence_core::recycled::Recycled;
 use ringfence_core::tlsf::Tlsf;
@@ -28,11 +29,11 @@ use super::rings::{ReclaimRing, Rings};
 use super::shells::Shells;
 use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
-use super::statistics::{Calls, Counter, Tally};
+use super::statistics::Tally;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
-use crate::observe::Trace;
-use crate::observe::debugging::{Debugger, Key};
+use crate::observe::Observers;
+use crate::observe::trace::Event;
 use crate::timeline::{Lifetimes, Timed};
 
 /// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
@@ -68,14 +69,10 @@ pub struct Shared<D: Device> {
     pub(crate) shells: Shells<D>,
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
-    pub(crate) calls: Calls,
+    pub(crate) observers: Observers<Memory<D>>,
     /// Bytes by which buffers in use are larger than described.
     pub(crate) rounded: Counter,
     pub(crate) moved: Tally,
-    /// The recording, if one is under way.
-    pub trace: Trace,
-    /// There iff something is looked for.
-    pub(crate) debug: Option<Box<Debugger<Memory<D>>>>,
     pub(crate) residents: Residents<D>,
 }
 
@@ -145,11 +142,9 @@ impl<D: Device> Shared<D> {
             recycled: Recycled::new(desc.recycled_bytes_max, desc.empty_block_grace),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
-            calls: Calls::default(),
+            observers: Observers::new(desc.debug),
             rounded: Counter::default(),
             moved: Tally::default(),
-            trace: Trace::new(),
-            debug: Debugger::new(desc.debug),
             residents: Residents::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
@@ -193,25 +188,6 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What debugging knows a place by; `None` for a share in what others hold too, and for ranges outside the arenas.
-    pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
-        let is_small = matches!(place.hold, Hold::Small { .. });
-        let is_known = is_small || place.is_own_range();
-        is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
-    }
-
-    /// Where a place's range begins in its memory: before its guard, if it has one.
-    pub(crate) fn range_offset(&self, place: &Place<D>) -> u64 {
-        if self.debug.is_none() {
-            return place.offset;
-        }
-        match &place.hold {
-            Hold::Range { allocation, .. } => allocation.offset(),
-            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).offset(*class, allocation),
-            _ => place.offset,
-        }
-    }
-
     /// The arena of a memory type and the group that a class falls in, where the device parts them.
     pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
@@ -245,13 +221,7 @@ impl<D: Device> Shared<D> {
 
     /// Notes a ring, to be notified of progress and for snapshots.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
-        self.rings.add(ring, &self.trace);
-    }
-
-    /// Counts writes to rings.
-    pub fn count_staged(&self, writes: u64, bytes: u64) {
-        self.calls.staged.add(writes);
-        self.trace.staged(writes, bytes);
+        self.rings.add(ring, &self.observers);
     }
 
     /// Refuses if the device is known to be lost. A load.
@@ -292,8 +262,8 @@ impl<D: Device> Timed<D> for Shared<D> {
         &self.lifetimes
     }
 
-    fn trace(&self) -> &Trace {
-        &self.trace
+    fn record(&self, event: Event<&str>) {
+        Shared::record(self, || event);
     }
 
     fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync> {

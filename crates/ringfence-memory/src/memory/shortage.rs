@@ -20,8 +20,8 @@ use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
 use crate::error::Error;
-use crate::observe::report;
 use crate::observe::unlocked::{drop_unlocked, is_locked};
+use crate::observe::{Event, Warning};
 
 /// So often the callback is called for one request, as long as it says that it released something.
 const EVICTIONS_MAX: u32 = 8;
@@ -162,14 +162,13 @@ impl<D: Device> Shared<D> {
         match failure {
             Failure::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Failure::Driver(cause) => {
-                report!(
-                    warn,
-                    "out of memory",
-                    bytes = size,
-                    location = format!("{location:?}"),
-                    tried_type_bits = tried_type_bits,
-                    cause = cause.to_string(),
-                );
+                let (bytes, location_name, cause_seen) = (size, &location, &cause);
+                self.notify(Event::Warned(Warning::OutOfMemory {
+                    bytes,
+                    location: location_name,
+                    tried_type_bits,
+                    cause: cause_seen,
+                }));
                 Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
             Failure::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringfence_core::thread_slot::thread_place;
-
 pub use ringfence_trace::{DriverCalls, TypeStatistics};
 
 /// Use of the allocator as a whole.
@@ -55,47 +53,5 @@ impl Tally {
     pub(crate) fn add(&self, count: u64, bytes: u64) {
         self.count.fetch_add(count, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// The counters behind [`DriverCalls`].
-#[derive(Default)]
-pub(crate) struct Calls {
-    pub(crate) allocate_memory: Counter,
-    pub(crate) free_memory: Counter,
-    pub(crate) create_object: Counter,
-    pub(crate) destroy_object: Counter,
-    pub(crate) placed: Counter,
-    pub(crate) staged: Counter,
-    pub(crate) wait: Counter,
-}
-
-/// Lines of a counter.
-const LINES: usize = 16;
-
-/// A counter that threads do not take from one another: each adds to a line of its own, mostly.
-#[derive(Default)]
-pub(crate) struct Counter(Box<[Line; LINES]>);
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Line(AtomicU64);
-
-impl Counter {
-    /// Relaxed: the figures order nothing.
-    #[inline]
-    pub(crate) fn add(&self, count: u64) {
-        self.0[thread_place() % LINES].0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Takes away what was added before, by any thread.
-    pub(crate) fn sub(&self, count: u64) {
-        self.0[thread_place() % LINES].0.fetch_sub(count, Ordering::Relaxed);
-    }
-
-    /// O([`LINES`]).
-    pub(crate) fn get(&self) -> u64 {
-        // A line may be below zero, the sum is not.
-        self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 }

@@ -10,6 +10,7 @@ use super::place::{ArenaRef, RangeOwner, SharedBuffer};
 use super::pool_state::PoolState;
 use super::shared::Shared;
 use crate::device::{Buffers, Create, Device};
+use crate::observe::{Call, Event};
 
 impl<D: Device> Shared<D> {
     /// Frees all that is empty, however short it has been so; says how many blocks.
@@ -105,7 +106,7 @@ impl<D: Device> Shared<D> {
         let buffer = Arc::into_inner(buffer).expect("the buffer is dropped before its last range is freed");
         // SAFETY: each small buffer in it was freed, which is when the device is done with it.
         unsafe { Create::<Buffers>::destroy(&self.device, buffer.object) };
-        self.calls.destroy_object.add(1);
+        self.notify(Event::Called(Call::DestroyObject));
         self.free_place(buffer.place);
     }
 

@@ -14,9 +14,10 @@ use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use crate::device::{Device, Mapped};
 use crate::observe::debugging::{
-    Debugger, Finding, GuardCheck, Key, Leak, Margins, MemoryAddress, NewRange, Operation,
+    Debugger, Finding, GuardCheck, Key, Leak, Margins, MemoryAddress, NewPlace, NewRange, Operation,
 };
-use crate::observe::trace::{StartTraceError, TraceSummary};
+use crate::observe::trace::{self, StartTraceError, TraceSummary};
+use crate::observe::{Event, Numbered, RangeId};
 
 /// The recording of an allocator: see [`trace`](crate::trace). Made by [`Allocator::trace`](crate::Allocator::trace).
 pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
@@ -32,12 +33,12 @@ impl<D: Device> Recording<'_, D> {
     /// # Errors
     /// A recording is under way, something was made already, or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
-        let Shared { memory_objects, descriptor_heaps, rings, trace, device, .. } = &**self.0;
+        let Shared { memory_objects, descriptor_heaps, rings, observers, device, .. } = &**self.0;
         match memory_objects.load(Ordering::Relaxed) {
             0 if !descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => {
                 rings.forget_recorded();
-                trace.start(Box::new(to), device.capabilities())
+                observers.trace.start(Box::new(to), device.capabilities())
             }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
@@ -50,11 +51,11 @@ impl<D: Device> Recording<'_, D> {
     /// Some of it could not be written: what was written before that can be read. Or the write itself asks for it: the
     /// recording goes on then.
     pub fn stop(&self) -> std::io::Result<Option<TraceSummary>> {
-        let Shared { rings, trace, .. } = &**self.0;
+        let Shared { rings, observers, .. } = &**self.0;
         let seen = rings.all();
-        rings.tell(&seen, trace);
+        rings.tell(&seen, observers);
         rings.look_after(seen);
-        trace.stop().transpose()
+        observers.trace.stop().transpose()
     }
 }
 
@@ -64,7 +65,7 @@ pub struct Debug<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Debug<'_, D> {
     fn of<T: Default>(&self, look: impl FnOnce(&Debugger<Memory<D>>) -> T) -> T {
-        self.0.debug.as_deref().map(look).unwrap_or_default()
+        self.0.observers.debug().map(look).unwrap_or_default()
     }
 
     /// Compares the guards of every live range that has some, and mends those that were written: see
@@ -112,30 +113,89 @@ impl<D: Device> Debug<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// A memory object was made.
-    pub(super) fn trace_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
-        self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
+    /// Has those who watch know that something happened.
+    #[inline(always)]
+    pub(crate) fn notify(&self, event: Event<'_, Memory<D>>) {
+        self.observers.notify(&self.device, event);
     }
 
-    /// A range was allocated, whose first `front` bytes are a guard.
-    pub(super) fn trace_allocated(&self, place: &Place<D>, front: u64, request: &Request<'_>) {
-        if self.trace.is_on() {
-            let (block, offset) = (self.memory_of(place).block, place.offset - front);
-            self.trace.allocated(block, offset, place.size(), request.alignment, request.name);
+    /// Has a trace record something, which is made only if one is recorded: what a library does that builds on the allocator.
+    #[inline]
+    pub fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
+        self.observers.record(event);
+    }
+
+    /// Whether a trace is recorded. A load.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.observers.is_recording()
+    }
+
+    /// Writes what a trace has gathered, if it is time to: with no lock held, as it runs code of the program's.
+    #[inline]
+    pub(crate) fn write_due(&self) {
+        if self.is_recording() {
+            self.observers.trace.write_due();
         }
     }
 
-    /// Has debugging note something of a place that it knows.
-    #[cold]
-    fn debug_note(&self, place: &Place<D>, note: impl FnOnce(&Debugger<Memory<D>>, Key)) {
-        if let (Some(debug), Some(key)) = (&self.debug, self.key_of(place)) {
-            note(debug, key);
+    /// Notes writes to rings.
+    pub fn count_staged(&self, writes: u64, bytes: u64) {
+        self.notify(Event::Staged { writes, bytes });
+    }
+
+    /// A number for a descriptor heap, or for an allocator of descriptors, in traces.
+    pub fn descriptors_number(&self) -> u64 {
+        self.observers.number(Numbered::Descriptors)
+    }
+
+    /// A number for an object in a transient heap, in traces.
+    pub fn transient_number(&self) -> u64 {
+        self.observers.number(Numbered::Transient)
+    }
+
+    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the arenas:
+    /// pools outside them are one range each in a trace, as in a snapshot.
+    fn range_id(&self, place: &Place<D>) -> Option<RangeId> {
+        let key = self.key_of(place)?;
+        Some(RangeId { key, begin: self.range_offset(place) })
+    }
+
+    /// Where a place's range begins in its memory: before its guard, if it has one.
+    pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
+        match &place.hold {
+            Hold::Range { allocation, .. } => allocation.offset(),
+            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).offset(*class, allocation),
+            _ => place.offset,
+        }
+    }
+
+    /// As [`Shared::range_id`], without where its guard begins.
+    pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
+        let is_small = matches!(place.hold, Hold::Small { .. });
+        let is_known = is_small || place.is_own_range();
+        is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
+    }
+
+    /// A memory object was made.
+    pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
+        let Memory { block, memory_type, size: bytes, .. } = *memory;
+        self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
+    }
+
+    /// A range was allocated, whose first `front` bytes are a guard.
+    #[inline]
+    pub(super) fn note_allocated(&self, place: &Place<D>, front: u64, request: &Request<'_>) {
+        if self.is_recording() {
+            let (block, offset, bytes) = (self.memory_of(place).block, place.offset - front, place.size());
+            let Request { alignment, name, .. } = *request;
+            self.record(|| trace::Event::Allocated { block, offset, bytes, alignment, name });
         }
     }
 
     /// Something was made in a range of so many bytes, guards included.
-    #[cold]
-    pub(super) fn debug_made(
+    #[inline]
+    pub(super) fn note_made(
         &self,
         place: &Place<D>,
         desc: &AllocationDesc<'_>,
@@ -143,58 +203,99 @@ impl<D: Device> Shared<D> {
         bytes: u64,
         mapped: Option<Mapped>,
     ) {
+        if self.observers.debug().is_some() {
+            let host = mapped.or_else(|| self.host_of(place));
+            self.note_new(place, desc, bytes - margins.front - margins.back, margins, host);
+        }
+    }
+
+    #[cold]
+    fn note_new(&self, place: &Place<D>, desc: &AllocationDesc<'_>, size: u64, margins: Margins, host: Option<Mapped>) {
+        let Some(key) = self.key_of(place) else { return };
         let AllocationDesc { name, user_data, .. } = *desc;
-        self.debug_note(place, |debug, key| {
-            let memory = self.shared_memory_of(place);
-            // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
-            let by_memory = || memory.mapped.map(|base| unsafe { base.add(place.offset) });
-            let (host, size) = (mapped.or_else(by_memory), bytes - margins.front - margins.back);
-            debug.made(&self.device, NewRange { key, memory, size, name, user_data, margins, host });
-        });
+        let memory = &self.shared_memory_of(place);
+        self.notify(Event::Made(NewRange { key, memory, size, name, user_data, margins, host }));
+    }
+
+    /// Where the host sees a place, where the API maps memory.
+    fn host_of(&self, place: &Place<D>) -> Option<Mapped> {
+        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
+        self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
     /// Something was imported.
-    pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
-        let AllocationDesc { name, user_data, .. } = *desc;
-        self.debug_note(place, |debug, key| {
-            let memory = self.shared_memory_of(place);
-            let size = memory.size - place.offset;
+    pub(crate) fn note_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
+        if self.observers.debug().is_some() {
+            let size = self.memory_of(place).size - place.offset;
             // Without a place for the host: what others have written there is not filled over.
-            let (margins, host) = (Margins::default(), None);
-            debug.made(&self.device, NewRange { key, memory, size, name, user_data, margins, host });
-            debug.handed_out(key, at, None);
-        });
+            self.note_new(place, desc, size, Margins::default(), None);
+            self.note_handed_out(place, at, None);
+        }
+    }
+
+    /// A range of a buffer that others share was given to its owner.
+    pub(crate) fn note_small(&self, place: &Place<D>, size: u64, host: Option<Mapped>) {
+        if self.observers.debug().is_some() {
+            let desc = AllocationDesc { name: "small buffer", ..Default::default() };
+            self.note_new(place, &desc, size, Margins::default(), host);
+        }
+    }
+
+    /// What was made was handed to the program, at this line.
+    #[inline]
+    pub(crate) fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
+        if self.observers.debug().is_some()
+            && let Some(key) = self.key_of(place)
+        {
+            self.notify(Event::HandedOut { key, at, device_address: address });
+        }
+    }
+
+    /// What lay in one place lies in another now.
+    pub(crate) fn note_moved(
+        &self,
+        from: Option<RangeId>,
+        place: &Place<D>,
+        host: Option<Mapped>,
+        address: impl FnOnce() -> Option<u64>,
+    ) {
+        let (Some(from), Some(to)) = (from, self.watched(place)) else { return };
+        let memory = &self.shared_memory_of(place);
+        let host = host.or_else(|| self.host_of(place));
+        self.notify(Event::Moved { from, to, place: NewPlace { memory, host, device_address: address() } });
+    }
+
+    /// What a place is known by, if anyone watches.
+    #[inline]
+    pub(crate) fn watched(&self, place: &Place<D>) -> Option<RangeId> {
+        if self.observers.is_watching() { self.range_id(place) } else { None }
+    }
+
+    #[inline]
+    fn note(&self, place: &Place<D>, event: fn(RangeId) -> Event<'static, Memory<D>>) {
+        if let Some(range) = self.watched(place) {
+            self.notify(event(range));
+        }
     }
 
     /// What is retired is not moved any more.
-    ///
-    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not recorded.
+    #[inline]
     pub(super) fn note_retired(&self, place: &Place<D>) {
         place.never_move();
-        if self.trace.is_on() && place.is_own_range() {
-            self.trace.retired(self.memory_of(place).block, self.range_offset(place));
-        }
-        if self.debug.is_some() {
-            self.debug_note(place, |debug, key| debug.retired(key));
-        }
+        self.note(place, Event::Retired);
     }
 
     /// The device is done with the place's bytes, and its owner has released them.
     #[inline]
     pub(super) fn note_released(&self, place: &Place<D>) {
-        if self.debug.is_some() {
-            self.debug_note(place, |debug, key| debug.released(&self.device, key));
-        }
+        self.note(place, Event::Released);
     }
 
     /// A place's bytes go back to where they are from.
     #[inline]
     pub(super) fn note_freed(&self, place: &Place<D>) {
         place.never_move();
-        if self.trace.is_on() && place.is_own_range() {
-            self.trace.freed(self.memory_of(place).block, self.range_offset(place));
-        }
-        self.note_released(place);
+        self.note(place, Event::Freed);
     }
 
     /// Notes another name. A place that others use too, or that lies in a pool outside the arenas, has none of its own.
@@ -223,7 +324,8 @@ impl<D: Device> Shared<D> {
             }
             Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
         }
-        self.debug_note(place, |debug, key| debug.named(key, name));
-        self.trace.named(self.memory_of(place).block, place.offset, name);
+        if let Some(range) = self.watched(place) {
+            self.notify(Event::Named { range, name });
+        }
     }
 }

@@ -37,7 +37,7 @@ mod report;
 mod watched;
 
 pub(crate) use guard::Margins;
-pub(crate) use registry::{Debugger, Key, MovedRange, NewRange};
+pub(crate) use registry::{Debugger, Key, NewPlace, NewRange};
 pub use report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub(crate) use watched::Watched;
 

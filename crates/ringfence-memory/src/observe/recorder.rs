@@ -14,15 +14,17 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use ringfence_trace::{Chunk, Event, RingSnapshot, TraceSummary, Writer};
+use ringfence_trace::{Chunk, Event, TraceSummary, Writer};
 
+use super::debugging::Watched;
 use super::unlocked::{contain, is_locked};
+use super::{Event as Observed, RangeId};
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 
 /// A chunk is written when so much has gathered,
@@ -60,10 +62,6 @@ pub enum StartTraceError {
 /// An allocator's switch for recording, and what is being recorded.
 pub struct Trace {
     is_on: AtomicBool,
-    next_block: AtomicU64,
-    /// Numbers descriptor heaps and what they belong to.
-    next_descriptors: AtomicU64,
-    next_transient: AtomicU64,
     events: Mutex<Events>,
     /// Whether enough has gathered to be written.
     is_due: AtomicBool,
@@ -103,29 +101,11 @@ impl Trace {
         let events = Events::new(0);
         Self {
             is_on: AtomicBool::new(false),
-            next_block: AtomicU64::new(1),
-            next_descriptors: AtomicU64::new(1),
-            next_transient: AtomicU64::new(1),
             events: Mutex::new(events),
             is_due: AtomicBool::new(false),
             output: Mutex::new(Slot::Idle),
             back: Condvar::new(),
         }
-    }
-
-    /// A number for a memory object that is made now.
-    pub(crate) fn block_number(&self) -> u64 {
-        self.next_block.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A number for a descriptor heap, or for an allocator of descriptors.
-    pub fn descriptors_number(&self) -> u64 {
-        self.next_descriptors.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A number for an object in a transient heap.
-    pub fn transient_number(&self) -> u64 {
-        self.next_transient.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether anything is recorded.
@@ -198,19 +178,9 @@ impl Trace {
         Some(ended)
     }
 
-    /// Adds an event, if anything is recorded. The event is made only then.
-    #[inline]
-    pub fn record<'a>(&self, event: impl FnOnce() -> Event<&'a str>) {
-        if self.is_on() {
-            self.record_now(event);
-        }
-    }
-
-    #[cold]
-    fn record_now<'a>(&self, event: impl FnOnce() -> Event<&'a str>) {
-        let event = event();
+    fn push(&self, event: &Event<&str>) {
         let mut events = self.events.lock();
-        events.add(&event);
+        events.add(event);
         if events.chunk.bytes() >= BUFFER_BYTES_MAX {
             self.is_due.store(true, Ordering::Relaxed);
         }
@@ -240,59 +210,33 @@ impl Trace {
         self.put(Slot::Ready(output));
     }
 
-    pub(crate) fn block_made(&self, block: u64, memory_type: u32, dedicated: bool, bytes: u64, class: &str) {
-        self.record(|| Event::BlockMade { block, memory_type, dedicated, bytes, class });
+    /// Adds what is recorded of an event, if anything is recorded.
+    #[inline(always)]
+    pub(super) fn on<M: Watched>(&self, event: &Observed<'_, M>) {
+        if self.is_on() {
+            self.add(event);
+        }
     }
 
-    pub(crate) fn block_freed(&self, block: u64) {
-        self.record(|| Event::BlockFreed { block });
-    }
-
-    pub(crate) fn allocated(&self, block: u64, offset: u64, bytes: u64, alignment: u64, name: &str) {
-        self.record(|| Event::Allocated { block, offset, bytes, alignment, name });
-    }
-
-    /// After the new range was allocated, before the old one is retired.
-    pub(crate) fn moved(&self, (from_block, from_offset): (u64, u64), (to_block, to_offset): (u64, u64)) {
-        self.record(|| Event::Moved { from_block, from_offset, to_block, to_offset });
-    }
-
-    pub(crate) fn retired(&self, block: u64, offset: u64) {
-        self.record(|| Event::Retired { block, offset });
-    }
-
-    /// Before the range can be handed out again.
-    pub(crate) fn freed(&self, block: u64, offset: u64) {
-        self.record(|| Event::Freed { block, offset });
-    }
-
-    pub(crate) fn frame_begun(&self, timeline: usize, value: u64) {
-        self.record(|| Event::FrameBegun { timeline: timeline as u32, value });
-    }
-
-    pub(crate) fn submitted(&self, timeline: usize, value: u64) {
-        self.record(|| Event::Submitted { timeline: timeline as u32, value });
-    }
-
-    pub(crate) fn named(&self, block: u64, offset: u64, name: &str) {
-        self.record(|| Event::Named { block, offset, name });
-    }
-
-    pub(crate) fn ring_made(&self, ring: u64, name: &str) {
-        self.record(|| Event::RingMade { ring, name });
-    }
-
-    /// The ring's name was recorded when it was made.
-    pub(crate) fn ring(&self, ring: u64, figures: &RingSnapshot) {
-        self.record(|| Event::Ring { ring, figures: RingSnapshot { name: String::new(), ..*figures } });
-    }
-
-    pub(crate) fn ring_gone(&self, ring: u64) {
-        self.record(|| Event::RingGone { ring });
-    }
-
-    pub(crate) fn staged(&self, writes: u64, bytes: u64) {
-        self.record(|| Event::Staged { writes, bytes });
+    #[cold]
+    fn add<M: Watched>(&self, event: &Observed<'_, M>) {
+        let own = |range: &RangeId| !range.key.is_small;
+        self.push(&match event {
+            Observed::Recorded(event) => return self.push(event),
+            Observed::Staged { writes, bytes } => Event::Staged { writes: *writes, bytes: *bytes },
+            Observed::Named { range, name } if own(range) => {
+                Event::Named { block: range.key.block, offset: range.begin, name: *name }
+            }
+            Observed::Moved { from, to, .. } => Event::Moved {
+                from_block: from.key.block,
+                from_offset: from.begin,
+                to_block: to.key.block,
+                to_offset: to.begin,
+            },
+            Observed::Retired(range) if own(range) => Event::Retired { block: range.key.block, offset: range.begin },
+            Observed::Freed(range) if own(range) => Event::Freed { block: range.key.block, offset: range.begin },
+            _ => return,
+        });
     }
 
     /// The end of a `reclaim`: the clock is read, what is due is written. `budgets` asks the driver.

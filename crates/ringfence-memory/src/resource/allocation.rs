@@ -27,7 +27,8 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
     Shared, Slots, Unplaced,
 };
-use crate::observe::debugging::{Key, MemoryAddress, MovedRange};
+use crate::observe::debugging::MemoryAddress;
+use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
@@ -131,11 +132,7 @@ impl<D: Device> Allocation<D> {
     /// What was found at some place.
     #[track_caller]
     fn found(shared: &Arc<Shared<D>>, place: Place<D>, request: &PlacementRequest<'_, '_, D>, is_mixed: bool) -> Self {
-        if let Some(debug) = &shared.debug
-            && let Some(key) = shared.key_of(&place)
-        {
-            debug.handed_out(key, panic::Location::caller(), None);
-        }
+        shared.note_handed_out(&place, panic::Location::caller(), None);
         let mut made = Self::of_place(shared, place, &request.needs, request.desc);
         made.is_mixed = is_mixed;
         made
@@ -326,7 +323,7 @@ impl<D: Device> Allocation<D> {
             unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
         let mut placed = placed?;
         unplaced.used_up();
-        self.shared.calls.create_object.add(1);
+        self.shared.notify(Event::Called(Call::CreateObject));
         if !name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.shared.device, &placed.object, name) };
@@ -426,12 +423,9 @@ impl<D: Device> Allocation<D> {
         Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
-    /// Notes for debugging that it lies elsewhere than before.
-    pub(crate) fn note_moved(&self, from: Option<Key>) {
-        let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
-        let Some(to) = self.shared.key_of(&self.place) else { return };
-        let (memory, host) = (self.shared.shared_memory_of(&self.place), self.base());
-        debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address: None });
+    /// Has those who watch know that it lies elsewhere than before.
+    pub(crate) fn note_moved(&self, from: Option<RangeId>) {
+        self.shared.note_moved(from, &self.place, self.base(), || None);
     }
 
     fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {

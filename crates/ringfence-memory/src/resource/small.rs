@@ -32,7 +32,6 @@ use crate::memory::{
     AllocationDesc, Hold, Item, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallBound, SmallState,
     UsageClass, retry_after_eviction,
 };
-use crate::observe::debugging::{Margins, NewRange};
 
 /// The largest small buffer in bytes.
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
@@ -81,14 +80,8 @@ impl<D: Device> SmallBuffer<D> {
         let arena = buffer.place.arena.clone();
         let hold = Hold::Small { owner: Arc::<SmallState<D>>::clone(state), buffer, allocation };
         let place = Place { offset: at, arena, hold };
-        if let Some(debug) = &shared.debug
-            && let Some(key) = shared.key_of(&place)
-        {
-            let memory = shared.shared_memory_of(&place);
-            let (margins, name, user_data) = (Margins::default(), "small buffer", 0);
-            debug.made(&shared.device, NewRange { key, memory, size, name, user_data, margins, host: mapped });
-            debug.handed_out(key, panic::Location::caller(), address);
-        }
+        shared.note_small(&place, size, mapped);
+        shared.note_handed_out(&place, panic::Location::caller(), address);
         let recycling = wanted.and_then(|wanted| shared.recycling_of_small(&wanted, allocation.size()));
         let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
         let bound =

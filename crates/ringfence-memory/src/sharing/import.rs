@@ -17,6 +17,7 @@ use crate::device::{
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Place, Shared};
+use crate::observe::{Call, Event};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
 /// What a resource can be tied to memory as.
@@ -163,7 +164,7 @@ impl<D: Share> Importer<'_, D> {
                 return Err(error);
             }
         };
-        shared.calls.create_object.add(1);
+        shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
@@ -249,6 +250,6 @@ impl<D: Share> Importer<'_, D> {
     /// Notifies debugging.
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
-        self.shared.debug_imported(place, desc, panic::Location::caller());
+        self.shared.note_imported(place, desc, panic::Location::caller());
     }
 }

@@ -20,6 +20,7 @@ use crate::device::{
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
+use crate::observe::{Call, Event};
 use crate::resource::ResourceKind;
 
 /// A buffer of addresses, whose pages get memory as they are needed. See [`SparseResource`].
@@ -205,7 +206,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     ) -> Result<Self, Error> {
         shared.check_lost()?;
         let (object, layout) = make(&shared.device)?;
-        shared.calls.create_object.add(1);
+        shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &object, desc.name) };

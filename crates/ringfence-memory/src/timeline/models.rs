@@ -103,7 +103,7 @@ fn a_frame_that_was_submitted_is_not_open_for_a_thread_that_knows() {
     model(None, || {
         let world = Arc::new(World::new());
         let value = world.lifetimes.begin(&world.clock);
-        let closes = world.clock.closes.load(Ordering::Acquire);
+        let closes = world.clock.closes();
         let mut open = OpenFrame { clock: Arc::clone(&world.clock), value, closes };
         let other = Arc::clone(&world);
         let other = thread::spawn(move || {

@@ -71,6 +71,7 @@ macro_rules! suite {
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_of_ranges_with_guards_ends_in_the_state_that_the_allocator_is_in,
             a_trace_that_is_cut_off_is_read_up_to_the_cut,
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,

@@ -7,7 +7,9 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Requir
 use ringfence::memory::{BlockSnapshot, Snapshot};
 use ringfence::trace::{Event, Reader, StartTraceError, State, TraceError};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadDesc, UploadRing};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, DebugDesc, Location, Timeline, UploadDesc, UploadRing,
+};
 use ringfence_testkit::Gpu;
 
 use crate::rig::{Rig, buffer};
@@ -51,6 +53,8 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
             let threads: Vec<_> = (0..3).map(|thread| scope.spawn(make(thread))).collect();
             threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
         });
+        let mut made = made;
+        made.iter_mut().step_by(4).for_each(|buffer| buffer.set_name("renamed"));
         let (keep, let_go): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
         drop(let_go);
@@ -103,7 +107,11 @@ fn state(events: &[Event]) -> State {
 
 /// A whole trace and what it ended with.
 fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
-    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    recorded_of(rig, AllocatorDesc::default())
+}
+
+fn recorded_of<G: Gpu>(rig: &mut Rig<G>, desc: AllocatorDesc) -> (Vec<u8>, Snapshot) {
+    let (memory, timelines) = rig.allocator(desc);
     let recording = Recording::default();
     memory.trace().start(recording.clone()).expect("nothing is recorded yet");
     let kept = churn(&memory, &timelines[0]);
@@ -119,7 +127,18 @@ fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
 
 pub fn a_trace_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<G>) {
     let (bytes, snapshot) = recorded(rig);
-    let (events, error) = read(&bytes);
+    ends_in(&bytes, snapshot);
+}
+
+/// Ranges have guards then: what is known by its owner's first byte is another than what is known by its own.
+pub fn a_trace_of_ranges_with_guards_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<G>) {
+    let (bytes, snapshot) =
+        recorded_of(rig, AllocatorDesc { debug: DebugDesc::everything(), ..AllocatorDesc::default() });
+    ends_in(&bytes, snapshot);
+}
+
+fn ends_in(bytes: &[u8], snapshot: Snapshot) {
+    let (events, error) = read(bytes);
     assert!(error.is_none(), "{error:?}");
     let Some(Event::End { event_count }) = events.last() else { panic!("the last event is {:?}", events.last()) };
     assert_eq!(*event_count, events.len() as u64 - 1);

@@ -31,7 +31,7 @@ use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Trace;
+use ringfence_memory::extend::Shared;
 use ringfence_memory::trace::Event;
 
 /// How a bindless table is made.
@@ -185,7 +185,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             self.state.entries.lock().undo(slot);
             return Err(error);
         }
-        shared.trace.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
@@ -197,7 +197,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         let slot = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
         // Before its slot can be another's.
-        shared.trace.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
+        shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
         self.state.waiting.until_now(shared, Retired::Slot(slot));
         Ok(())
     }
@@ -354,12 +354,12 @@ impl Entries {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
-    fn reclaim(&self, device: &D, _: &Trace, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;
         }
         let mut returned = self.returned.lock();
-        self.waiting.release(passed, device_lost, |retired| self.release(device, retired, &mut returned));
+        self.waiting.release(passed, device_lost, |retired| self.release(&shared.device, retired, &mut returned));
         if !returned.is_empty() {
             let mut entries = self.entries.lock();
             for slot in returned.drain(..) {
@@ -392,7 +392,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
         });
     }
 
-    unsafe fn destroy(&self, _: &D, _: &Trace) {
+    unsafe fn destroy(&self, _: &Shared<D>) {
         // The run and what its slots own are the heap's.
     }
 }

@@ -34,7 +34,6 @@ use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::extend::Trace;
 use ringfence_memory::trace::Event;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
@@ -153,7 +152,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             kind: desc.kind,
             types: desc.types,
             name: desc.name.into(),
-            number: shared.trace.descriptors_number(),
+            number: shared.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
             thread_caches: ThreadCaches::new([2 * BATCH_MAX]),
@@ -192,7 +191,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
         let descriptors = CpuDescriptors { run: Some(run) };
-        self.keeper.shared.trace.record(|| Event::DescriptorsAllocated {
+        self.keeper.shared.record(|| Event::DescriptorsAllocated {
             heap: descriptors.heap().number(),
             first: descriptors.start().into(),
             count: descriptors.len().into(),
@@ -247,9 +246,9 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             shader_visible: false,
             name: &state.name,
         };
-        let number = shared.trace.descriptors_number();
+        let number = shared.descriptors_number();
         let heap = Arc::new(Heap::new(&shared.device, &desc, number)?);
-        shared.trace.record(|| Event::DescriptorHeap {
+        shared.record(|| Event::DescriptorHeap {
             heap: number,
             owner: state.number,
             kind: state.kind as u32,
@@ -485,7 +484,7 @@ fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     let Held { heap, allocation, .. } = run.held();
     let (first, count) = (allocation.offset(), allocation.size());
     // Before they can be handed out again.
-    shared.trace.record(|| Event::DescriptorsFreed { heap: heap.number(), first, count });
+    shared.record(|| Event::DescriptorsFreed { heap: heap.number(), first, count });
     if state.owning {
         clear(run);
     } else {
@@ -544,11 +543,11 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> State<D, A> {
-    fn destroy_heap(device: &D, trace: &Trace, heap: Arc<Heap<D>>) {
+    fn destroy_heap(shared: &Shared<D>, heap: Arc<Heap<D>>) {
         let heap = Arc::into_inner(heap).expect("nothing lives in an empty block");
-        trace.record(|| Event::DescriptorHeapFreed { heap: heap.number() });
+        shared.record(|| Event::DescriptorHeapFreed { heap: heap.number() });
         // SAFETY: no allocation is in the heap, and shaders never saw it; each heap comes out of the blocks once.
-        unsafe { heap.destroy(device) };
+        unsafe { heap.destroy(&shared.device) };
     }
 
     /// A thread with a cache does not wait for the lock meanwhile.
@@ -566,8 +565,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
-    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
-        self.discard_leftovers(device, passed, device_lost);
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+        self.discard_leftovers(&shared.device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
         self.thread_caches.sweep(|_, single| self.slots.lock().give_back(single));
@@ -577,7 +576,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
             let empty = if closed { slots.blocks.take_empty() } else { slots.blocks.take_surplus(now) };
             drop(slots);
             let Some((_, heap)) = empty else { break };
-            Self::destroy_heap(device, trace, heap);
+            Self::destroy_heap(shared, heap);
         }
         !closed || self.leftovers.len() > 0
     }
@@ -599,13 +598,13 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         });
     }
 
-    unsafe fn destroy(&self, device: &D, trace: &Trace) {
+    unsafe fn destroy(&self, shared: &Shared<D>) {
         for leftover in self.leftovers.drain() {
             // SAFETY: the caller promises that no pending work uses it.
-            unsafe { device.discard_leftover(leftover) };
+            unsafe { shared.device.discard_leftover(leftover) };
         }
         let mut slots = self.slots.lock();
         slots.close();
-        slots.blocks.drain().for_each(|(_, heap)| Self::destroy_heap(device, trace, heap));
+        slots.blocks.drain().for_each(|(_, heap)| Self::destroy_heap(shared, heap));
     }
 }

@@ -24,7 +24,6 @@ use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, View
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::extend::Trace;
 use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.
@@ -294,22 +293,22 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 
     /// Records in a trace what has changed with the tables of frames since the last record.
-    fn trace_tables(&self, trace: &Trace) {
-        if !trace.is_on() {
+    fn trace_tables(&self, shared: &Shared<D>) {
+        if !shared.is_recording() {
             return;
         }
-        let [made, shared] = [&self.tables_made, &self.tables_shared].map(|count| count.load(Ordering::Relaxed));
-        let now = [self.ring.lock().used(), made, shared];
+        let [made, reused] = [&self.tables_made, &self.tables_shared].map(|count| count.load(Ordering::Relaxed));
+        let now = [self.ring.lock().used(), made, reused];
         let before = std::mem::replace(&mut *self.traced.lock(), now);
         if now != before {
-            let (made, shared) = (made - before[1], shared - before[2]);
-            trace.record(|| Event::DescriptorTables { heap: self.number, frame_used: now[0], made, shared });
+            let (made, reused) = (made - before[1], reused - before[2]);
+            shared.record(|| Event::DescriptorTables { heap: self.number, frame_used: now[0], made, shared: reused });
         }
     }
 
     /// Records in a trace the heap that new frames see.
-    pub(super) fn trace_heap(&self, trace: &Trace) {
-        trace.record(|| Event::DescriptorHeap {
+    pub(super) fn trace_heap(&self, shared: &Shared<D>) {
+        shared.record(|| Event::DescriptorHeap {
             heap: self.number,
             owner: self.number,
             kind: self.kind as u32,
@@ -328,23 +327,23 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         Ok(())
     }
 
-    fn release(&self, device: &D, trace: &Trace, retired: Retired<D>) -> Option<Retired<D>> {
+    fn release(&self, shared: &Shared<D>, retired: Retired<D>) -> Option<Retired<D>> {
         match retired {
             Retired::Leftover(leftover) => {
                 // SAFETY: every submission that had begun when its slot released it is complete.
-                unsafe { device.discard_leftover(leftover) };
+                unsafe { shared.device.discard_leftover(leftover) };
             }
             Retired::Bound(epoch, bound) => {
                 // SAFETY: the frame that it was bound for is complete, and each comes out of the queue once.
-                unsafe { device.unbind_heap(epoch.heap.object(), bound) };
+                unsafe { shared.device.unbind_heap(epoch.heap.object(), bound) };
             }
-            Retired::Range(allocation) => self.free(device, trace, &allocation),
-            Retired::Epoch(number) => return self.end_epoch(device, number),
+            Retired::Range(allocation) => self.free(shared, &allocation),
+            Retired::Epoch(number) => return self.end_epoch(&shared.device, number),
         }
         None
     }
 
-    fn free(&self, device: &D, trace: &Trace, allocation: &BlockAllocation) {
+    fn free(&self, shared: &Shared<D>, allocation: &BlockAllocation) {
         let blocks = self.persistent.lock();
         let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
         let start = base + allocation.offset() as u32;
@@ -352,12 +351,12 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         if self.owning {
             for slot in start..start + allocation.size() as u32 {
                 // SAFETY: the run was released, and every submission that had begun by then is complete.
-                unsafe { self.clear_passed(device, slot) };
+                unsafe { self.clear_passed(&shared.device, slot) };
             }
         }
         // Before they can be handed out again.
         let count = allocation.size();
-        trace.record(|| Event::DescriptorsFreed { heap: self.number, first: start.into(), count });
+        shared.record(|| Event::DescriptorsFreed { heap: self.number, first: start.into(), count });
         self.waiting_slots.fetch_sub(allocation.size(), Ordering::Relaxed);
         let freed = self.persistent.lock().free(allocation);
         debug_assert!(freed.is_ok(), "an allocation is freed once");
@@ -381,19 +380,19 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 
     /// # Safety
     /// No pending work uses the heaps, and no handle is left.
-    unsafe fn destroy_heaps(&self, device: &D, trace: &Trace) {
+    unsafe fn destroy_heaps(&self, shared: &Shared<D>) {
         let mut epochs = self.core.epochs.write();
         let old = epochs.old.drain(..).map(|(_, epoch)| epoch).collect::<Vec<_>>();
         for epoch in old.iter().chain([&epochs.current]) {
             // SAFETY: as the caller promises; the object is not used again, as the state is closed.
             unsafe {
-                device.destroy_heap(epoch.heap.object().clone());
+                shared.device.destroy_heap(epoch.heap.object().clone());
                 if let Some(shadow) = &epoch.shadow {
-                    device.destroy_heap(shadow.object().clone());
+                    shared.device.destroy_heap(shadow.object().clone());
                 }
             }
         }
-        trace.record(|| Event::DescriptorHeapFreed { heap: self.number });
+        shared.record(|| Event::DescriptorHeapFreed { heap: self.number });
         self.only.lock().take();
     }
 }
@@ -430,19 +429,19 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
-    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
         // Before the queue is looked at, so that what the last handle released is in it.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
-        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, trace, retired)));
+        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(shared, retired)));
         held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
-        self.trace_tables(trace);
+        self.trace_tables(shared);
         if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
             return true;
         }
         // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the queue.
-        unsafe { self.destroy_heaps(device, trace) };
+        unsafe { self.destroy_heaps(shared) };
         false
     }
 
@@ -479,14 +478,14 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         into.extend([persistent, frame].into_iter().filter(|region| region.slot_count > 0));
     }
 
-    unsafe fn destroy(&self, device: &D, trace: &Trace) {
+    unsafe fn destroy(&self, shared: &Shared<D>) {
         for retired in self.core.waiting.drain() {
             if !matches!(retired, Retired::Epoch(_)) {
-                self.release(device, trace, retired);
+                self.release(shared, retired);
             }
         }
         // SAFETY: as the caller promises.
-        unsafe { self.destroy_heaps(device, trace) };
+        unsafe { self.destroy_heaps(shared) };
     }
 }
 

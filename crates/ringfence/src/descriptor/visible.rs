@@ -72,7 +72,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let shared = Arc::clone(memory.shared());
         let (desc, slots) = check_desc(&shared.device, desc)?;
         let only = shared.claim_visible(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
-        let number = shared.trace.descriptors_number();
+        let number = shared.descriptors_number();
         let mut state = State {
             kind: desc.kind,
             types: desc.types,
@@ -106,7 +106,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));
         }
         let state = Arc::new(state);
-        state.trace_heap(&shared.trace);
+        state.trace_heap(&shared);
         shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
@@ -140,7 +140,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let start = base + allocation.offset() as u32;
         drop(blocks);
         let (heap, first) = (state.number, start.into());
-        shared.trace.record(|| Event::DescriptorsAllocated { heap, first, count: count.into() });
+        shared.record(|| Event::DescriptorsAllocated { heap, first, count: count.into() });
         let written = SmallVec::from_elem(0, count.div_ceil(u64::BITS) as usize);
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }
@@ -198,7 +198,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         state.core.waiting.until(&until, Retired::Epoch(old.number));
         epochs.old.push((until, old));
         drop(epochs);
-        state.trace_heap(&shared.trace);
+        state.trace_heap(shared);
         state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
         Ok(())
     }

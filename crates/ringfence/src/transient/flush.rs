@@ -82,7 +82,7 @@ impl<D: Device> State<D> {
         self.figures.released += 1;
         match (object.heap, &object.key) {
             (Some(heap), key) => {
-                self.shared.trace.record(|| Event::TransientReleased { object: object.traced });
+                self.shared.record(|| Event::TransientReleased { object: object.traced });
                 let heap = self.heap(heap);
                 heap.object_count -= 1;
                 heap.last_plan = None;

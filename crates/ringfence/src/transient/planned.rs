@@ -162,9 +162,12 @@ impl<D: Device> State<D> {
         planned: &[Planned],
         groups: &[Group],
     ) {
+        if !self.shared.is_recording() {
+            return;
+        }
         for (number, group) in (0..).zip(groups) {
             let members = || planned.iter().zip(resources).filter(|(planned, _)| planned.group == number);
-            self.shared.trace.record(|| Event::Planned {
+            self.shared.record(|| Event::Planned {
                 plan: self.plans.made + 1,
                 height_bytes: group.height,
                 lower_bound_bytes: group.lower_bound,

@@ -309,8 +309,8 @@ impl<D: Device> State<D> {
             // was measured for this acquire: the heap is of their memory type and class, the range inside and aligned.
             Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
         })?;
-        let traced = shared.trace.transient_number();
-        shared.trace.record(|| Event::TransientMade {
+        let traced = shared.transient_number();
+        shared.record(|| Event::TransientMade {
             object: traced,
             block: shared.memory_of(&place).block,
             offset,

@@ -74,8 +74,6 @@ pub(crate) struct Reserved<D: Device> {
     /// Of the range that is to be moved.
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) name: Box<str>,
-    /// The number of its memory object in a trace.
-    pub(crate) from_block: u64,
     pub(crate) from_residence: Option<Arc<Residence<D>>>,
     pub(crate) memory: BlockMemory<D>,
     pub(crate) allocation: BlockAllocation,
@@ -309,11 +307,10 @@ impl<D: Device, A: Cutter> State<D, A> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));
         let Note { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
-        let from_block = from.map_or(0, |block| block.memory.block);
         let from_residence = from.and_then(|block| block.memory.residence.clone());
         let (size, alignment) = (allocation.size(), ticket.alignment());
         let request = Request { size, alignment, high: false, moves: Moves::Never, evictable, name: &name, user_data };
         let memory = self.count_in(allocation, request).memory;
-        Reserved { ticket, name, from_block, from_residence, memory, allocation }
+        Reserved { ticket, name, from_residence, memory, allocation }
     }
 }

@@ -21,8 +21,8 @@ use super::guard::{Guards, Margins, fill};
 use super::report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use super::watched::Watched;
 use crate::device::Mapped;
-use crate::observe::report;
 use crate::observe::unlocked::Lock;
+use crate::observe::{Event, Warning, slow_paths};
 
 /// So many findings are kept.
 const FINDINGS_MAX: usize = 1024;
@@ -39,7 +39,7 @@ pub(crate) struct Key {
 /// A range that was made just now.
 pub(crate) struct NewRange<'a, M: Watched> {
     pub(crate) key: Key,
-    pub(crate) memory: Arc<M>,
+    pub(crate) memory: &'a Arc<M>,
     /// Bytes that its owner has, in whole atoms.
     pub(crate) size: u64,
     pub(crate) name: &'a str,
@@ -49,10 +49,9 @@ pub(crate) struct NewRange<'a, M: Watched> {
     pub(crate) host: Option<Mapped>,
 }
 
-/// Where a range lies that was moved.
-pub(crate) struct MovedRange<M: Watched> {
-    pub(crate) to: Key,
-    pub(crate) memory: Arc<M>,
+/// Where a range lies that was moved just now.
+pub(crate) struct NewPlace<'a, M: Watched> {
+    pub(crate) memory: &'a Arc<M>,
     /// Where the host sees the owner's first byte.
     pub(crate) host: Option<Mapped>,
     pub(crate) device_address: Option<u64>,
@@ -153,8 +152,23 @@ impl<M: Watched> Debugger<M> {
         self.desc.margin_bytes
     }
 
+    /// Notes an event of a range.
+    #[cold]
+    pub(in super::super) fn on(&self, context: &M::Context, event: Event<'_, M>) {
+        match event {
+            Event::Made(new) => self.made(context, new),
+            Event::HandedOut { key, at, device_address } => self.handed_out(key, at, device_address),
+            Event::Named { range, name } => self.named(range.key, name),
+            Event::Moved { from, to, place } => self.moved(context, from.key, to.key, place),
+            Event::Retired(range) => self.retired(range.key),
+            Event::Released(range) | Event::Freed(range) => self.released(context, range.key),
+            Event::Ended => self.report_leaks(),
+            Event::Called(_) | Event::Staged { .. } | Event::Recorded(_) | Event::Warned(_) => {}
+        }
+    }
+
     /// Writes the guards of a new range, fills it and notes it.
-    pub(crate) fn made(&self, context: &M::Context, new: NewRange<'_, M>) {
+    fn made(&self, context: &M::Context, new: NewRange<'_, M>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
         // A small buffer lies in one that was filled as a whole, and so has no guards either.
         let margins = if key.is_small { Margins::default() } else { margins };
@@ -164,7 +178,7 @@ impl<M: Watched> Debugger<M> {
             user_data,
             size,
             memory_type: memory.memory_type(),
-            memory: Arc::downgrade(&memory),
+            memory: Arc::downgrade(memory),
             margins,
             guards,
             host,
@@ -173,9 +187,7 @@ impl<M: Watched> Debugger<M> {
             is_retired: false,
             is_reported: false,
         };
-        self.dress(context, key, &mut entry, &memory);
-        // First: the release that empties the block has to own its memory alone.
-        drop(memory);
+        self.dress(context, key, &mut entry, memory);
         let mut state = self.state.lock();
         state.live.insert(key, entry);
         self.note(&mut state, key, OperationKind::Made);
@@ -201,14 +213,14 @@ impl<M: Watched> Debugger<M> {
 
     /// The owner's bytes lie elsewhere from now on, under the same name, in a range as wide. The old range stays
     /// what it is until the device is done with it.
-    pub(crate) fn moved(&self, context: &M::Context, from: Key, moved: MovedRange<M>) {
-        let MovedRange { to, memory, host, device_address } = moved;
+    fn moved(&self, context: &M::Context, from: Key, to: Key, place: NewPlace<'_, M>) {
+        let NewPlace { memory, host, device_address } = place;
         let entry = self.state.lock().live.get(&from).map(|old| Entry {
             name: Arc::clone(&old.name),
             user_data: old.user_data,
             size: old.size,
             memory_type: memory.memory_type(),
-            memory: Arc::downgrade(&memory),
+            memory: Arc::downgrade(memory),
             margins: old.margins,
             guards: Guards::around(old.margins, to.offset, old.size),
             host,
@@ -218,9 +230,7 @@ impl<M: Watched> Debugger<M> {
             is_reported: false,
         });
         let Some(mut entry) = entry else { return };
-        self.dress(context, to, &mut entry, &memory);
-        // First, as above.
-        drop(memory);
+        self.dress(context, to, &mut entry, memory);
         let mut state = self.state.lock();
         state.live.insert(to, entry);
         let from = MemoryAddress::Block { block: from.block, offset: from.offset };
@@ -228,7 +238,7 @@ impl<M: Watched> Debugger<M> {
     }
 
     /// Notes which line made it, and its address in shaders.
-    pub(crate) fn handed_out(&self, key: Key, at: &'static Location<'static>, device_address: Option<u64>) {
+    fn handed_out(&self, key: Key, at: &'static Location<'static>, device_address: Option<u64>) {
         let mut state = self.state.lock();
         if let Some(entry) = state.live.get_mut(&key) {
             (entry.made_at, entry.device_address) = (Some(at), device_address);
@@ -240,7 +250,7 @@ impl<M: Watched> Debugger<M> {
         }
     }
 
-    pub(crate) fn named(&self, key: Key, name: &str) {
+    fn named(&self, key: Key, name: &str) {
         let mut state = self.state.lock();
         if let Some(entry) = state.live.get_mut(&key) {
             entry.name = name.into();
@@ -248,7 +258,7 @@ impl<M: Watched> Debugger<M> {
         self.note(&mut state, key, OperationKind::Named);
     }
 
-    pub(crate) fn retired(&self, key: Key) {
+    fn retired(&self, key: Key) {
         let mut state = self.state.lock();
         if let Some(entry) = state.live.get_mut(&key) {
             entry.is_retired = true;
@@ -258,7 +268,7 @@ impl<M: Watched> Debugger<M> {
 
     /// Compares the guards of a range that the device is done with, fills it and forgets it. The object that lies there
     /// may still be alive, the bytes have to be the range's.
-    pub(crate) fn released(&self, context: &M::Context, key: Key) {
+    fn released(&self, context: &M::Context, key: Key) {
         let mut state = self.state.lock();
         self.note(&mut state, key, OperationKind::Released);
         let Some(mut entry) = state.live.remove(&key) else { return };
@@ -294,7 +304,7 @@ impl<M: Watched> Debugger<M> {
     }
 
     /// The program is at its end: what is alive is reported, once.
-    pub(crate) fn report_leaks(&self) {
+    fn report_leaks(&self) {
         if !self.desc.leaks {
             return;
         }
@@ -338,7 +348,7 @@ impl<M: Watched> Debugger<M> {
 
 impl<M: Watched> State<M> {
     fn found(&mut self, finding: Finding) {
-        report!(error, "debugging", finding = finding.to_string());
+        slow_paths::warn(&Warning::Found(&finding));
         if self.findings.len() == FINDINGS_MAX {
             self.findings.pop_front();
         }

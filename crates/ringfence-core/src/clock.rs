@@ -1,0 +1,324 @@
+//! One timeline by its numbers: which values have begun, were submitted, are over.
+//!
+//! ```text
+//!            completed          submitted       begun
+//!   ───1────2────3────4────5────────6──────7──────8───▶ value
+//!                                          ○      ●     open ●, discarded ○
+//! ```
+//!
+//! A value is opened, and closed in one of three ways: it was submitted, it never will be (discarded), or that is not known
+//! (left). No value is given twice. The value of a discarded frame is over as soon as all that was submitted before it is.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | open, submit, discard, leave, what has passed | O(open values), one short lock |
+//! | begun, seen, closes | one atomic read |
+
+use alloc::vec::Vec;
+use std::sync::PoisonError;
+
+use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{SyncPoint, TimelineId};
+
+/// See the [module](self). Shared by all threads.
+pub struct Clock {
+    id: TimelineId,
+    /// The latest value that may be signalled: of the open, submitted and left ones. A copy of what `state` says, for
+    /// readers.
+    begun: AtomicU64,
+    /// The value that the device was last seen to have reached.
+    seen: AtomicU64,
+    /// Counts the values that were closed.
+    closes: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    submitted: u64,
+    /// The latest value that was left, as far as it is not known what became of it. What is not above `submitted` is covered
+    /// by that.
+    left: u64,
+    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress read at one moment never
+    /// covers a value that is opened after it.
+    issued: u64,
+    /// Ascending, each above `submitted` unless it was overtaken.
+    open: Vec<u64>,
+}
+
+/// What stands between now and a value's being reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ahead {
+    /// Nothing but the device: the fence will reach this value, and with it the other is over.
+    Submitted(u64),
+    /// A value that is open, or was not begun.
+    Open(u64),
+    /// A value that was left. The fence may reach this value or never do so.
+    Left(u64),
+}
+
+impl Clock {
+    /// Of a timeline whose fence shows `completed`.
+    #[must_use]
+    pub fn new(id: TimelineId, completed: u64) -> Self {
+        let state = State { submitted: completed, left: 0, issued: completed, open: Vec::new() };
+        Self {
+            id,
+            begun: AtomicU64::new(completed),
+            seen: AtomicU64::new(completed),
+            closes: AtomicU64::new(0),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Which timeline it is of.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> TimelineId {
+        self.id
+    }
+
+    /// One of its points.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, value: u64) -> SyncPoint {
+        SyncPoint::new(self.id, value)
+    }
+
+    /// Nothing panics while it is locked.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the next value.
+    pub fn open(&self) -> u64 {
+        let mut room = Vec::new();
+        loop {
+            let mut state = self.lock();
+            let count = state.open.len();
+            if count < state.open.capacity() || count < room.capacity() {
+                return self.issue(&mut state, &mut room);
+            }
+            // Host memory is got without the lock: a global allocator of the program's may come back here.
+            drop(state);
+            room = Vec::with_capacity((2 * count).max(4));
+        }
+    }
+
+    /// Opens the next value; `room` is for when the list of open ones is full.
+    fn issue(&self, state: &mut State, room: &mut Vec<u64>) -> u64 {
+        if state.open.len() == state.open.capacity() {
+            room.append(&mut state.open);
+            core::mem::swap(&mut state.open, room);
+        }
+        state.issued += 1;
+        let value = state.issued;
+        state.open.push(value);
+        self.begun.store(state.begun(), Ordering::SeqCst);
+        value
+    }
+
+    /// Closes the value: it will be signalled.
+    ///
+    /// # Errors
+    /// The latest value that was submitted, if that is not below this one.
+    pub fn submit(&self, value: u64) -> Result<(), u64> {
+        let mut state = self.lock();
+        let submitted = state.submitted;
+        if value <= submitted {
+            return Err(submitted);
+        }
+        state.submitted = value;
+        self.close(&mut state, value);
+        Ok(())
+    }
+
+    /// Closes the value: it is never signalled.
+    pub fn discard(&self, value: u64) {
+        self.close(&mut self.lock(), value);
+    }
+
+    /// Closes the value, if it is open: it is not known whether it will be signalled.
+    pub fn leave(&self, value: u64) {
+        let mut state = self.lock();
+        if state.open.contains(&value) {
+            state.left = state.left.max(value);
+            self.close(&mut state, value);
+        }
+    }
+
+    /// None of the values that were left will be signalled.
+    pub fn discard_left(&self) {
+        let mut state = self.lock();
+        state.left = 0;
+        self.begun.store(state.begun(), Ordering::SeqCst);
+    }
+
+    fn close(&self, state: &mut State, value: u64) {
+        state.open.retain(|open| *open != value);
+        self.begun.store(state.begun(), Ordering::SeqCst);
+        self.closes.fetch_add(1, Ordering::Release);
+    }
+
+    /// The value up to which everything is over, given what the device has reached: discarded values too.
+    pub fn passed(&self, completed: u64) -> u64 {
+        let mut state = self.lock();
+        self.see(&mut state, completed);
+        state.passed(completed)
+    }
+
+    /// Notes what the device has reached. Values up to there are not opened any more: where the fence is beyond all that
+    /// was begun, what it shows says nothing of what will begin.
+    pub fn saw(&self, completed: u64) {
+        self.see(&mut self.lock(), completed);
+    }
+
+    fn see(&self, state: &mut State, completed: u64) {
+        state.issued = state.issued.max(completed);
+        self.seen.fetch_max(completed, Ordering::AcqRel);
+    }
+
+    /// The latest value that may be signalled.
+    #[inline]
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// The value that the device was last seen to have reached.
+    #[inline]
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// Another number after each close.
+    #[inline]
+    #[must_use]
+    pub fn closes(&self) -> u64 {
+        self.closes.load(Ordering::Acquire)
+    }
+
+    /// The latest value that was submitted.
+    #[must_use]
+    pub fn submitted(&self) -> u64 {
+        self.lock().submitted
+    }
+
+    /// Whether the value is open.
+    #[must_use]
+    pub fn is_open(&self, value: u64) -> bool {
+        self.lock().open.contains(&value)
+    }
+
+    /// The latest open value.
+    #[must_use]
+    pub fn latest_open(&self) -> Option<u64> {
+        self.lock().open.last().copied()
+    }
+
+    /// The oldest open value, and how many there are.
+    #[must_use]
+    pub fn oldest_open(&self) -> Option<(u64, usize)> {
+        let state = self.lock();
+        state.open.first().map(|value| (*value, state.open.len()))
+    }
+
+    /// The latest value that was left and that the device was not seen to have reached.
+    #[must_use]
+    pub fn unresolved(&self) -> Option<u64> {
+        let state = self.lock();
+        let reached = state.submitted.max(self.seen());
+        (state.left > reached).then_some(state.left)
+    }
+
+    /// What stands before a value.
+    #[must_use]
+    pub fn ahead(&self, value: u64) -> Ahead {
+        self.lock().ahead(value)
+    }
+
+    /// The value to wait for instead of this one, which may be a discarded one.
+    #[must_use]
+    pub fn signalled_with(&self, value: u64) -> u64 {
+        match self.ahead(value) {
+            Ahead::Submitted(signalled) | Ahead::Left(signalled) => signalled,
+            Ahead::Open(_) => value,
+        }
+    }
+}
+
+impl State {
+    fn begun(&self) -> u64 {
+        self.open.last().copied().unwrap_or(0).max(self.submitted).max(self.left)
+    }
+
+    fn passed(&self, completed: u64) -> u64 {
+        if completed < self.submitted.max(self.left) {
+            return completed;
+        }
+        // Values from there up to the next open one were discarded.
+        let open = self.open.iter().find(|open| **open > completed);
+        open.map_or(self.issued, |open| open - 1).max(completed)
+    }
+
+    fn ahead(&self, value: u64) -> Ahead {
+        if value <= self.submitted {
+            return Ahead::Submitted(value);
+        }
+        let open = self.open.iter().rev().find(|open| (self.submitted + 1..=value).contains(*open));
+        match open {
+            Some(open) => Ahead::Open(*open),
+            None if value > self.issued => Ahead::Open(value),
+            None if self.left > self.submitted => Ahead::Left(value.min(self.left)),
+            None => Ahead::Submitted(self.submitted),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_ahead_is_known_by_how_a_value_was_closed() {
+        let clock = Clock::new(TimelineId::of(1, 0), 10);
+        let values: Vec<u64> = (0..5).map(|_| clock.open()).collect();
+        assert_eq!(values, [11, 12, 13, 14, 15]);
+        assert_eq!((clock.begun(), clock.seen(), clock.latest_open()), (15, 10, Some(15)));
+        assert_eq!((clock.oldest_open(), clock.ahead(12)), (Some((11, 5)), Ahead::Open(12)));
+        assert_eq!(clock.submit(12), Ok(()));
+        assert_eq!(clock.submit(11), Err(12), "it was overtaken");
+        assert_eq!((clock.ahead(11), clock.ahead(13)), (Ahead::Submitted(11), Ahead::Open(13)));
+        clock.discard(13);
+        clock.leave(14);
+        assert_eq!(
+            (clock.ahead(13), clock.ahead(14)),
+            (Ahead::Left(13), Ahead::Left(14)),
+            "14 may come, and 13 with it"
+        );
+        assert_eq!((clock.ahead(15), clock.ahead(16)), (Ahead::Open(15), Ahead::Open(15)), "15 comes first");
+        assert_eq!((clock.unresolved(), clock.passed(12)), (Some(14), 12));
+        clock.discard_left();
+        assert_eq!(
+            (clock.unresolved(), clock.passed(12)),
+            (None, 14),
+            "what was discarded is over with what was before it"
+        );
+        clock.discard(15);
+        assert_eq!((clock.passed(12), clock.begun(), clock.is_open(11)), (15, 12, true));
+        assert_eq!((clock.ahead(15), clock.ahead(16)), (Ahead::Submitted(12), Ahead::Open(16)), "16 was not begun");
+    }
+
+    #[test]
+    fn no_value_is_given_twice() {
+        let clock = Clock::new(TimelineId::of(1, 0), 0);
+        let first = clock.open();
+        clock.discard(first);
+        assert_eq!(clock.open(), 2);
+        clock.saw(100);
+        assert_eq!((clock.open(), clock.seen()), (101, 100), "the fence was beyond what has begun");
+        let closes = clock.closes();
+        clock.leave(7);
+        assert_eq!(clock.closes(), closes, "it was not open");
+    }
+}
