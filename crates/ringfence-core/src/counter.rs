@@ -1,42 +1,89 @@
-//! A counter that threads do not take from one another: each adds to a line of its own, mostly.
+//! Counters that threads do not take from one another: each thread with a thread slot adds to a line of its own.
+//!
+//! ```text
+//!   thread slot 0   │ a │ b │ c │     its thread alone writes there: a load and a store
+//!   …
+//!   thread slot 63  │ a │ b │ c │
+//!   all others      │ a │ b │ c │     an atomic addition
+//! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | add, sub | one atomic addition, in most cases to a line of this thread's |
-//! | get | O(lines), 16 |
+//! | add, sub | a load and a store; an atomic addition for a thread without a thread slot |
+//! | get | O(lines), 65 |
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::thread_slot::thread_place;
+use crate::thread_slot::{THREAD_SLOTS, thread_number};
 
-/// Lines of a counter.
-const LINES: usize = 16;
+/// `N` counters, at most 16. They order nothing, and nothing may be decided by them: so no model has to know them.
+#[derive(Debug)]
+pub struct Counters<const N: usize>(Box<[Line<N>]>);
 
-/// See the [module](self). It orders nothing, and nothing may be decided by it: so no model has to know it.
-#[derive(Default, Debug)]
-pub struct Counter(Box<[Line; LINES]>);
-
-#[derive(Default, Debug)]
+#[derive(Debug)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct Line<const N: usize>([AtomicU64; N]);
 
-impl Counter {
-    /// Adds to it.
+impl<const N: usize> Counters<N> {
+    /// All 0.
+    #[must_use]
+    pub fn new() -> Self {
+        const { assert!(N <= 16, "a line holds 16") };
+        Self((0..=THREAD_SLOTS).map(|_| Line([const { AtomicU64::new(0) }; N])).collect())
+    }
+
+    /// Adds to a counter.
     #[inline]
-    pub fn add(&self, count: u64) {
-        self.0[thread_place() % LINES].0.fetch_add(count, Ordering::Relaxed);
+    pub fn add(&self, counter: usize, count: u64) {
+        let thread = thread_number();
+        if let Some(line) = self.0[..THREAD_SLOTS].get(thread) {
+            // No other thread writes here: no addition is lost.
+            let held = &line.0[counter];
+            held.store(held.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        } else {
+            self.0[THREAD_SLOTS].0[counter].fetch_add(count, Ordering::Relaxed);
+        }
     }
 
     /// Takes away what was added before, by any thread.
-    pub fn sub(&self, count: u64) {
-        self.0[thread_place() % LINES].0.fetch_sub(count, Ordering::Relaxed);
+    pub fn sub(&self, counter: usize, count: u64) {
+        // A line may be below zero, the sum is not.
+        self.add(counter, count.wrapping_neg());
     }
 
     /// The sum. O(lines).
     #[must_use]
-    pub fn get(&self) -> u64 {
-        // A line may be below zero, the sum is not.
-        self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    pub fn get(&self, counter: usize) -> u64 {
+        self.0.iter().map(|line| line.0[counter].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+impl<const N: usize> Default for Counters<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_addition_is_lost_with_more_threads_than_thread_slots() {
+        let counters = Counters::<2>::new();
+        counters.add(1, 7);
+        let (threads, times) = if cfg!(miri) { (THREAD_SLOTS + 4, 10) } else { (3 * THREAD_SLOTS, 1000) };
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| (0..times).for_each(|_| counters.add(0, 3)));
+            }
+        });
+        assert_eq!(counters.get(0), 3 * (threads * times) as u64);
+        // What one thread added another takes away.
+        std::thread::scope(|scope| {
+            scope.spawn(|| counters.sub(0, 3 * (threads * times) as u64));
+        });
+        assert_eq!((counters.get(0), counters.get(1)), (0, 7));
     }
 }

@@ -26,7 +26,7 @@
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
-//! | `counter` ¹ | a counter with a line for each thread | one addition |
+//! | `counter` ¹ | counters with a line for each thread | a load and a store |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
 //! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |

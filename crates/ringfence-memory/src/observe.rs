@@ -39,7 +39,7 @@ pub(crate) struct RangeId {
     pub(crate) begin: u64,
 }
 
-/// Something that happened.
+/// Something that happened. It owns nothing, so that one that no subscriber takes leaves nothing to drop.
 pub(crate) enum Event<'a, M: Watched> {
     /// A call was made.
     Called(Call),
@@ -60,7 +60,7 @@ pub(crate) enum Event<'a, M: Watched> {
     /// Its bytes can be handed out again from now on, and not before.
     Freed(RangeId),
     /// What only a trace has: blocks, frames, rings, descriptors.
-    Recorded(trace::Event<&'a str>),
+    Recorded(&'a trace::Event<&'a str>),
     /// Something went wrong.
     Warned(Warning<'a>),
     /// The program is at its end: what is left is reported.
@@ -112,7 +112,7 @@ impl<M: Watched> Observers<M> {
     #[inline]
     pub(crate) fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         if self.is_recording() {
-            self.trace.on::<M>(&Event::Recorded(event()));
+            self.trace.on::<M>(&Event::Recorded(&event()));
         }
     }
 

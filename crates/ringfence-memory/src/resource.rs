@@ -152,7 +152,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             user_data: 0,
             desc: None,
             is_desc_full: false,
-            parts: K::parts_of(None),
+            parts: K::parts_of(|| None),
             is_altered: AtomicBool::new(false),
             recycling: None,
         };
@@ -165,7 +165,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     fn larger_by(mut self, added: u64) -> Self {
         if added > 0 {
             self.bound.added = added;
-            self.shared.rounded.add(added);
+            self.shared.observers.calls.add_rounded(added);
         }
         self
     }
@@ -182,7 +182,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let (device, bound) = (&self.shared.device, &mut self.bound);
         bound.has_address = Create::<K>::has_address(device, info);
         bound.desc = Create::<K>::portable(device, info);
-        bound.parts = K::parts_of(Create::<K>::parts(device, info));
+        bound.parts = K::parts_of(|| Create::<K>::parts(device, info));
         self
     }
 
@@ -404,7 +404,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let (shared, mut bound) =
             unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
         if bound.added > 0 {
-            shared.rounded.sub(std::mem::take(&mut bound.added));
+            shared.observers.calls.sub_rounded(std::mem::take(&mut bound.added));
         }
         (shared, bound)
     }

@@ -128,8 +128,8 @@ pub(crate) trait ItemKind: Kind {
     /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
     type Parts: Copy + fmt::Debug + Send + Sync;
 
-    /// What a resource keeps of it.
-    fn parts_of(parts: Option<TextureParts>) -> Self::Parts;
+    /// What a resource keeps of what the device says.
+    fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
     /// With host memory that another had before, if there is some.
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>>;
@@ -144,7 +144,7 @@ impl ItemKind for Buffers {
     const NUMBER: u64 = 0;
     type Parts = ();
 
-    fn parts_of(_: Option<TextureParts>) -> Self::Parts {}
+    fn parts_of(_: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {}
 
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {
         shells.buffer(bound)
@@ -163,8 +163,8 @@ impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
 
-    fn parts_of(parts: Option<TextureParts>) -> Self::Parts {
-        parts
+    fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {
+        said()
     }
 
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {

@@ -100,7 +100,7 @@ impl<D: Device> Shared<D> {
             recycled_count,
             recycled_bytes,
             retired_count: self.releases.retired.len() as u64,
-            rounded_bytes: self.rounded.get(),
+            rounded_bytes: get(Call::RoundedBytes),
             calls: DriverCalls {
                 allocate_memory: get(Call::AllocateMemory),
                 free_memory: get(Call::FreeMemory),

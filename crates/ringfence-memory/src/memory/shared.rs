@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
-use ringfence_core::counter::Counter;
 use ringfence_core::range::Invalid;
 use ringfence_core::recycled::Recycled;
 use ringfence_core::tlsf::Tlsf;
@@ -70,8 +69,6 @@ pub struct Shared<D: Device> {
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
-    /// Bytes by which buffers in use are larger than described.
-    pub(crate) rounded: Counter,
     pub(crate) moved: Tally,
     pub(crate) residents: Residents<D>,
 }
@@ -143,7 +140,6 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
-            rounded: Counter::default(),
             moved: Tally::default(),
             residents: Residents::new(),
             custom_pools: RwLock::new(Vec::new()),

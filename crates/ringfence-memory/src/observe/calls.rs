@@ -1,6 +1,6 @@
 //! What statistics count: calls to the driver, and what is counted beside them.
 
-use ringfence_core::counter::Counter;
+use ringfence_core::counter::Counters;
 
 use super::Event;
 use super::debugging::Watched;
@@ -22,22 +22,34 @@ pub(crate) enum Call {
     Wait,
     /// Writes to rings: no calls.
     Stage,
+    /// Bytes by which buffers in use are larger than described.
+    RoundedBytes,
 }
 
 /// How often each was made.
 #[derive(Default)]
-pub(crate) struct Calls([Counter; Call::Stage as usize + 1]);
+pub(crate) struct Calls(Counters<{ Call::RoundedBytes as usize + 1 }>);
 
 impl Calls {
     pub(crate) fn get(&self, call: Call) -> u64 {
-        self.0[call as usize].get()
+        self.0.get(call as usize)
+    }
+
+    /// A buffer is in use that is so much larger than described.
+    pub(crate) fn add_rounded(&self, bytes: u64) {
+        self.0.add(Call::RoundedBytes as usize, bytes);
+    }
+
+    /// It is no longer.
+    pub(crate) fn sub_rounded(&self, bytes: u64) {
+        self.0.sub(Call::RoundedBytes as usize, bytes);
     }
 
     #[inline(always)]
     pub(super) fn on<M: Watched>(&self, event: &Event<'_, M>) {
         match event {
-            Event::Called(call) => self.0[*call as usize].add(1),
-            Event::Staged { writes, .. } => self.0[Call::Stage as usize].add(*writes),
+            Event::Called(call) => self.0.add(*call as usize, 1),
+            Event::Staged { writes, .. } => self.0.add(Call::Stage as usize, *writes),
             _ => {}
         }
     }
