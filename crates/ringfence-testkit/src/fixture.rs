@@ -1,5 +1,7 @@
 //! What most tests on the simulated device need: the device, an allocator over it, timelines, and the check at the end.
 
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence::device::fault::FaultInjector;
@@ -169,5 +171,27 @@ where
         let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{found:#?}");
         assert_eq!(device.live(), sim::Live::default(), "nothing is leaked");
+    }
+}
+
+/// A trace that is recorded into memory, and can be looked at meanwhile. Clones are the same one.
+#[derive(Clone, Default, Debug)]
+pub struct Recording(Arc<Mutex<Vec<u8>>>);
+
+impl Recording {
+    /// What was written so far.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Write for Recording {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

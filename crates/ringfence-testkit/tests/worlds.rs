@@ -3,10 +3,8 @@
 //! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` so many of the first test, `RINGFENCE_THREADED_WORLDS=COUNT` of
 //! the second; `ringfence world --seed N` does the same with a trace.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use ringfence::trace::{Reader, State};
+use ringfence_testkit::fixture::Recording;
 use ringfence_testkit::world::{Bug, Figures, WorldOptions, run};
 
 /// What CI runs; `ci/campaign.sh` runs 10,000 and more.
@@ -67,20 +65,6 @@ fn equal_seeds_are_equal_worlds() {
     }
 }
 
-/// What a world's trace is written to.
-#[derive(Clone, Default)]
-struct Recording(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Recording {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no thread panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Each event of a trace is one that can follow those before it, whatever is used together.
 #[test]
 fn traces_of_worlds_are_of_one_piece() {
@@ -88,7 +72,7 @@ fn traces_of_worlds_are_of_one_piece() {
         let recording = Recording::default();
         let world = run(&WorldOptions { seed, ..Default::default() }, Some(Box::new(recording.clone())));
         world.unwrap_or_else(|finding| panic!("{finding}"));
-        let (bytes, mut state) = (recording.0.lock().expect("no thread panicked").clone(), State::new());
+        let (bytes, mut state) = (recording.bytes(), State::new());
         for event in Reader::new(&bytes[..]).expect("a trace") {
             let event = event.expect("it is whole");
             state.apply(&event);

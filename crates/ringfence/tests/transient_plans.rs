@@ -1,9 +1,6 @@
 //! Planned frames on the simulated device: layouts with few aliasing barriers, advice on the order of passes, and what
 //! traces tell of the objects.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::sim::{Device, SimOptions};
@@ -11,7 +8,7 @@ use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
     Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
 };
-use ringfence_testkit::fixture::{Fixture, FixtureDesc};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc, Recording};
 
 fn two_queues() -> Fixture {
     let options = SimOptions { queues: 2, ..Default::default() };
@@ -196,19 +193,6 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     assert_eq!(world.memory.statistics().calls.create_object, 0, "nothing was made");
 }
 
-#[derive(Clone, Default)]
-struct Recording(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Recording {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no thread panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let world = two_queues();
@@ -230,7 +214,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     drop(transient);
     world.memory.reclaim();
     world.memory.trace().stop().expect("memory can be written");
-    let bytes = recording.0.lock().expect("no thread panicked").clone();
+    let bytes = recording.bytes();
 
     let (mut state, mut made, mut most) = (State::new(), Vec::new(), (0, 0));
     let mut events = Vec::new();
@@ -265,7 +249,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let other = two_queues();
     other.memory.trace().start(empty.clone()).expect("nothing was made");
     other.memory.trace().stop().expect("memory can be written");
-    let mut old = empty.0.lock().expect("no thread panicked").clone();
+    let mut old = empty.bytes();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));
 }

@@ -1,28 +1,13 @@
 //! A recorded run with descriptors and transient objects, and what its trace holds, read apart from the report.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence_testkit::fixture::Recording;
 use ringfence_trace::{DescriptorUse, Event, Reader, State};
-
-#[derive(Clone, Default)]
-struct Recording(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Recording {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no thread panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// So many frames: persistent descriptors come and go, tables of single frames grow and shrink, three targets share a heap.
 pub fn frames(count: u32) -> Vec<u8> {
@@ -79,7 +64,7 @@ pub fn frames(count: u32) -> Vec<u8> {
         memory.reclaim();
     }
     memory.trace().stop().expect("memory can be written");
-    recording.0.lock().expect("no thread panicked").clone()
+    recording.bytes()
 }
 
 /// The end of a frame.

@@ -11,6 +11,7 @@ use ringfence::device::{
 use ringfence::lifetime::MipCopy;
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, PoolDesc, Texture};
 
+use crate::fixture::Recording;
 use crate::rig::{PATIENCE, Rig, copy, pattern};
 
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -471,8 +472,8 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     let desc =
         AllocatorDesc { device_block_bytes_max: BLOCK_BYTES, host_block_bytes_max: BLOCK_BYTES, ..Default::default() };
     let (memory, timelines) = rig.allocator(desc);
-    let file = Shared::default();
-    memory.trace().start(file.clone()).expect("nothing was made");
+    let recording = Recording::default();
+    memory.trace().start(recording.clone()).expect("nothing was made");
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage: USAGE }).expect("plain");
     let make = |number| memory.create_buffer(&info, movable("moves", number)).expect("there is room");
     let mut held: Vec<_> = (0..96_u64).map(|number| Some(make(number))).collect();
@@ -497,7 +498,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     assert!(after.block_bytes <= before.block_bytes / 2, "{before:?}, {after:?}");
     assert_eq!((after.range_bytes, after.range_count), (before.range_bytes, 32));
     memory.trace().stop().expect("it could be written").expect("it was being recorded");
-    let bytes = file.0.lock().expect("no thread panicked").clone();
+    let bytes = recording.bytes();
     let (mut reader, mut state, mut moves) =
         (ringfence::trace::Reader::new(bytes.as_slice()).expect("a trace"), ringfence::trace::State::default(), 0);
     while let Some(event) = reader.next().transpose().expect("the trace is whole") {
@@ -507,21 +508,6 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     assert_eq!(moves, run.statistics().moved_count);
     drop((held, run));
     memory.shutdown(PATIENCE).expect("all work is complete");
-}
-
-/// A file that can be read while it is written.
-#[derive(Clone, Default)]
-struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no thread panicked").extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A second run finds nothing left to do.

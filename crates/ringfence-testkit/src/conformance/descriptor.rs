@@ -1,8 +1,8 @@
 //! Descriptors: document 000 on real and simulated heaps, and work that goes through them.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::Barrier;
 
+use crate::fixture::Recording;
 use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
 use ringfence::core::buddy::Buddy;
@@ -795,20 +795,6 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(refused, Some(Error::Descriptors(expected)));
 }
 
-/// A file in memory.
-#[derive(Clone, Default)]
-struct Recording(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Recording {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no thread panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// What a trace can tell of the regions: it does not know what waits, nor tables of which every entry is free.
 fn comparable(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
     let regions = regions.into_iter().map(|region| {
@@ -859,7 +845,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         }
         assert_eq!(live.iter().map(|region| region.region.as_str()).collect::<Vec<_>>().len(), 4, "{live:?}");
     }
-    let late = memory.trace().start(io::sink()).err();
+    let late = memory.trace().start(std::io::sink()).err();
     assert!(matches!(late, Some(StartTraceError::DescriptorHeaps | StartTraceError::NotEmpty { .. })), "{late:?}");
     drop((kept, table, heap, cpu, buffer));
     memory.shutdown(PATIENCE).expect("nothing is under way");
@@ -875,7 +861,7 @@ fn replayed<D: Descriptors>(
     if stop {
         memory.trace().stop().expect("memory takes it all");
     }
-    let bytes = recording.0.lock().expect("no thread panicked").clone();
+    let bytes = recording.bytes();
     let mut state = State::new();
     for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
         state.apply(&event);

@@ -1,7 +1,6 @@
 //! Traces: what was recorded is what happened, and what is left of a trace can be read.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Requirements, ResourceClass};
 use ringfence::memory::{BlockSnapshot, Snapshot};
@@ -11,28 +10,9 @@ use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, DebugDesc, Location, Timeline, UploadDesc, UploadRing,
 };
 use ringfence_testkit::Gpu;
+use ringfence_testkit::fixture::Recording;
 
 use crate::rig::{Rig, buffer};
-
-/// A file in memory that the test can look into.
-#[derive(Clone, Default)]
-struct Recording(Arc<Mutex<Vec<u8>>>);
-
-impl Recording {
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().expect("no thread panicked").clone()
-    }
-}
-
-impl Write for Recording {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no thread panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Makes and drops buffers over some frames, from several threads; what is left lives on.
 fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer<D>> {
