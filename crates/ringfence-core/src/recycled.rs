@@ -263,8 +263,8 @@ pub struct Recycled<T, O> {
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// At most so many bytes, and a description that was not asked for during so many ticks is forgotten. Without ticks nothing is
-    /// kept.
+    /// At most so many bytes, and a description that was not asked for during so many ticks, and up to 64 more, is forgotten. Without
+    /// ticks nothing is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // Without a clock nothing would ever go.
@@ -459,7 +459,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
             }
         });
         for (class, held) in store.classes.iter().enumerate() {
-            if u64::from(held.age(now)) * AGE_STEP > self.grace_ticks {
+            // The step in which it was asked for last may have ended right after.
+            if u64::from(held.age(now).saturating_sub(1)) * AGE_STEP >= self.grace_ticks {
                 store.forget_class(class, &mut gone);
             }
         }

@@ -123,7 +123,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             shared.place_requested::<K>(unplaced, &request)
         })?;
         let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
-        let mut resource = Self::new(owner, placed, place, needs.size, desc.location).made_as(info);
+        // SAFETY: the object was made of `info` just now, and bound to the place.
+        let mut resource = unsafe { Self::new(owner, placed, place, needs.size, desc.location).made_as(info) };
         let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
         let bound = &mut **resource.bound;
         bound.user_data = desc.user_data;
@@ -135,7 +136,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// A resource of an object and the place that it lies in, of so many bytes. It has no address, name or description yet.
-    pub fn new(
+    ///
+    /// # Safety
+    /// Object and place are of the allocator and have no other owner; the object lies there, has so many bytes, and is mapped where
+    /// `placed` says.
+    pub unsafe fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
@@ -178,7 +183,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// With what the device says of the description that it was made with: what it is portably, what all of it is,
     /// whether it has an address.
-    pub fn made_as(mut self, info: &<D as Create<K>>::Info<'_>) -> Self {
+    ///
+    /// # Safety
+    /// The object was made with it.
+    pub unsafe fn made_as(mut self, info: &<D as Create<K>>::Info<'_>) -> Self {
         let (device, bound) = (&self.shared.device, &mut self.bound);
         bound.has_address = Create::<K>::has_address(device, info);
         bound.desc = Create::<K>::portable(device, info);
@@ -187,7 +195,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// With what it was made as, where the program knows it. If that is more than the device says, it is not recycled.
-    pub fn described(mut self, desc: K::Desc) -> Self {
+    ///
+    /// # Safety
+    /// The object was made as that.
+    pub unsafe fn described(mut self, desc: K::Desc) -> Self {
         let desc = Some(desc);
         *self.bound.is_altered.get_mut() |= self.bound.desc != desc;
         self.bound.desc = desc;

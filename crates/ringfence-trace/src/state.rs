@@ -372,7 +372,8 @@ impl State {
     /// The memory as the allocator's own snapshot would have shown it, blocks in the order in
     /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits and
     /// what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in transient
-    /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
+    /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from;
+    /// that of blocks begins with the trace. Names of pools, and what waits of small buffers and of objects alone, are not in a trace.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {

@@ -29,6 +29,32 @@
 //! let _ = buffer.object();
 //! ```
 //!
+//! The bytes of a resource freed by hand, which is what libraries do that build on the allocator:
+//!
+//! ```compile_fail,E0133
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! let (shared, _object, place) = buffer.into_parts();
+//! shared.destroy_place(place); // The device may still use them.
+//! ```
+//!
+//! A resource made of parts that are not its own:
+//!
+//! ```compile_fail,E0133
+//! # use ringfence::device::{BufferDesc, BufferUsage, Placed};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, RawObject, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! let (shared, RawObject::Buffer(object), place) = buffer.into_parts() else { unreachable!() };
+//! let larger = Buffer::new(shared, Placed { object, mapped: None }, place, 1 << 40, Location::Upload);
+//! ```
+//!
 //! Freed twice:
 //!
 //! ```compile_fail,E0382

@@ -404,7 +404,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let src = resource.object().clone();
         let (placed, place) = resource.exchange(placed, place);
         resource.note_moved(from);
-        shared.retire(Some(K::raw(placed.object)), place);
+        // SAFETY: both were the resource's a moment ago.
+        unsafe { shared.retire(Some(K::raw(placed.object)), place) };
         self.moves[index].outcome = MoveOutcome::Moved;
         self.run.moved(arena, old);
         Ok(src)

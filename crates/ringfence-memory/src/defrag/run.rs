@@ -214,7 +214,7 @@ impl<D: Device> Defrag<D> {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
         self.arenas[at].moved(old);
-        self.shared.moved.add(1, old.size());
+        self.shared.observers.calls.add_moved(old.size());
     }
 
     /// A move is not made: its resource stays, the room is free again.

@@ -12,7 +12,7 @@ pub struct AllocatorDesc {
     /// How many empty blocks of one memory type and class are kept always.
     pub empty_blocks_kept: usize,
     /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it frees
-    /// it. That is for programs that have no frames to count, and may make a block come and go with one resource.
+    /// it. That is for programs that have no frames to count, and may make a block come and go with one resource; nothing is recycled then.
     pub empty_block_grace: u64,
     /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be half as large again as what
     /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.

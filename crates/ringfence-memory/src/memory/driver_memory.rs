@@ -127,7 +127,10 @@ impl<D: Device> Shared<D> {
     }
 
     /// Destroys what lay under a block that is empty.
-    pub fn free_backing(&self, backing: Backing<D>) {
+    ///
+    /// # Safety
+    /// It is of this allocator and has no other owner, nothing lies in it, and no submission that is under way uses it.
+    pub unsafe fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
                 self.record(|| Recorded::Freed { block: memory.block, offset: 0 });

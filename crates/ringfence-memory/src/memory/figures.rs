@@ -1,7 +1,6 @@
 //! An allocator's figures: statistics for each frame, and a snapshot of everything.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use ringfence_core::recycled::{Held, Recyclable};
 
@@ -111,8 +110,8 @@ impl<D: Device> Shared<D> {
                 staged: get(Call::Stage),
                 wait: get(Call::Wait),
             },
-            moved_count: self.moved.count.load(Ordering::Relaxed),
-            moved_bytes: self.moved.bytes.load(Ordering::Relaxed),
+            moved_count: get(Call::Move),
+            moved_bytes: get(Call::MovedBytes),
         }
     }
 }

@@ -178,7 +178,10 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
 }
 
 /// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
-pub trait RangeOwner<D: Device>: Send + Sync {
+///
+/// # Safety
+/// What [`RangeOwner::take_empty`] gives may be freed as [`Shared::free_backing`](super::shared::Shared::free_backing) asks for.
+pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     /// Takes a range back. No other owner holds the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);
 

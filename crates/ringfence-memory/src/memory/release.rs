@@ -167,7 +167,10 @@ impl<D: Device> Retirement<'_, D> {
 
 impl<D: Device> Shared<D> {
     /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
-    pub fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+    ///
+    /// # Safety
+    /// Both are of this allocator, the object lies there, and no other owner is left of either.
+    pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.put_down(match object {
             None => Retired::Place(place),
@@ -213,7 +216,10 @@ impl<D: Device> Shared<D> {
     ///
     /// # Panics
     /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
-    pub fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+    ///
+    /// # Safety
+    /// As [`Shared::retire`], and no other submission uses it.
+    pub unsafe fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.put_down_after(
             points,
@@ -396,8 +402,11 @@ impl<D: Device> Shared<D> {
         self.destroy_parts(Some(object), Some(place));
     }
 
-    /// Frees a range of a resource that others share. No submission that is under way uses it.
-    pub fn destroy_place(&self, place: Place<D>) {
+    /// Frees a range of a resource that others share.
+    ///
+    /// # Safety
+    /// As [`Shared::retire`], and no submission that is under way uses it.
+    pub unsafe fn destroy_place(&self, place: Place<D>) {
         self.destroy_parts(None, Some(place));
     }
 

@@ -28,7 +28,6 @@ use super::rings::{ReclaimRing, Rings};
 use super::shells::Shells;
 use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
-use super::statistics::Tally;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::observe::Observers;
@@ -69,7 +68,6 @@ pub struct Shared<D: Device> {
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
-    pub(crate) moved: Tally,
     pub(crate) residents: Residents<D>,
 }
 
@@ -140,7 +138,6 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
-            moved: Tally::default(),
             residents: Residents::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),

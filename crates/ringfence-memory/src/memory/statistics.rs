@@ -15,7 +15,7 @@ pub struct Statistics {
     /// Objects that are kept for the next request of the same description: not among what is in use.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_count: u64,
-    /// Bytes of those.
+    /// Bytes of those. Read one after the other: what other threads keep and take meanwhile may be counted twice, or not at all.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_bytes: u64,
     /// Bytes by which buffers in use are larger than described

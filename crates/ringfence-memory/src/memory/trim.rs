@@ -98,7 +98,8 @@ impl<D: Device> Shared<D> {
     /// Destroys the empty blocks of those owners of ranges that are `due`; says how many those were.
     fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool) -> usize {
         let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty());
-        std::iter::from_fn(next).map(|backing| self.free_backing(backing)).count()
+        // SAFETY: a `RangeOwner` promises it.
+        std::iter::from_fn(next).map(|backing| unsafe { self.free_backing(backing) }).count()
     }
 
     /// Destroys a buffer that small ones shared, the device being done with all of them.

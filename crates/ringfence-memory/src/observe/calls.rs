@@ -22,6 +22,10 @@ pub(crate) enum Call {
     Wait,
     /// Writes to rings: no calls.
     Stage,
+    /// Moves of a defragmentation.
+    Move,
+    /// Bytes of those.
+    MovedBytes,
     /// Bytes by which buffers in use are larger than described.
     RoundedBytes,
 }
@@ -33,6 +37,12 @@ pub(crate) struct Calls(Counters<{ Call::RoundedBytes as usize + 1 }>);
 impl Calls {
     pub(crate) fn get(&self, call: Call) -> u64 {
         self.0.get(call as usize)
+    }
+
+    /// A resource of so many bytes was moved.
+    pub(crate) fn add_moved(&self, bytes: u64) {
+        self.0.add(Call::Move as usize, 1);
+        self.0.add(Call::MovedBytes as usize, bytes);
     }
 
     /// A buffer is in use that is so much larger than described.

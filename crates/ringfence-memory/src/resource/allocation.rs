@@ -333,7 +333,8 @@ impl<D: Device> Allocation<D> {
         let Hold::Common(common) = &self.place.hold else { unreachable!("it was made common just now") };
         let hold = Hold::Common(Arc::clone(common));
         let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
-        Ok(Resource::new(shared, placed, place, needs.size, self.location).made_as(info))
+        // SAFETY: the object was made of `info` just now, and bound to the place.
+        Ok(unsafe { Resource::new(shared, placed, place, needs.size, self.location).made_as(info) })
     }
 
     fn check_aliasing(&self, needs: &Requirements, offset: u64) -> Result<(), Error> {
@@ -385,7 +386,8 @@ impl<D: Device> Allocation<D> {
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, place) = self.into_parts();
-        shared.retire_after(points, None, place);
+        // SAFETY: the place was this value's alone; the rest is the caller's promise.
+        unsafe { shared.retire_after(points, None, place) };
     }
 
     /// Gives its bytes back at once.
@@ -509,7 +511,8 @@ impl<D: Device> Drop for Allocation<D> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let place = unsafe { ManuallyDrop::take(&mut self.place) };
-        self.shared.retire(None, place);
+        // SAFETY: the place was this value's alone, which goes.
+        unsafe { self.shared.retire(None, place) };
     }
 }
 

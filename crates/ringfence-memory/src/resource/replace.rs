@@ -138,7 +138,9 @@ pub(super) fn swap_mips<D: Device>(
     }
     let (src_first, dst_first) = overlap(present, wanted)?;
     let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
-    let new = Texture::create(shared, &info, desc, None)?.described(*wanted);
+    let new = Texture::create(shared, &info, desc, None)?;
+    // SAFETY: `info` was described by it.
+    let new = unsafe { new.described(*wanted) };
     let count = (present.mips - src_first).min(wanted.mips - dst_first);
     let copies = (0..count).map(|step| MipCopy {
         src: texture.object().clone(),

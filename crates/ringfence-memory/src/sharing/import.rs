@@ -170,7 +170,9 @@ impl<D: Share> Importer<'_, D> {
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
         }
         self.note_import(&place, &desc);
-        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info);
+        // SAFETY: the object was made of `info` just now, and bound to the place.
+        let resource =
+            unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info) };
         Ok(resource.with_user_data(desc.user_data))
     }
 

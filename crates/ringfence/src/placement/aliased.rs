@@ -73,9 +73,12 @@ impl<D: Device> AliasedHeap<D> {
             // SAFETY: the type and class are those of the heap, and the range lies inside, aligned.
             Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
         })?;
-        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .made_as(&info)
-            .described(*desc);
+        // SAFETY: the object was made of `info` just now, which describes `desc`, and bound to the place.
+        let texture = unsafe {
+            Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+                .made_as(&info)
+                .described(*desc)
+        };
         Ok(TextureLocation { texture, texture_kind: TextureKind::of(desc), route: Route::Aliased })
     }
 
@@ -101,7 +104,8 @@ impl<D: Device> AliasedHeap<D> {
 impl<D: Device> Drop for AliasedHeap<D> {
     /// The heap is released like a texture in it: the last one frees the memory.
     fn drop(&mut self) {
-        self.shared.retire(None, Place::aliased(&self.whole, 0));
+        // SAFETY: a share in the heap, which this value has had; the last share frees it.
+        unsafe { self.shared.retire(None, Place::aliased(&self.whole, 0)) };
     }
 }
 

@@ -160,9 +160,12 @@ impl<D: Device> Inner<D> {
             }
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
         })?;
-        let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .made_as(&info)
-            .described(request.desc());
+        // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
+        let buffer = unsafe {
+            Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+                .made_as(&info)
+                .described(request.desc())
+        };
         Ok(BufferLocation::own(buffer, request.size, route))
     }
 

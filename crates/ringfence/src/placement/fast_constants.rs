@@ -327,7 +327,11 @@ impl<D: Device> State<D> {
             pages
         };
         // Not under the lock: a subscriber of the device's lifetimes may run.
-        pages.drain(..).for_each(|page| page.bytes.free_range_now());
+        let free = |page: Page<D>| {
+            // SAFETY: its points have passed.
+            unsafe { page.bytes.free_range_now() };
+        };
+        pages.drain(..).for_each(free);
         self.books.lock().passed = pages;
     }
 }
@@ -350,7 +354,11 @@ impl<D: Device> ReclaimRing for State<D> {
     fn upkeep(&self) {
         let ticks = self.books.lock().ticks;
         let shared = self.memory.shared();
-        std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(|backing| shared.free_backing(backing));
+        let destroy = |backing| {
+            // SAFETY: the block was taken out of the pool, empty, its ranges having been released by sync points.
+            unsafe { shared.free_backing(backing) };
+        };
+        std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(destroy);
     }
 
     fn figures(&self) -> Option<RingSnapshot> {

@@ -51,18 +51,23 @@ impl<D: Device> BufferLocation<D> {
     ) -> Self {
         let InPool { place, offset, shared_buffer, mapped, .. } = found;
         let object = shared_buffer.expect("a pool of ranges shares buffers");
-        let buffer = Resource::new(Arc::clone(shared), Placed { object, mapped }, place, size, location);
+        // SAFETY: the pool's buffer covers the place, is mapped there as the pool says, and goes with the pool.
+        let buffer = unsafe { Resource::new(Arc::clone(shared), Placed { object, mapped }, place, size, location) };
         Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
     }
 
-    /// Frees a range of its pool. The caller knows that the device is done with it.
-    pub(crate) fn free_range_now(self) {
+    /// Frees a range of its pool.
+    ///
+    /// # Safety
+    /// The device is done with it.
+    pub(crate) unsafe fn free_range_now(self) {
         debug_assert!(self.is_range, "an object of one's own is destroyed by the allocator");
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is neither dropped nor used again.
         let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
         let (shared, _, place) = buffer.into_parts();
-        shared.destroy_place(place);
+        // SAFETY: the range was this value's alone; the rest is the caller's promise.
+        unsafe { shared.destroy_place(place) };
     }
 
     /// The driver's buffer. Bytes outside of [`BufferLocation::offset`]` ..+ `[`BufferLocation::size`] are not this
@@ -152,7 +157,8 @@ impl<D: Device> BufferLocation<D> {
     /// No submission that is under way uses it.
     pub unsafe fn destroy_now(self) {
         if self.is_range {
-            return self.free_range_now();
+            // SAFETY: the caller promises the same.
+            return unsafe { self.free_range_now() };
         }
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is neither dropped nor used again.
@@ -173,7 +179,8 @@ impl<D: Device> BufferLocation<D> {
         // SAFETY: `held` is neither dropped nor used again.
         let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
         let (shared, object, place) = buffer.into_parts();
-        shared.retire_after(points, (!held.is_range).then_some(object), place);
+        // SAFETY: both were this value's alone; the rest is the caller's promise.
+        unsafe { shared.retire_after(points, (!held.is_range).then_some(object), place) };
     }
 }
 
@@ -183,7 +190,8 @@ impl<D: Device> Drop for BufferLocation<D> {
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
         if self.is_range {
             let (shared, _, place) = buffer.into_parts();
-            shared.retire(None, place);
+            // SAFETY: the range was this value's alone, which goes.
+            unsafe { shared.retire(None, place) };
         }
     }
 }

@@ -254,7 +254,8 @@ impl<D: Device> Placement<D> {
         let frame = inner.frame.fetch_add(1, Ordering::Relaxed) + 1;
         let mut idle = 0;
         let mut destroy = |backing| {
-            shared.free_backing(backing);
+            // SAFETY: the block was taken out of its pool, empty, its ranges having been released by sync points.
+            unsafe { shared.free_backing(backing) };
             idle += 1;
         };
         std::iter::from_fn(|| inner.upload_small.take_idle(frame)).for_each(&mut destroy);

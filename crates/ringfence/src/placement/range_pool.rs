@@ -210,7 +210,8 @@ impl PoolFigures {
     }
 }
 
-impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
+// SAFETY: what is given is a block that was taken out empty; ranges come back once the device is done with them.
+unsafe impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
     fn free(&self, allocation: &BlockAllocation) {
         // A range has one owner, so that it is live: a failure is a defect of this library.
         self.state.lock().free(allocation).expect("a pooled range is live until it is freed");

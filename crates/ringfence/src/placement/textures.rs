@@ -56,7 +56,9 @@ impl<D: Device> Inner<D> {
             }
             shared.place::<Textures>(unplaced, needs, desc)
         })?;
-        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info);
+        // SAFETY: the object was made of `info` just now, and bound to the place.
+        let texture =
+            unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info) };
         Ok(TextureLocation { texture, texture_kind, route })
     }
 

@@ -93,7 +93,8 @@ impl<D: Device> State<D> {
             (None, Some(key)) => self.solo.remove(key, number),
             (None, None) => {}
         }
-        self.shared.retire(Some(object.raw), object.place);
+        // SAFETY: it was made there by this allocator, and its only owner gives it up here.
+        unsafe { self.shared.retire(Some(object.raw), object.place) };
     }
 
     /// Has the spans forget objects that are gone.
@@ -134,7 +135,8 @@ impl<D: Device> State<D> {
         let place = Place::aliased(&heap.whole, 0);
         // First, so that the place below is the last reference.
         drop(heap);
-        self.shared.retire(None, place);
+        // SAFETY: the heap is this allocator's; what lies in it was retired before.
+        unsafe { self.shared.retire(None, place) };
     }
 
     /// Retires every object and heap that is not in use, whatever their numbers and ages.

@@ -455,3 +455,22 @@ fn nothing_is_left_when_the_allocator_goes_first() {
     assert_eq!(device.take_hazards(), []);
     assert!(device.capabilities().memory_objects_max > 0);
 }
+
+/// Ages are looked at now and then: whenever the last request comes, its description is known for so many reclaims, and not for many more.
+#[test]
+fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {
+    for grace in [1, 10, 50, 120] {
+        for before in 0..40 {
+            let world = fixture(AllocatorDesc { empty_block_grace: grace, ..Default::default() });
+            (0..before).for_each(|_| _ = world.memory.reclaim());
+            let (info, desc) = (info(64 * KIB), AllocationDesc::default());
+            for _ in 0..3 {
+                drop(world.memory.create_buffer(&info, desc).expect("there is room"));
+                world.memory.reclaim();
+            }
+            let is_kept = || world.memory.plan().buffer(&info, desc).expect("valid").way == PlannedWay::Recycled;
+            let stays = (0..300).take_while(|_| is_kept() && world.memory.reclaim().waiting == 0).count() as u64;
+            assert!((grace - 1..=grace + 64).contains(&stays), "{stays} of {grace} after {before}");
+        }
+    }
+}
