@@ -23,6 +23,7 @@
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
 //! | [`low_water`] | when the next block is made | O(1) |
+//! | [`ticket`] | whether a range may be moved, now | one exchange |
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
@@ -77,6 +78,7 @@ pub mod sync;
 pub mod thread_cache;
 #[cfg(feature = "std")]
 pub mod thread_slot;
+pub mod ticket;
 pub mod tlsf;
 #[allow(unsafe_code, reason = "shared without a lock; it says why")]
 pub mod try_cell;

@@ -77,7 +77,6 @@ mod slots;
 mod small_state;
 mod snapshot;
 mod statistics;
-mod ticket;
 mod trim;
 mod types;
 mod watching;
@@ -107,6 +106,7 @@ pub use retired::{Reclaimed, ShutdownError};
 pub use shared::Shared;
 pub(crate) use shared::{CLASSES, Handle, memory_alignment};
 
+pub(crate) use ringfence_core::ticket::Ticket;
 pub(crate) use shortage::retry_after_eviction;
 pub(crate) use slots::{Ready, Slots};
 pub(crate) use small_state::{SHARED_BYTES, SmallState, UsageClass};
@@ -114,5 +114,4 @@ pub use snapshot::{
     BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
 };
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
-pub(crate) use ticket::Ticket;
 pub use watching::{Debug, Recording};

@@ -35,14 +35,14 @@ use super::block_memory::BlockMemory;
 use super::block_sizes::BlockSizes;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
-use super::request::{Moves, Request};
+use super::request::Request;
 use super::slots::{Chunk, Class, Slots};
 use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
 use super::statistics::TypeStatistics;
-use super::ticket::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;
+use ringfence_core::ticket::{Moves, Ticket};
 
 mod compact;
 
@@ -641,7 +641,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
         if let Some(mut note) = Note::of(&request) {
             if request.moves != Moves::Never {
-                ticket = Some(Arc::new(Ticket::new(allocation, &request)));
+                ticket = Some(Arc::new(Ticket::new(allocation, request.alignment, request.user_data, request.moves)));
                 note.ticket.clone_from(&ticket);
                 block.movable_count += 1;
             }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::request::{Moves, Request};
+use super::request::Request;
 use super::snapshot::RangeSnapshot;
-use super::ticket::Ticket;
+use ringfence_core::ticket::{Moves, Ticket};
 
 /// What is noted of a range.
 #[derive(Clone, Default, Debug)]

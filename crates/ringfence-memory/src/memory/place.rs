@@ -10,8 +10,8 @@ use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool_state::PoolState;
-use super::ticket::Ticket;
 use crate::device::{Device, Mapped, RawBuffer};
+use ringfence_core::ticket::Ticket;
 
 /// Where a resource's bytes are. Owned by one value: it goes back through `Shared::free_place`, once.
 pub struct Place<D: Device> {

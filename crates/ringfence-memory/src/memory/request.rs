@@ -1,5 +1,7 @@
 //! What is requested, as plain data.
 
+use ringfence_core::ticket::Moves;
+
 use super::location::Location;
 use crate::device::sharing::ShareKind;
 use crate::device::{MemoryProperties, Priority, Requirements};
@@ -102,17 +104,6 @@ pub enum Dedicated {
     Always,
     /// No, unless the driver insists.
     Never,
-}
-
-/// Whether a range may be moved by a [`Defrag`](crate::defrag::Defrag).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Moves {
-    #[default]
-    Never,
-    /// It is for the device alone.
-    Device,
-    /// The host reads or writes it too.
-    Host,
 }
 
 /// A request as an arena sees it.

@@ -25,9 +25,9 @@ use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
 use crate::memory::memory_object::Memory;
 use crate::memory::note::Note;
-use crate::memory::request::{Moves, Request};
+use crate::memory::request::Request;
 use crate::memory::residence::Residence;
-use crate::memory::ticket::{Standing, Ticket};
+use ringfence_core::ticket::{Moves, Standing, Ticket};
 
 /// What a pass may still take.
 #[derive(Clone, Copy, Debug)]

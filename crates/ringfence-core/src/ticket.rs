@@ -12,11 +12,9 @@
 //! finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning, which
 //! takes a ticket only from `FREE`: so that no two plans have the same one.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use ringfence_core::blocks::BlockAllocation;
-
-use super::request::{Moves, Request};
+use crate::blocks::BlockAllocation;
 
 const FREE: u8 = 0;
 const PINNED: u8 = 1;
@@ -26,7 +24,7 @@ const FIXED: u8 = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     allocation: BlockAllocation,
     alignment: u64,
     user_data: u64,
@@ -36,9 +34,21 @@ pub(crate) struct Ticket {
     index: AtomicU32,
 }
 
+/// What may move a range.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Moves {
+    /// Nothing.
+    #[default]
+    Never,
+    /// It is for the device alone: any plan.
+    Device,
+    /// The host reads or writes it too: a plan that says so.
+    Host,
+}
+
 /// How a range stands, for a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// It may be moved.
     Free,
     /// It will be gone without that.
@@ -48,38 +58,50 @@ pub(crate) enum Standing {
 }
 
 impl Ticket {
-    pub(crate) fn new(allocation: BlockAllocation, request: &Request<'_>) -> Self {
-        let Request { alignment, user_data, moves, .. } = *request;
+    /// Of a range that is allocated now.
+    #[must_use]
+    pub const fn new(allocation: BlockAllocation, alignment: u64, user_data: u64, moves: Moves) -> Self {
         Self { allocation, alignment, user_data, moves, state: AtomicU8::new(FREE), index: AtomicU32::new(0) }
     }
 
     /// The ticket of the range that this one's bytes have been given instead.
-    pub(crate) fn renewed(&self, allocation: BlockAllocation) -> Self {
-        let Self { alignment, user_data, moves, .. } = *self;
-        Self { allocation, alignment, user_data, moves, state: AtomicU8::new(FREE), index: AtomicU32::new(0) }
+    #[must_use]
+    pub const fn renewed(&self, allocation: BlockAllocation) -> Self {
+        Self::new(allocation, self.alignment, self.user_data, self.moves)
     }
 
-    pub(crate) fn allocation(&self) -> &BlockAllocation {
+    /// The range.
+    #[must_use]
+    pub const fn allocation(&self) -> &BlockAllocation {
         &self.allocation
     }
 
-    pub(crate) fn alignment(&self) -> u64 {
+    /// What its owner asked for.
+    #[must_use]
+    pub const fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    pub(crate) fn user_data(&self) -> u64 {
+    /// Its owner's.
+    #[must_use]
+    pub const fn user_data(&self) -> u64 {
         self.user_data
     }
 
-    pub(crate) fn index(&self) -> usize {
+    /// Which move of its pass it is.
+    #[must_use]
+    pub fn index(&self) -> usize {
         self.index.load(Ordering::Relaxed) as usize
     }
 
-    pub(crate) fn set_index(&self, index: usize) {
+    /// Says which move of its pass it is.
+    pub fn set_index(&self, index: usize) {
         self.index.store(index as u32, Ordering::Relaxed);
     }
 
-    pub(crate) fn standing(&self, with_host: bool) -> Standing {
+    /// How it stands now, where what the host reads or writes may be moved or not.
+    #[must_use]
+    pub fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
             // The pass that moves it moves it away.
@@ -89,25 +111,28 @@ impl Ticket {
     }
 
     /// Takes it for a move; says whether that went well.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.pass(FREE, MOVING)
     }
 
     /// Gives up a move that is not made.
-    pub(crate) fn put_back(&self) {
+    pub fn put_back(&self) {
         self.pass(MOVING, FREE);
     }
 
     /// Makes a move; says whether it may still be made. The old range is never moved again.
-    pub(crate) fn commit(&self) -> bool {
+    pub fn commit(&self) -> bool {
         self.pass(MOVING, CLOSED)
     }
 
-    pub(crate) fn is_moving(&self) -> bool {
+    /// Whether a move of it is planned.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
         self.state.load(Ordering::Acquire) == MOVING
     }
 
-    pub(crate) fn set_pinned(&self, pinned: bool) {
+    /// Its owner says that it has to stay, or need not.
+    pub fn set_pinned(&self, pinned: bool) {
         if pinned {
             // A plan that has it finds it taken away.
             let _ = self.pass(FREE, PINNED) || self.pass(MOVING, PINNED);
@@ -116,17 +141,19 @@ impl Ticket {
         }
     }
 
-    pub(crate) fn is_pinned(&self) -> bool {
+    /// Whether it has to stay.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
         matches!(self.state.load(Ordering::Relaxed), PINNED | FIXED)
     }
 
     /// Its owner has released it.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
     }
 
     /// Several resources lie in it from now on.
-    pub(crate) fn fix(&self) {
+    pub fn fix(&self) {
         self.state.store(FIXED, Ordering::Release);
     }
 
