@@ -100,6 +100,7 @@ pub(crate) use pool_state::PoolState;
 pub use pressure::{Evict, Pressure, Tried};
 
 pub use release::Retirement;
+pub(crate) use request::grained;
 pub use request::{AllocationDesc, Dedicated};
 pub(crate) use residence::{Residence, Residents, Scratch};
 pub use retired::{Reclaimed, ShutdownError};

@@ -46,12 +46,6 @@ pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: 
     if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
 }
 
-/// A size that buffers of nearly the same size have in common: larger by an eighth at the most.
-fn grained(size: u64) -> u64 {
-    let grain = 1 << size.max(8).ilog2().saturating_sub(3);
-    size.checked_next_multiple_of(grain).unwrap_or(size)
-}
-
 /// A buffer with its memory. See [`Resource`].
 pub type Buffer<D> = Resource<D, Buffers>;
 /// A texture with its memory. See [`Resource`].
@@ -76,7 +70,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
     ) -> Result<Self, Error> {
-        let rounded = if desc.may_be_larger { Create::<K>::rounded(&shared.device, info, grained) } else { None };
+        let rounded = desc.rounded::<D, K>(&shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
         let made = Self::recycle_or_make(shared, info, desc, pool)?;
         Ok(made.larger_by(added))

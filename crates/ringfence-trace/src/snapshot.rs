@@ -70,7 +70,7 @@ pub struct BlockSnapshot {
     /// The name of the custom pool that it belongs to; empty if to none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pool: String,
-    /// Whether it belongs to one resource.
+    /// Whether it belongs to one resource, which is in use.
     pub dedicated: bool,
     /// Its size in bytes.
     pub bytes: u64,

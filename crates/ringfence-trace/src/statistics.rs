@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TypeStatistics {
-    /// Blocks that are held.
+    /// Blocks that are held. Memory whose only resource is recycled counts as one in which nothing lives.
     pub block_count: u64,
     /// Their bytes.
     pub block_bytes: u64,
@@ -17,7 +17,7 @@ pub struct TypeStatistics {
     /// The most that was ever set aside in the blocks, in bytes: ranges, and pools of slots as a whole, so that it is not
     /// counted up by each slot.
     pub range_bytes_high_water: u64,
-    /// Resources with memory of their own.
+    /// Resources in use with memory of their own.
     pub dedicated_count: u64,
     /// Their bytes.
     pub dedicated_bytes: u64,

@@ -120,6 +120,38 @@ fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
 }
 
 #[test]
+fn what_is_recycled_keeps_no_block_resident_beyond_the_budget() {
+    let world = Pressed::new();
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let make = |evictable| {
+        let desc = AllocationDesc { evictable, ..Default::default() };
+        world.memory.create_buffer(&BufferDesc { size: SIZE, usage }, desc).expect("there is room")
+    };
+    let streamed = make(true);
+    for _ in 0..2 {
+        let plain = make(false);
+        assert_eq!(plain.memory(), streamed.memory(), "one block");
+        drop(plain);
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().recycled_count, 1);
+    world.press(0);
+    world.use_all(&[&streamed]).expect("it is within the budget");
+    assert_eq!(world.memory.statistics().recycled_count, 1, "memory is not short");
+    world.device.set_budget(0, Some(1024));
+    world.memory.reclaim();
+    let frame = world.timeline().begin();
+    let done = world.residency.commit(&world.residency.list(), &frame).expect("nothing is to come back");
+    let bytes = world.memory.statistics().total().reserved_bytes();
+    assert_eq!((done.evicted_count, done.evicted_bytes, done.beyond_budget_bytes), (1, bytes, 0));
+    assert!(world.evicted(&streamed));
+    assert_eq!(world.memory.statistics().recycled_count, 0);
+    world.complete(frame);
+    world.use_all(&[&streamed]).expect("the heap itself has room");
+    assert_eq!(world.device.hazards(), []);
+}
+
+#[test]
 fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
     let world = Pressed::new();
     let held: Vec<_> = (0..4).map(|_| world.make(Priority::Normal)).collect();

@@ -564,7 +564,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         into.extend(dedicated.into_iter().map(|(number, (size, note))| {
             let is_used = !is_free(Cached::Dedicated { number: *number });
             let range = is_used.then(|| range_snapshot(0, *size, Some(note)));
-            snapshot(true, *size, range.into_iter().collect())
+            snapshot(is_used, *size, range.into_iter().collect())
         }));
     }
 

@@ -93,6 +93,12 @@ impl<D: Device> Shared<D> {
             // What comes and goes meanwhile may be counted here and not there.
             *counted = counted.saturating_sub(1);
             *of_bytes = of_bytes.saturating_sub(bytes);
+            if is_dedicated {
+                // Its memory is there still, and nothing in it is in use: as of an empty block.
+                of_type.block_count += 1;
+                of_type.block_bytes += bytes;
+                of_type.block_bytes_high_water = of_type.block_bytes_high_water.max(of_type.block_bytes);
+            }
         });
         Statistics {
             types,

@@ -32,17 +32,18 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Frees every empty block, and says how many there were.
+    /// Frees every empty block and what is recycled, and says how many memory objects went.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
-    /// Frees empty blocks until this allocator holds no more than `target_bytes` of all heaps, or has
-    /// no empty block left; says how many bytes that were.
+    /// Frees what is recycled, if this allocator holds more than `target_bytes` of all heaps, and empty blocks until it does
+    /// not or has none left; says how many bytes that were.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
-        self.0.empty_recycled(|_| true);
-        self.0.trim_small_buffers();
-        self.0.free_empty_blocks(|_| true, target_bytes).1
+        if self.0.reserved_bytes() <= target_bytes {
+            return 0;
+        }
+        self.0.empty_caches().1 + self.0.free_empty_blocks(|_| true, target_bytes).1
     }
 
     /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in

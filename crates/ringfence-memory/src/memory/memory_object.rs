@@ -32,15 +32,11 @@ pub struct Memory<D: Device> {
 impl<D: Device> Memory<D> {
     /// Something lies in it whose use is not declared.
     pub(crate) fn pin(&self) {
-        if let Some(residence) = &self.residence {
-            residence.pin();
-        }
+        self.residence.iter().for_each(|residence| residence.pin());
     }
 
     pub(crate) fn unpin(&self) {
-        if let Some(residence) = &self.residence {
-            residence.unpin();
-        }
+        self.residence.iter().for_each(|residence| residence.unpin());
     }
 
     pub(crate) fn is_evicted(&self) -> bool {

@@ -165,7 +165,8 @@ impl<D: Device> Planner<'_, D> {
         self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 
-    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do. On Vulkan the driver's object is made, measured and destroyed.
+    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it asks for: of what
+    /// [`may_be_larger`](AllocationDesc::may_be_larger), that is the larger one. On Vulkan the driver's object is made, measured and destroyed.
     ///
     /// # Errors
     /// As [`Allocator::plan`](crate::Allocator::plan), or the driver refuses the description.
@@ -193,6 +194,8 @@ impl<D: Device> Planner<'_, D> {
         D: Create<K>,
     {
         self.0.check_lost()?;
+        let rounded = desc.rounded::<D, K>(&self.0.device, info);
+        let info = rounded.as_ref().map_or(info, |(info, _)| info);
         let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;
         if let Some(Held { bytes, kind }) = self.0.peek_recycled::<K>(info, &desc)
             && let Some((memory_type, _)) = memory_of_kind(kind)

@@ -138,13 +138,7 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         let (item, owner) = self.take_item(wanted)?;
-        let mut bound = match K::of_item(item) {
-            Ok(bound) => bound,
-            Err(other) => {
-                self.destroy_item(other);
-                return None;
-            }
-        };
+        let mut bound = K::of_item(item).map_err(|other| self.destroy_item(other)).ok()?;
         let recycling = bound.recycling.as_mut()?;
         let name = name_bits(desc.name);
         if recycling.name != name || bound.user_data != desc.user_data {
@@ -173,13 +167,8 @@ impl<D: Device> Shared<D> {
     #[inline]
     fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
         let found = self.recycled.take(wanted).or_else(|| self.take_retired(wanted))?;
-        match found {
-            Ok((item, owner)) => Some((item, owner.unwrap_or_else(|| Arc::clone(self)))),
-            Err(other) => {
-                self.destroy_item(other);
-                None
-            }
-        }
+        let (item, owner) = found.map_err(|other| self.destroy_item(other)).ok()?;
+        Some((item, owner.unwrap_or_else(|| Arc::clone(self))))
     }
 
     /// Releases some of what this thread has retired, if the device was seen to be done with it, and looks again.
@@ -205,11 +194,8 @@ impl<D: Device> Shared<D> {
     /// Keeps what the device is done with for the next request, or destroys it.
     #[inline]
     pub(crate) fn release_item(&self, item: Item<D>) {
-        let kept = match self.ready_for_next(item) {
-            Ok(item) => self.recycled.keep(item, |gone| self.destroy_item(gone)),
-            refused => refused.map(|_| ()),
-        };
-        if let Err(item) = kept {
+        let keep = |item| self.recycled.keep(item, |gone| self.destroy_item(gone));
+        if let Err(item) = self.ready_for_next(item).and_then(keep) {
             self.destroy_item(item);
         }
     }
@@ -265,11 +251,11 @@ impl<D: Device> Shared<D> {
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys what is recycled in memory of some types (`None`: in buffers that others share); says whether there was something.
-    pub(crate) fn empty_recycled(&self, types: impl Fn(Option<u32>) -> bool) -> bool {
+    /// Destroys what is recycled in memory of some heaps, and in buffers that others share; says whether there was something.
+    pub(crate) fn empty_recycled(&self, heaps: impl Fn(u32) -> bool) -> bool {
         let mut any = false;
         self.recycled.empty(
-            |kind| types(memory_of_kind(kind).map(|(memory_type, _)| memory_type)),
+            |kind| memory_of_kind(kind).is_none_or(|(memory_type, _)| heaps(self.heap_of(memory_type))),
             |item| {
                 any = true;
                 self.destroy_item(item);

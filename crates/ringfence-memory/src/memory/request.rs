@@ -4,7 +4,7 @@ use ringfence_core::ticket::Moves;
 
 use super::location::Location;
 use crate::device::sharing::ShareKind;
-use crate::device::{MemoryProperties, Priority, Requirements};
+use crate::device::{Create, Kind, MemoryProperties, Priority, Requirements};
 use crate::error::Error;
 
 /// How a resource gets its memory.
@@ -82,7 +82,22 @@ impl Default for AllocationDesc<'_> {
     }
 }
 
+/// A size that buffers of nearly the same size have in common: larger by an eighth at the most.
+pub(crate) fn grained(size: u64) -> u64 {
+    let grain = 1 << size.max(8).ilog2().saturating_sub(3);
+    size.checked_next_multiple_of(grain).unwrap_or(size)
+}
+
 impl AllocationDesc<'_> {
+    /// What is asked for instead if it may be larger, and by how many bytes it is.
+    pub(crate) fn rounded<'i, D: Create<K>, K: Kind>(
+        &self,
+        device: &D,
+        info: &D::Info<'i>,
+    ) -> Option<(D::Info<'i>, u64)> {
+        if self.may_be_larger { device.rounded(info, grained) } else { None }
+    }
+
     /// What is needed, at the alignment that is requested here at least.
     #[inline]
     pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {

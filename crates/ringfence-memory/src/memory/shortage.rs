@@ -120,7 +120,7 @@ impl<D: Device> Shared<D> {
         attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim_in_shortage();
-        self.empty_recycled(|memory_type| memory_type.is_none_or(|memory_type| self.heap_of(memory_type) == heap));
+        self.empty_recycled(|held| held == heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
     }
@@ -162,14 +162,9 @@ impl<D: Device> Shared<D> {
         match failure {
             Failure::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Failure::Driver(cause) => {
-                let (bytes, location_name, cause_seen) = (size, &location, &cause);
-                self.notify(Event::Warned(Warning::OutOfMemory {
-                    bytes,
-                    location: location_name,
-                    tried_type_bits,
-                    cause: cause_seen,
-                }));
-                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
+                let (location, cause) = (&location, &cause);
+                self.notify(Event::Warned(Warning::OutOfMemory { bytes: size, location, tried_type_bits, cause }));
+                Error::OutOfMemory { size, location: *location, tried_type_bits, heap, budget, tried, cause: *cause }
             }
             Failure::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
             Failure::MayNotGrow => Error::WouldGrow { size, location },

@@ -12,7 +12,8 @@ pub struct Statistics {
     pub types: Vec<TypeStatistics>,
     /// Objects that wait for the device before they are destroyed.
     pub retired_count: u64,
-    /// Objects that are kept for the next request of the same description: not among what is in use.
+    /// Objects that are kept for the next request of the same description: not among what is in use. The memory of
+    /// those that have their own counts as blocks.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_count: u64,
     /// Bytes of those. Read one after the other: what other threads keep and take meanwhile may be counted twice, or not at all.

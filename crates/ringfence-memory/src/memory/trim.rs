@@ -15,9 +15,22 @@ use crate::observe::{Call, Event};
 impl<D: Device> Shared<D> {
     /// Frees all that is empty, however short it has been so; says how many blocks.
     pub(crate) fn trim(&self) -> usize {
+        self.empty_caches().0 + self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
+    }
+
+    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with them, and
+    /// their bytes. What other threads free or take meanwhile is among that.
+    pub(super) fn empty_caches(&self) -> (usize, u64) {
+        let freed = || self.observers.calls.get(Call::FreeMemory);
+        let before = (freed(), self.reserved_bytes());
         self.empty_recycled(|_| true);
         self.trim_small_buffers();
-        self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
+        (freed().saturating_sub(before.0) as usize, before.1.saturating_sub(self.reserved_bytes()))
+    }
+
+    /// What this allocator holds of all heaps.
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
     /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how many.
@@ -38,11 +51,9 @@ impl<D: Device> Shared<D> {
     /// Frees empty blocks of some heaps until this allocator holds no more than `target_bytes` of all heaps;
     /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
     pub(crate) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
-        let reserved_bytes = |heap| self.budgets.heap(heap).reserved_bytes;
-        let held = || (0..self.budgets.heap_count()).map(reserved_bytes).sum::<u64>();
         let (mut blocks, mut bytes) = (0, 0);
         let mut free_all = |next: &dyn Fn() -> Option<Memory<D>>| {
-            while held() > target_bytes
+            while self.reserved_bytes() > target_bytes
                 && let Some(memory) = next()
             {
                 blocks += 1;
@@ -77,9 +88,7 @@ impl<D: Device> Shared<D> {
             return;
         }
         for pool in &closed {
-            while let Some(memory) = pool.take_empty() {
-                self.free_memory(memory);
-            }
+            std::iter::from_fn(|| pool.take_empty()).for_each(|memory| self.free_memory(memory));
         }
         let is_over = |pool: &Arc<PoolState<D>>| {
             let statistics = pool.arena.statistics();
@@ -114,11 +123,8 @@ impl<D: Device> Shared<D> {
     /// Destroys the shared buffers in which nothing lives.
     pub(super) fn trim_small_buffers(&self) {
         for state in self.small.each() {
-            loop {
-                let taken = state.blocks.lock().take_empty();
-                let Some((_, buffer)) = taken else { break };
-                self.destroy_shared_buffer(buffer);
-            }
+            let next = || state.blocks.lock().take_empty();
+            std::iter::from_fn(next).for_each(|(_, buffer)| self.destroy_shared_buffer(buffer));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Create, Device, DeviceError};
-use crate::memory::{Budget, Residence, Residents, Scratch, Shared};
+use crate::memory::{Budget, Place, Residence, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 use crate::timeline::{Frame, Passed};
 
@@ -59,13 +59,13 @@ impl Committed {
         }
     }
 
-    /// What was done after `before`.
-    fn since(self, before: Self) -> Self {
+    /// Each figure of both put together, but for what is beyond the budget.
+    fn with(self, other: Self, put: fn(u64, u64) -> u64) -> Self {
         Self {
-            returned_count: self.returned_count - before.returned_count,
-            returned_bytes: self.returned_bytes - before.returned_bytes,
-            evicted_count: self.evicted_count - before.evicted_count,
-            evicted_bytes: self.evicted_bytes - before.evicted_bytes,
+            returned_count: put(self.returned_count, other.returned_count),
+            returned_bytes: put(self.returned_bytes, other.returned_bytes),
+            evicted_count: put(self.evicted_count, other.evicted_count),
+            evicted_bytes: put(self.evicted_bytes, other.evicted_bytes),
             ..self
         }
     }
@@ -206,8 +206,7 @@ impl<D: Device> UseList<D> {
         D: Create<K>,
     {
         assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource is of another allocator than the list");
-        let residence = self.shared.memory_of(resource.place()).residence.as_ref();
-        add(&mut self.uses, self.serial, residence);
+        self.add_place(resource.place());
     }
 
     /// The submission uses this memory.
@@ -217,8 +216,15 @@ impl<D: Device> UseList<D> {
     #[track_caller]
     pub fn add_allocation(&mut self, allocation: &Allocation<D>) {
         assert!(allocation.is_of(&self.shared), "the allocation is of another allocator than the list");
-        let residence = self.shared.memory_of(allocation.place()).residence.as_ref();
-        add(&mut self.uses, self.serial, residence);
+        self.add_place(allocation.place());
+    }
+
+    fn add_place(&mut self, place: &Place<D>) {
+        if let Some(residence) = &self.shared.memory_of(place).residence
+            && residence.list(self.serial)
+        {
+            self.uses.push(Arc::clone(residence));
+        }
     }
 
     /// How many memory objects are listed that can be evicted. Those that several threads list at once may count twice.
@@ -234,14 +240,6 @@ impl<D: Device> UseList<D> {
     }
 }
 
-fn add<D: Device>(uses: &mut Vec<Arc<Residence<D>>>, serial: u64, residence: Option<&Arc<Residence<D>>>) {
-    if let Some(residence) = residence
-        && residence.list(serial)
-    {
-        uses.push(Arc::clone(residence));
-    }
-}
-
 impl<D: Device> fmt::Debug for UseList<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UseList({} memory objects)", self.uses.len())
@@ -249,7 +247,26 @@ impl<D: Device> fmt::Debug for UseList<D> {
 }
 
 impl<D: Device> Shared<D> {
+    /// Before a heap stays beyond its budget, what is recycled there goes: it may be all that keeps a block resident.
     fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
+        let first = self.commit_once(limits, list, frame);
+        let most = limits.evict_bytes_per_commit_max;
+        let left = match first {
+            // As much went as may in one commit: more of it can go in the next.
+            Ok(done) if done.returned_bytes == 0 && done.evicted_bytes >= most => return first,
+            Ok(done) if done.beyond_budget_bytes > 0 => most.saturating_sub(done.evicted_bytes),
+            Err(ResidencyError::NoRoom { .. }) => most,
+            _ => return first,
+        };
+        // With no lock held, since memory may be freed.
+        if !self.empty_recycled(|heap| first.is_err() || beyond(&self.budgets.heap(heap), limits) > 0) {
+            return first;
+        }
+        let second = self.commit_once(&Limits { evict_bytes_per_commit_max: left, ..*limits }, list, frame)?;
+        Ok(second.with(first.unwrap_or_default(), u64::wrapping_add))
+    }
+
+    fn commit_once(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let tick = self.residents.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let mut scratch = self.residents.calls.lock();
         let Scratch { passed, missing } = &mut *scratch;
@@ -282,7 +299,7 @@ impl<D: Device> Shared<D> {
             self.budgets.refresh(&self.device);
         }
         missing.clear();
-        let done = Committed::of(&self.residents).since(before);
+        let done = Committed::of(&self.residents).with(before, u64::wrapping_sub);
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 

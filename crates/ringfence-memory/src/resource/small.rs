@@ -25,12 +25,12 @@ use ringfence_core::sync::SyncSet;
 use ringfence_core::tlsf::Tlsf;
 
 use super::host::HostBytes;
-use super::{Buffer, grained, shared_alignment};
+use super::{Buffer, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Hold, Item, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallBound, SmallState,
-    UsageClass, retry_after_eviction,
+    UsageClass, grained, retry_after_eviction,
 };
 
 /// The largest small buffer in bytes.

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::Profile;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, Plan, PlannedWay};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, Plan, PlannedWay};
 
 use ringfence_testkit::fixture::FaultyFixture;
 
-use crate::world::{Device, KIB, MIB, card, needs, world};
+use crate::world::{Device, KIB, MIB, card, info, needs, world};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -121,7 +121,7 @@ proptest! {
 fn a_plan_tells_waste_and_headroom() {
     let world = world(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
     let desc = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
-    let plan = world.memory.plan().buffer(&crate::world::info(1000), desc).expect("there is room");
+    let plan = world.memory.plan().buffer(&info(1000), desc).expect("there is room");
     assert_eq!((plan.way, plan.requested_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
@@ -132,4 +132,64 @@ fn a_plan_tells_waste_and_headroom() {
     assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));
     drop(held);
     world.finish();
+}
+
+/// The plan for a buffer, and that the call then does it.
+fn planned(world: &FaultyFixture, size: u64, desc: AllocationDesc<'_>) -> (Plan, Buffer<Device>) {
+    let plan = world.memory.plan().buffer(&info(size), desc).expect("room");
+    let before = world.memory.statistics();
+    let made = world.memory.create_buffer(&info(size), desc).expect("room");
+    let after = world.memory.statistics();
+    let asked = after.total().reserved_bytes() - before.total().reserved_bytes();
+    let way = match (after.calls.recycled > before.calls.recycled, made.is_dedicated(), asked) {
+        (true, ..) => PlannedWay::Recycled,
+        (_, true, _) => PlannedWay::Dedicated,
+        (.., 0) => PlannedWay::InBlock { offset: made.offset() },
+        _ => PlannedWay::NewBlock,
+    };
+    let bytes = after.total().used_bytes() - before.total().used_bytes();
+    assert_eq!((plan.way, plan.bytes, plan.requested_bytes), (way, bytes, asked), "{size}: {desc:?}");
+    (plan, made)
+}
+
+#[test]
+fn a_plan_is_for_the_size_that_is_asked_for_where_it_may_be_larger() {
+    let world = world(Profile::h200(), AllocatorDesc::default());
+    let exact = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    let larger = AllocationDesc { may_be_larger: true, ..exact };
+    let steps = [
+        (exact, PlannedWay::Dedicated, 65_024),
+        (exact, PlannedWay::Dedicated, 65_024),
+        // One of the exact size is kept.
+        (larger, PlannedWay::Dedicated, 65_536),
+        (larger, PlannedWay::Dedicated, 65_536),
+        (larger, PlannedWay::Recycled, 65_536),
+        (exact, PlannedWay::Recycled, 65_024),
+    ];
+    for (desc, way, bytes) in steps {
+        let (plan, made) = planned(&world, 65_000, desc);
+        assert_eq!((plan.way, plan.bytes), (way, bytes));
+        drop(made);
+        world.memory.reclaim();
+    }
+    world.finish();
+}
+
+#[test]
+fn two_hundred_sizes_go_as_planned_whether_they_may_be_larger_or_not() {
+    for may_be_larger in [false, true] {
+        let world = world(Profile::h200(), AllocatorDesc::default());
+        let desc = AllocationDesc { may_be_larger, ..Default::default() };
+        let mut recycled = 0;
+        for round in 0..3 {
+            let sizes = (0..200).map(|index| KIB + (index * 331 + round * 17) % (64 * KIB));
+            let made = sizes.map(|size| planned(&world, size, desc));
+            let held: Vec<_> =
+                made.inspect(|(plan, _)| recycled += usize::from(plan.way == PlannedWay::Recycled)).collect();
+            drop(held);
+            world.memory.reclaim();
+        }
+        assert_eq!(recycled > 100, may_be_larger, "{recycled}");
+        world.finish();
+    }
 }

@@ -256,6 +256,64 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     world.finish();
 }
 
+/// Twice made and dropped, so that the second is kept with its own memory.
+fn keep_dedicated(world: &Fixture, count: usize, bytes: u64) {
+    let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    for _ in 0..2 {
+        let held: Vec<_> = (0..count).map(|_| world.buffer(bytes, desc).expect("room")).collect();
+        drop(held);
+        world.memory.reclaim();
+    }
+}
+
+#[test]
+fn memory_of_its_own_that_is_kept_is_reserved_and_not_in_use() {
+    let world = fixture(AllocatorDesc::default());
+    keep_dedicated(&world, 1, 100 * MIB);
+    assert_eq!(world.device.live().memories, 1);
+    let (statistics, snapshot) = (world.memory.statistics(), world.memory.snapshot());
+    let total = statistics.total();
+    assert_eq!((statistics.recycled_count, statistics.recycled_bytes), (1, 100 * MIB));
+    assert_eq!((total.reserved_bytes(), total.used_bytes()), (100 * MIB, 0));
+    assert_eq!((total.block_count, total.range_count, total.dedicated_count), (1, 0, 0), "as an empty block");
+    assert!(total.block_bytes_high_water >= total.block_bytes);
+    assert_eq!(world.memory.budgets().heap(0).reserved_bytes, total.reserved_bytes());
+    assert_eq!(snapshot.heaps[0].reserved_bytes, total.reserved_bytes());
+    assert!(snapshot.types.iter().map(|held| held.statistics).eq(statistics.types));
+    let [block] = snapshot.blocks.as_slice() else { panic!("{:?}", snapshot.blocks) };
+    assert_eq!((block.dedicated, block.bytes, block.free_bytes()), (false, 100 * MIB, 100 * MIB));
+
+    let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    let again = world.buffer(100 * MIB, desc).expect("room");
+    let total = world.memory.statistics().total();
+    assert_eq!((total.reserved_bytes(), total.used_bytes()), (100 * MIB, 100 * MIB));
+    assert_eq!((total.block_count, total.dedicated_count), (0, 1));
+    assert!(world.memory.snapshot().blocks[0].dedicated);
+    drop(again);
+    world.finish();
+}
+
+#[test]
+fn a_trim_says_what_goes_of_that_which_is_kept() {
+    let world = fixture(AllocatorDesc::default());
+    let reserved = || world.memory.statistics().total().reserved_bytes();
+    keep_dedicated(&world, 1, 100 * MIB);
+    assert_eq!(world.memory.budgets().trim_to(100 * MIB), 0, "no more is held");
+    assert_eq!((world.memory.budgets().trim_to(0), reserved()), (100 * MIB, 0));
+    keep_dedicated(&world, 3, MIB);
+    assert_eq!((world.memory.budgets().trim(), reserved()), (3, 0));
+    // In blocks, some of which go as soon as the last object in them does.
+    for _ in 0..3 {
+        let held: Vec<_> = (0..40).map(|_| world.buffer(MIB, AllocationDesc::default()).expect("room")).collect();
+        drop((held, round(&world, 40)));
+        world.memory.reclaim();
+    }
+    let (before, objects) = (reserved(), world.device.live().memories);
+    assert!(objects > 2 && before >= 40 * MIB, "{objects}: {before}");
+    assert_eq!((world.memory.budgets().trim_to(0), reserved(), world.device.live().memories), (before, 0, 0));
+    world.finish();
+}
+
 /// A thousand sizes, each asked for once in a frame: those of one grain share their objects.
 #[test]
 fn sizes_that_may_be_larger_share_the_objects_of_a_few() {
