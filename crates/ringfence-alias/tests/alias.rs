@@ -719,3 +719,9 @@ fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
     let problem = Problem::new(&items).unwrap();
     assert_eq!((plan_keeping(&problem, &[None; 4], 8), plan(&problem, |_| true).height), (None, 8));
 }
+
+#[test]
+#[should_panic(expected = "the item ends below 2^64")]
+fn transitions_of_offsets_beyond_64_bits_panic() {
+    let _ = transitions(&[Item::new(2, 0, 1)], &[u64::MAX]);
+}
