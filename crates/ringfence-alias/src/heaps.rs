@@ -11,6 +11,7 @@
 //! A plan is better if less lies outside of what was preferred ([`HeapPlan::fallback_bytes`]); of two such, the one whose
 //! heaps are lower in total ([`HeapPlan::height`]).
 
+mod around;
 mod check;
 mod error;
 mod exact;

@@ -8,6 +8,7 @@
 //! The items with an offset of last time are put there, the largest first, unless one that already lies there clashes.
 //! The others follow, the largest first, each at the lowest gap. If that is higher than the caller allows, of the kept
 //! items those that end highest may move, half of them at a time; in the end nothing is kept. O(n² log n) at worst.
+//! If that is still too high, it is up to the caller to search.
 
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};
@@ -25,8 +26,11 @@ pub struct KeptPlan {
     pub kept: Vec<bool>,
 }
 
-/// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`; `None` if there is
-/// none. `last` holds for each item where it lay, if it was there.
+/// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`. `last` holds for each
+/// item where it lay, if it was there.
+///
+/// It searches for nothing, for the sake of time: `None` means that greed found none. There may be one all the same, unless
+/// `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) finds it, if the caller has time.
 ///
 /// # Panics
 /// `last` is not as long as there are items.
@@ -45,12 +49,16 @@ fn keep<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>], height_max
     let fits = |item: usize, offset: u64| {
         offset & (sizes.alignment[item] - 1) == 0 && end(item, offset).is_some_and(|end| end <= height_max)
     };
+    let kept = |plan: AliasPlan| {
+        let kept = plan.offsets.iter().zip(last).map(|(now, then)| Some(*now) == *then).collect();
+        Some(KeptPlan { plan, kept })
+    };
     let mut last: Vec<Option<u64>> =
         (0..last.len()).map(|item| last[item].filter(|&offset| fits(item, offset))).collect();
     loop {
         let placed = place(problem, shape, &last);
-        if placed.plan.height <= height_max {
-            return Some(placed);
+        if placed.height <= height_max {
+            return kept(placed);
         }
         let mut wanted: Vec<usize> = (0..last.len()).filter(|&item| last[item].is_some()).collect();
         if wanted.is_empty() {
@@ -69,17 +77,16 @@ struct Placed<K> {
 }
 
 /// First those with an offset, then the others.
-fn place<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>]) -> KeptPlan {
+fn place<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>]) -> AliasPlan {
     let sizes = &problem.sizes;
     let mut order: Vec<usize> = (0..problem.len()).collect();
     order.sort_by_key(|&item| (last[item].is_none(), Reverse(sizes.size[item])));
-    let (mut kept, mut offsets) = (vec![false; problem.len()], vec![0; problem.len()]);
+    let mut offsets = vec![0; problem.len()];
     let mut placed: Vec<Placed<S::Key>> = Vec::with_capacity(problem.len());
     let mut moved = Vec::new();
     for item in order {
         match last[item] {
             Some(offset) if is_free(shape, &placed, shape.key(item), offset, offset + sizes.size[item]) => {
-                kept[item] = true;
                 put(&mut placed, offset, sizes.size[item], shape.key(item));
                 offsets[item] = offset;
             }
@@ -93,8 +100,7 @@ fn place<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>]) -> KeptPl
         offsets[item] = offset;
     }
     let height = sizes.height(&offsets);
-    let plan = AliasPlan { offsets, height, load: problem.load(), lower_bound: problem.lower_bound() };
-    KeptPlan { plan, kept }
+    AliasPlan { offsets, height, load: problem.load(), lower_bound: problem.lower_bound() }
 }
 
 fn put<K>(placed: &mut Vec<Placed<K>>, offset: u64, size: u64, key: K) {

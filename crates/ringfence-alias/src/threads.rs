@@ -24,6 +24,9 @@ use std::thread;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanDesc {
     /// How many threads search at a time. The answer does not depend on it.
+    ///
+    /// It is not how many are started: each worker has a thread of its own, sixteen up to 1,536 items, eight up to
+    /// 100,000 and four for more. Of these so many run at a time, the others wait.
     pub threads: NonZeroUsize,
     /// What is drawn by chance depends on it; 0 is as good as any other.
     pub seed: u64,
@@ -59,7 +62,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// One thread does all the work of several: [`plan`](super::plan) is quicker then.
 ///
 /// # Panics
-/// If a thread cannot be started.
+/// If a thread cannot be started, or the closure panics; the threads that were started end first.
 #[must_use]
 pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
     let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
@@ -73,6 +76,8 @@ pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Prog
     let count = WORKERS.iter().find(|(items, _)| problem.len() <= *items).map_or(1, |&(_, workers)| workers);
     let meeting = Meeting::new(best, desc.threads.get(), count);
     thread::scope(|scope| {
+        // However the block is left: the scope waits for every worker.
+        let _ending = Ending { meeting: &meeting };
         for worker in 0..count {
             let (meeting, untried) = (&meeting, &untried);
             let seed = desc.seed.wrapping_mul(WORKERS[0].1 as u64).wrapping_add(worker as u64);
@@ -231,6 +236,20 @@ impl State {
         self.found.fill(None);
         self.round = (self.round + 1).min(LAST_ROUND);
         self.quota = (2 * self.quota).min(STEPS_MAX);
+    }
+}
+
+/// The thread that called goes, also by a panic: no worker waits for another round.
+struct Ending<'m> {
+    meeting: &'m Meeting,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let mut state = self.meeting.lock();
+        self.meeting.is_over.store(true, Ordering::Relaxed);
+        state.round = LAST_ROUND;
+        self.meeting.changed.notify_all();
     }
 }
 

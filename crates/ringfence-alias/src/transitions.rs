@@ -26,7 +26,7 @@ pub struct Transition {
 /// The transitions of a plan, by when `after` begins; each pair once. The offsets are a plan of the items.
 ///
 /// # Panics
-/// There are not as many offsets as items.
+/// There are not as many offsets as items, or an item ends above `u64::MAX`; [`verify`](super::verify) refuses such offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
     assert_eq!(items.len(), offsets.len(), "one offset for each item");
@@ -35,7 +35,8 @@ pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
     let mut owners = Owners::default();
     let mut found = Vec::new();
     for after in order {
-        let before = owners.take(offsets[after], offsets[after] + items[after].size, after);
+        let end = offsets[after].checked_add(items[after].size).expect("the item ends below 2^64");
+        let before = owners.take(offsets[after], end, after);
         found.extend(before.into_iter().map(|before| Transition { before, after }));
     }
     found

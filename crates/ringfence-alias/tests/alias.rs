@@ -704,3 +704,24 @@ fn small_frames_of_two_alignments_are_proven() {
         assert!(found.is_proven(), "seed {seed}: {} of {}", found.height, found.lower_bound);
     }
 }
+
+#[test]
+fn an_item_that_is_put_again_where_it_lay_is_kept() {
+    let items = [Item::new(2, 0, 2), Item::new(2, 1, 2)];
+    // The first cannot stay; both are put anew, the second where it lay.
+    let again = plan_keeping(&Problem::new(&items).unwrap(), &[Some(1), Some(2)], 4).unwrap();
+    assert_eq!((again.plan.offsets, again.kept), (vec![0, 2], vec![false, true]));
+}
+
+#[test]
+fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
+    let items = [Item::new(5, 0, 1), Item::new(2, 0, 3), Item::new(2, 1, 2), Item::new(4, 1, 2)];
+    let problem = Problem::new(&items).unwrap();
+    assert_eq!((plan_keeping(&problem, &[None; 4], 8), plan(&problem, |_| true).height), (None, 8));
+}
+
+#[test]
+#[should_panic(expected = "the item ends below 2^64")]
+fn transitions_of_offsets_beyond_64_bits_panic() {
+    let _ = transitions(&[Item::new(2, 0, 1)], &[u64::MAX]);
+}

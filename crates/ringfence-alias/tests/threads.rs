@@ -2,6 +2,7 @@
 
 use ringfence_alias::{AliasPlan, Item, PlanDesc, Policy, Problem, plan_by, plan_with, verify};
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 fn generated(count: u64, long: u64, log2_max: u64, seed: u64) -> Vec<Item> {
@@ -64,4 +65,21 @@ fn a_clock_ends_it_within_a_round() {
 fn nothing_and_what_greedy_proves_need_no_worker() {
     assert_eq!(planned(&[], 4, 0, 1).height, 0);
     assert!(planned(&[Item::new(3, 0, 1), Item::new(4, 0, 1)], 4, 0, 1).is_proven());
+}
+
+#[test]
+fn a_closure_that_panics_ends_the_workers() {
+    let problem = Problem::new(&generated(300, 5, 6, 1)).unwrap();
+    for threads in [1, 3, 20] {
+        let desc = PlanDesc { threads: NonZeroUsize::new(threads).unwrap(), ..PlanDesc::default() };
+        let mut asked = 0;
+        let planned = catch_unwind(AssertUnwindSafe(|| {
+            plan_with(&problem, &desc, |_| {
+                asked += 1;
+                assert!(asked < 10, "enough");
+                true
+            })
+        }));
+        assert!(planned.is_err() && asked == 10, "{threads}: asked {asked} times");
+    }
 }

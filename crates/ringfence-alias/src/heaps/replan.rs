@@ -8,12 +8,16 @@
 //! One walk over time finds what clashes with something that stays (O(n log n)); only that and what is new is placed,
 //! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces few
 //! bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that which keeps more is taken.
+//! Where both fail, what lives around the failure is placed anew; where that fails too, everything.
 
-use super::greedy::{Candidate, first, left_over};
+use super::around::around;
+use super::greedy::{Candidate, first};
 use super::occupied::{Flat, Occupied};
 use super::problem::HeapProblem;
-use super::search::plan_heaps;
+use super::search::{plan_heaps, whole_pages};
 use super::{HeapError, HeapOffset, HeapPlan};
+use crate::plan::plan;
+use crate::problem::Problem;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,6 +27,9 @@ use core::cmp::Reverse;
 const DISPLACED_MAX: u8 = 3;
 /// So many places for an item that fits nowhere are looked at more closely.
 const LOOKED_AT_MAX: usize = 32;
+
+/// Steps for a plan of everything, where no more is kept: some tenths of a second.
+const STEPS_MAX: u64 = 100_000;
 
 /// A plan, and what of it is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,14 +43,18 @@ pub struct ReplannedHeaps {
 /// Plans with as many items as can stay where `last` has them; it holds for each item where it lay, if it was there. The
 /// heaps may grow up to their capacities.
 ///
+/// O(n log n + n · changes), where there is room. In a heap that is nearly full some tenths of a second may go by: then what
+/// lives around a crowded moment moves, and in the end everything.
+///
 /// # Errors
-/// [`HeapError::NotFound`] if no plan was found, not even with everything moved.
+/// [`HeapError::NotFound`] if no plan was found, not even with everything moved, in some tenths of a second. There may be one
+/// that [`plan_heaps`] finds with more time, unless the error says that it is proven.
 ///
 /// # Panics
 /// `last` is not as long as there are items.
 pub fn replan_heaps(problem: &HeapProblem, last: &[Option<HeapOffset>]) -> Result<ReplannedHeaps, HeapError> {
     assert_eq!(last.len(), problem.len(), "one place, or none, for each item");
-    let at: Vec<Option<HeapOffset>> = (0..problem.len())
+    let mut at: Vec<Option<HeapOffset>> = (0..problem.len())
         .map(|item| problem.pinned[item].or(last[item].filter(|&at| may_lie(problem, item, at))))
         .collect();
     let keep = |backwards: bool| {
@@ -55,16 +66,46 @@ pub fn replan_heaps(problem: &HeapProblem, last: &[Option<HeapOffset>]) -> Resul
     let offsets = match keep(false) {
         Ok(done) if !done.has_displaced => done.offsets,
         first => {
+            let failed = first.as_ref().err().copied();
             let both = [first, keep(true)].into_iter().filter_map(Result::ok);
             match both.max_by_key(|done| kept(&done.offsets)) {
                 Some(done) => done.offsets,
-                // Greedy orders of everything; the first plan is good enough.
-                None => plan_heaps(problem, |_| false)?.offsets,
+                None => {
+                    drop_clashing(problem, &mut at, false);
+                    let found = failed.and_then(|item| around(problem, &at, item));
+                    found.map_or_else(|| anew(problem), Ok)?
+                }
             }
         }
     };
     let kept_count = kept(&offsets);
     Ok(ReplannedHeaps { plan: Candidate::of(problem, offsets).plan(problem, false), kept_count })
+}
+
+/// Everything: greedy orders until one is a plan; then, of one heap, by its planner.
+fn anew(problem: &HeapProblem) -> Result<Vec<HeapOffset>, HeapError> {
+    let mut steps = 0;
+    let plan = plan_heaps(problem, |progress| {
+        steps += progress.steps;
+        steps < STEPS_MAX && progress.height == u64::MAX
+    });
+    plan.map(|plan| plan.offsets).or_else(|error| of_one_heap(problem).ok_or(error))
+}
+
+/// Where there is one heap without pins, which has more ways.
+fn of_one_heap(problem: &HeapProblem) -> Option<Vec<HeapOffset>> {
+    if problem.heaps.len() > 1 || problem.pinned.iter().any(Option::is_some) {
+        return None;
+    }
+    let all: Vec<usize> = (0..problem.len()).collect();
+    let (own, capacity) = (Problem::new(&whole_pages(problem, 0, &all)).ok()?, problem.capacity(0));
+    let mut steps = 0;
+    let found = plan(&own, |progress| {
+        steps += progress.steps;
+        steps < STEPS_MAX && progress.height > capacity && progress.lower_bound <= capacity
+    });
+    let at = |offset| HeapOffset { heap: 0, offset };
+    (found.height <= capacity).then(|| found.offsets.into_iter().map(at).collect())
 }
 
 fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
@@ -133,8 +174,8 @@ struct Completed {
     has_displaced: bool,
 }
 
-/// Places what has no place, the largest first.
-fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Completed, HeapError> {
+/// Places what has no place, the largest first; the item that finds none.
+fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Completed, usize> {
     // Taken from the end: the largest last.
     let mut left: Vec<usize> = (0..at.len()).filter(|&item| at[item].is_none()).collect();
     left.sort_by_key(|&item| (problem.flat[item].size, Reverse(item)));
@@ -146,9 +187,7 @@ fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Comp
             Some(found) => found,
             None => {
                 has_displaced = true;
-                let Some(found) = displace(problem, &mut heaps, item, &displaced) else {
-                    return Err(left_over(problem, &mut heaps, item));
-                };
+                let found = displace(problem, &mut heaps, item, &displaced).ok_or(item)?;
                 let clashing: Vec<u32> = heaps[found.heap].clashing(problem.flat[item], found.offset).collect();
                 for other in clashing {
                     let lay = at[other as usize].take().expect("it lies there");
@@ -169,7 +208,7 @@ fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Comp
 }
 
 /// The heaps with what has a place.
-fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Occupied> {
+pub(super) fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Occupied> {
     let mut heaps = problem.empty_heaps();
     for (place, heap) in heaps.iter_mut().enumerate() {
         let inside = at.iter().enumerate().filter_map(|(item, at)| Some((item, at.filter(|at| at.heap == place)?)));

@@ -293,7 +293,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
 
 /// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes take
 /// whole pages, so that no item of another kind has a part of them.
-fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
+pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for &at in inside {
         *bytes.entry(problem.flat[at].kind).or_default() += problem.flat[at].size;

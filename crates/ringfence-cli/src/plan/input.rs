@@ -70,15 +70,20 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
-    let mut is_first = true;
+    // The first record, heading or row: its line, and how many fields it has.
+    let mut first = None;
     while read_record(&mut reader, &mut record).map_err(|what| format!("{}{what}", input.name))? {
         let line = input.line(&record);
         let at = |what: String| format!("{}:{line}: {what}", input.name);
-        if std::mem::take(&mut is_first)
-            && let Some(columns) = Columns::of(&record).map_err(at)?
-        {
+        let is_first = first.is_none();
+        let (first_line, fields) = *first.get_or_insert((line, record.len()));
+        if is_first && let Some(columns) = Columns::of(&record).map_err(at)? {
             input.columns = columns;
             continue;
+        }
+        if record.len() != fields {
+            let found = record.len();
+            return Err(at(format!("expected {fields} fields, as in line {first_line}, found {found}")).into());
         }
         let (id, item) = row(&record, &input.columns, alignment).map_err(at)?;
         let count = u32::try_from(items.len()).map_err(|_| at(format!("expected at most {} rows", u32::MAX)))?;
@@ -100,7 +105,7 @@ fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A reader over the text: rows may have more or fewer fields than others, what is missing is found row by row.
+/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both counts.
 pub fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All).from_reader(text)
 }
@@ -149,12 +154,34 @@ impl Columns {
         heap: None,
     };
 
+    /// What the command reads, or writes.
+    const NAMES: [&[u8]; 12] = [
+        b"id",
+        b"lower",
+        b"upper",
+        b"size",
+        b"alignment",
+        b"offset",
+        b"name",
+        b"uses",
+        b"pinned",
+        b"heaps",
+        b"kind",
+        b"heap",
+    ];
+
     /// From a heading, if it is one: if none of its fields is a number.
     fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
         let is_number = |field: &[u8]| number(field).is_some();
         let known = |field: &[u8]| [b"id".as_slice(), b"lower", b"upper", b"size"].contains(&field);
         if !record.iter().any(known) && record.iter().any(is_number) {
             return Ok(None);
+        }
+        for (place, name) in record.iter().enumerate() {
+            if Self::NAMES.contains(&name) && record.iter().take(place).any(|held| held == name) {
+                let name = String::from_utf8_lossy(name);
+                return Err(format!("expected each column once, there are two of the name {name}"));
+            }
         }
         let column = |name: &str| record.iter().position(|held| held == name.as_bytes());
         let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; there is no {name}"));
