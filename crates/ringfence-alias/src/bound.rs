@@ -242,15 +242,12 @@ fn dealt(wastes: &[u64], gap: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
     use super::super::item::Item;
     use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
     use super::super::shape::{Intervals, Shape};
     use super::{Effort, least_waste, mixed};
     use alloc::vec::Vec;
-    use std::time::{Duration, Instant};
 
     fn shape(problem: &Problem) -> &Intervals {
         let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
@@ -293,26 +290,6 @@ mod tests {
             raised += u32::from(bound > problem.load());
         }
         assert!(raised > 100, "{raised}");
-    }
-
-    #[test]
-    fn mixed_alignments_take_a_few_times_as_long_as_one() {
-        let time = |items: &[Item]| {
-            let once = |_| {
-                let start = Instant::now();
-                Problem::new(items).unwrap();
-                start.elapsed()
-            };
-            (0..3).map(once).min().unwrap_or(Duration::ZERO)
-        };
-        for (length, alignments) in [(2_000, [64, 64, 65536]), (2, [64, 65536, 65536]), (2_000, [65536; 3])] {
-            let mut items = generated(&mut Random(9), 20_000, length, alignments);
-            // Where all others are large, a few small ones: every section is worth a look.
-            items.extend((0..20_000).step_by(5_000).map(|lower| Item::new(1, lower, lower + 6_000)));
-            let one: Vec<Item> = items.iter().map(|item| item.aligned(64)).collect();
-            let (mixed, one) = (time(&items), time(&one));
-            assert!(mixed < 60 * one, "{length}, {alignments:?}: {mixed:?}, of one alignment {one:?}");
-        }
     }
 
     #[test]

@@ -185,6 +185,33 @@ fn the_first_plan_of_many_items_is_there_soon() {
     }
 }
 
+#[test]
+fn mixed_alignments_are_bounded_in_a_few_times_the_time_of_one() {
+    const COUNT: u64 = 200_000;
+    let taken = |items: &[Item]| {
+        let once = |_| {
+            let start = processor_time();
+            Problem::new(items).unwrap();
+            processor_time() - start
+        };
+        (0..3).map(once).min().unwrap()
+    };
+    for (long, alignments) in [(2_000, [64, 64, 65536]), (2, [64, 65536, 65536]), (2_000, [65536; 3])] {
+        let mut below = random(9);
+        let mut item = || {
+            let lower = below(COUNT);
+            let item = Item::new(1 + below(4096), lower, lower + 1 + below(long));
+            item.aligned(alignments[below(3) as usize])
+        };
+        let mut items: Vec<Item> = (0..COUNT).map(|_| item()).collect();
+        // Where all others are large, a few small ones: every section is worth a look.
+        items.extend((0..COUNT).step_by(5_000).map(|lower| Item::new(1, lower, lower + 6_000)));
+        let one: Vec<Item> = items.iter().map(|item| item.aligned(64)).collect();
+        let (mixed, one) = (taken(&items), taken(&one));
+        assert!(mixed < 60 * one, "{long}, {alignments:?}: {mixed:?}, of one alignment {one:?}");
+    }
+}
+
 /// Of this thread, where the system counts it, so that other programs do not count; of the wall elsewhere.
 fn processor_time() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
