@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/acceptance.md tells the truth: each test that it names exists, and each test named after a row is on the page. What
+# docs/acceptance.md tells the truth: each test and each path that it names exists, and each test named after a row is on the page. What
 # docs/reliability.md and SECURITY.md name exists too: functions, files, scripts; and there are as many loom models as said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +12,8 @@ if ! difference=$(diff <(echo "$named") <(echo "$written")); then
     echo "$difference"
     exit 1
 fi
+
+python3 ci/places.py
 
 for page in docs/reliability.md SECURITY.md; do
     for name in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+)+`' "$page" | tr -d '`' | sort -u); do

@@ -29,9 +29,9 @@ declare -A drives=(
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
-    [tlsf.rs]="tlsf_at_hand tlsf_deferred tlsf tlsf_blocks_host_memory"
-    [tlsf/deferred.rs]="tlsf_deferred tlsf_at_hand tlsf"
-    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf_at_hand tlsf" [tlsf/lists.rs]="tlsf"
+    [tlsf.rs]="tlsf_found tlsf_deferred tlsf tlsf_blocks_host_memory"
+    [tlsf/deferred.rs]="tlsf_deferred tlsf_found tlsf"
+    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf_found tlsf" [tlsf/lists.rs]="tlsf"
     [blocks.rs]="blocks blocks_asked tlsf_blocks_host_memory algorithm" [blocks/index.rs]="blocks blocks_asked"
     [blocks/growable.rs]="blocks blocks_asked" [blocks/names.rs]="blocks"
     [fixed_pool.rs]="fixed_pool pool_chain" [fixed_pool/slot.rs]="pool_chain" [pool_chain.rs]="pool_chain"

@@ -74,7 +74,7 @@ pub fn run(gpu: &Gpu, settings: &Settings) -> Result<Vec<u8>, String> {
     }
     while !stress.live.is_empty() {
         for _ in 0..BATCH {
-            stress.let_go();
+            stress.release();
         }
         stress.end_batch()?;
     }
@@ -98,12 +98,12 @@ impl Stress<'_> {
         let made = if self.random.below(10) < 7 { self.make_buffer(seed) } else { self.make_texture(seed) };
         self.live.push(made);
         if self.live.len() > LIVE_MAX {
-            self.let_go();
+            self.release();
         }
         // Waves, as scenes come and go.
         if step % 5000 == 4999 {
             for _ in 0..LIVE_MAX * 3 / 4 {
-                self.let_go();
+                self.release();
             }
         }
     }
@@ -152,7 +152,7 @@ impl Stress<'_> {
     }
 
     /// Drops any of those that are alive, every third copied out before.
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         if self.live.is_empty() {
             return;
         }

@@ -95,11 +95,11 @@ struct Block<A, H> {
 #[derive(Clone, Copy)]
 struct Empty {
     slot: u32,
-    /// The first tick that was reported after it became so, or [`NOT_TOLD`] if there was none.
+    /// The first tick that was reported after it became so, or [`NOT_REPORTED`] if there was none.
     since: u64,
 }
 
-const NOT_TOLD: u64 = u64::MAX;
+const NOT_REPORTED: u64 = u64::MAX;
 
 /// Growable blocks over the allocator `A`, each owning a heap `H`.
 ///
@@ -274,7 +274,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.reserve_for_every_block();
         let (initial_size, free_size) = (allocator.capacity(), allocator.free_size());
         if allocator.is_empty() {
-            self.empties.push(Empty { slot, since: NOT_TOLD });
+            self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
         let block = Block { heap, allocator, serial, initial_size, free_size };
         self.index.forget_granted_max(slot);
@@ -315,7 +315,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
         self.index.update(slot, (block.free_size, block.serial));
         if is_empty {
-            self.empties.push(Empty { slot, since: NOT_TOLD });
+            self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
     }
 
@@ -335,8 +335,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// reported before counts as that one.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
         self.now = self.now.max(now);
-        for untold in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_TOLD) {
-            untold.since = self.now;
+        for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
+            fresh.since = self.now;
         }
         let longest = self.empties.first()?;
         let is_due = self.empties.len() > self.desc.destroy_threshold

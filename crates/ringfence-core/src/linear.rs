@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_page_can_serve_is_told_apart() {
+    fn what_no_page_can_serve_has_an_error_of_its_own() {
         let mut page = Linear::new(100);
         assert_eq!(page.allocate(0, 4), Err(AllocError::ZeroSize));
         assert_eq!(page.allocate(4, 3), Err(AllocError::BadAlignment { alignment: 3 }));

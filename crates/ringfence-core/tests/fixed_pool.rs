@@ -235,7 +235,7 @@ fn the_next_group_is_the_one_that_comes_after_the_full_one() {
 }
 
 #[test]
-fn a_block_behind_the_last_is_nobodys() {
+fn a_block_behind_the_last_has_no_owner() {
     for count in [5, 8, 64] {
         let pool = FixedPool::new(100, count);
         assert_eq!((pool.block_size(), pool.capacity()), (100, count));

@@ -186,7 +186,7 @@ pub struct Lifetime {
     /// In this frame it was allocated.
     pub born: u64,
     /// In this one its owner retired it.
-    pub let_go: Option<u64>,
+    pub retired: Option<u64>,
     /// In this one it was free again.
     pub freed: Option<u64>,
 }
@@ -241,12 +241,12 @@ impl Reading {
             Event::Allocated { block, offset, bytes, name, .. } => {
                 let memory_type = self.state.block(*block).map_or(0, |(memory_type, ..)| memory_type);
                 let (name, bytes) = (name.clone(), *bytes);
-                let born = Lifetime { name, memory_type, bytes, born: frame, let_go: None, freed: None };
+                let born = Lifetime { name, memory_type, bytes, born: frame, retired: None, freed: None };
                 self.live.insert((*block, *offset), born);
             }
             Event::Retired { block, offset } => {
                 if let Some(lifetime) = self.live.get_mut(&(*block, *offset)) {
-                    lifetime.let_go = Some(frame);
+                    lifetime.retired = Some(frame);
                 }
             }
             Event::Freed { block, offset } => {
@@ -390,7 +390,7 @@ impl Reading {
 
     /// Before lifetimes are thinned: it is to be what the snapshot holds.
     fn count_left(&mut self) {
-        let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.let_go.is_none()).collect();
+        let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.retired.is_none()).collect();
         left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
         self.history.left_count = left.len() as u64;
         self.history.left_bytes = left.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));

@@ -201,7 +201,7 @@ pub(crate) struct Bar {
     pub name: String,
     pub note: String,
     pub from: u64,
-    pub let_go: u64,
+    pub retired: u64,
     pub to: u64,
 }
 
@@ -225,20 +225,20 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
     );
     for (row, bar) in bars.iter().enumerate() {
         let y = TOP + ROW * row as f64;
-        let (from, let_go, to) = (x(bar.from), x(bar.let_go), x(bar.to));
+        let (from, retired, to) = (x(bar.from), x(bar.retired), x(bar.to));
         let _ = write!(
             elements,
             "<g><title>{}</title><text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
              <rect class=\"life\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\"/>\
-             <rect class=\"tail\" x=\"{let_go:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\"/></g>",
+             <rect class=\"tail\" x=\"{retired:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\"/></g>",
             text(&format!("{}: {}", bar.name, bar.note)),
             NAMES - 6.0,
             y + 10.0,
             text(&shortened(&bar.name)),
             y + 1.0,
-            (let_go - from).max(1.0),
+            (retired - from).max(1.0),
             y + 3.0,
-            (to - let_go).max(0.0),
+            (to - retired).max(0.0),
         );
     }
     let y = height - 8.0;

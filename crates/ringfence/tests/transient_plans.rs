@@ -236,8 +236,8 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     assert_eq!(most, (made.len(), made.iter().map(|(.., bytes)| bytes).sum()));
     assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were released");
     let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().rposition(wanted).expect("there is one");
-    let last_let_go = at(&|event| matches!(event, Event::TransientReleased { .. }));
-    assert!(last_let_go < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");
+    let last_released = at(&|event| matches!(event, Event::TransientReleased { .. }));
+    assert!(last_released < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");
 
     // An older trace cannot hold such events: a reader of that version takes them for damage, and so does this one.
     let mut old = bytes.clone();

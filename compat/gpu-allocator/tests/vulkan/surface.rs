@@ -165,7 +165,7 @@ macro_rules! surface {
 
             /// What is on and off where no thread says.
             #[test]
-            fn only_leaks_are_told_unless_more_is_asked_for() {
+            fn only_leaks_are_reported_unless_more_is_asked_for() {
                 let settings = AllocatorDebugSettings::default();
                 let logged = (settings.log_memory_information, settings.log_allocations, settings.log_frees);
                 assert_eq!((logged, settings.log_leaks_on_shutdown), ((false, false, false), true));

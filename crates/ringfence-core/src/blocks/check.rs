@@ -1,6 +1,6 @@
 //! What looks at the blocks without changing them: where a request would go, and whether every rule holds.
 
-use super::{BlockId, Blocks, NOT_TOLD};
+use super::{BlockId, Blocks, NOT_REPORTED};
 use crate::range::{Invalid, Peek, RangeAllocator, check_request};
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
@@ -38,7 +38,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.index.validate()?;
         let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
         Invalid::unless(in_order, "the longest empty block is first", 0)?;
-        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
+        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_REPORTED);
         Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
     }
 }

@@ -180,7 +180,7 @@ fn lifetimes(history: &History) -> Drawing {
         name: one.name.clone(),
         note: format!("{}, frames {} to {}", bytes(one.bytes), count(one.born), count(end(one))),
         from: one.born,
-        let_go: one.let_go.unwrap_or(end(one)),
+        retired: one.retired.unwrap_or(end(one)),
         to: end(one),
     };
     let bars: Vec<_> = heaviest.iter().map(bar).collect();

@@ -89,7 +89,7 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     report.compared = Some(made_up::compared());
     let Some(page) = open("history", &report, "") else { return };
     let lifetimes = &report.history.as_ref().expect("it was put there").lifetimes;
-    let left = lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).count();
+    let left = lifetimes.iter().filter(|one| one.retired.is_none() && one.freed.is_none()).count();
     assert_eq!(page.value("data-figure=\"left_count\""), left.to_string());
     assert_eq!(page.dom.matches("<rect class=\"life\"").count(), 41, "forty bars and the key");
     assert_eq!(page.dom.matches("<rect class=\"held").count(), 10, "the resources of the plan");

@@ -256,13 +256,13 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     };
     let mut lifetime = |index: u64| {
         let born = 1 + numbers.next(frame_count);
-        let let_go = (!index.is_multiple_of(10)).then(|| born + numbers.next(frame_count - born + 1));
+        let retired = (!index.is_multiple_of(10)).then(|| born + numbers.next(frame_count - born + 1));
         let name = name(&mut numbers, index % 9);
-        let freed = let_go.filter(|_| index % 10 > 1).map(|frame| (frame + 2).min(frame_count));
-        Lifetime { name, memory_type: 0, bytes: 256 << numbers.next(12), born, let_go, freed }
+        let freed = retired.filter(|_| index % 10 > 1).map(|frame| (frame + 2).min(frame_count));
+        Lifetime { name, memory_type: 0, bytes: 256 << numbers.next(12), born, retired, freed }
     };
     let lifetimes: Vec<_> = (0..lifetime_count).map(&mut lifetime).collect();
-    let left = || lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none());
+    let left = || lifetimes.iter().filter(|one| one.retired.is_none() && one.freed.is_none());
     History {
         left_count: left().count() as u64,
         left_bytes: left().map(|one| one.bytes).sum(),

@@ -35,9 +35,9 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
         });
         let mut made = made;
         made.iter_mut().step_by(4).for_each(|buffer| buffer.set_name("renamed"));
-        let (keep, let_go): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
+        let (keep, dropped): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
-        drop(let_go);
+        drop(dropped);
         // Never submitted: its end releases what waited for it.
         held.discard();
         memory.reclaim();

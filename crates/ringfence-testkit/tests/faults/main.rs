@@ -71,7 +71,7 @@ fn open_sim(profile: &Profile) -> SimGpu {
 }
 
 #[test]
-fn every_driver_call_fails_once_and_for_good_and_nothing_is_lost_or_leaked() {
+fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     let mut table = Table::default();
     for profile in [Profile::h200(), Profile::d3d12_tier1(), Profile::non_coherent()] {
         // One profile tries every call, the others every third: they differ in types, classes and flushes.

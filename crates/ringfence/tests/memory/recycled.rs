@@ -83,7 +83,7 @@ fn what_is_destroyed_at_once_serves_the_next_request_while_a_frame_is_under_way(
 }
 
 #[test]
-fn what_a_submission_uses_serves_nobody_before_that_is_complete() {
+fn what_a_submission_uses_serves_no_other_owner_before_that_is_complete() {
     let world = fixture(AllocatorDesc::default());
     for _ in 0..3 {
         drop(round(&world, 4));

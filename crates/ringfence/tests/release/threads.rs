@@ -33,7 +33,7 @@ fn threads_place_and_drop_while_frames_end() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 (0..8).for_each(|_| _ = placement.end_frame());
-                let _nobody_works = working.write().expect("no thread fails");
+                let _no_thread_works = working.write().expect("no thread fails");
                 memory.debug().validate().expect("the allocator is sound");
             }
         });
