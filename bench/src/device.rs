@@ -7,6 +7,7 @@ use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMem
 use crate::objects;
 use crate::output::{Report, Row, Value};
 use crate::paced::{self, Frame, Paced, Shown};
+use crate::parts;
 use crate::threads::{self, Shared};
 use crate::trace::{Op, Random, Trace};
 use ringfence::device::{Driver, MemoryProperties};
@@ -170,6 +171,8 @@ pub struct Settings {
     pub paced: Paced,
     /// Whether objects come and go.
     pub with_objects: bool,
+    /// Whether each call of an object's life is measured.
+    pub with_object_parts: bool,
     /// Whether a frame makes and drops objects.
     pub with_object_frames: bool,
     /// Whether traces are played.
@@ -198,6 +201,9 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     let contenders = contenders();
     if settings.with_objects {
         objects::section(&handles, (settings.threads, settings.repetitions), settings.time, report)?;
+    }
+    if settings.with_object_parts {
+        parts::section(&handles, report)?;
     }
     if settings.with_object_frames {
         objects::frame_section(&handles, settings.repetitions, report)?;

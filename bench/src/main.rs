@@ -9,6 +9,7 @@ mod makers;
 mod objects;
 mod output;
 mod paced;
+mod parts;
 mod paths;
 mod ranges;
 mod threads;
@@ -147,7 +148,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "played", "pairs", "paced", "objects", "objects_frame"].iter().any(|section| arguments.wants(section))
+    if ["device", "played", "pairs", "paced", "objects", "objects_parts", "objects_frame"]
+        .iter()
+        .any(|section| arguments.wants(section))
     {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
@@ -159,6 +162,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             host_bytes: arguments.host_bytes,
             paced: arguments.paced,
             with_objects: arguments.wants("objects"),
+            with_object_parts: arguments.wants("objects_parts"),
             with_object_frames: arguments.wants("objects_frame"),
             with_growth: arguments.wants("device"),
             with_traces: arguments.wants("device") || arguments.wants("played"),

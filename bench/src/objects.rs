@@ -27,20 +27,20 @@ const CONTENDERS: usize = 15;
 /// So many batches of a thread pass before it reclaims.
 const RECLAIM: usize = 4;
 /// Bytes of a buffer.
-const BYTES: u64 = 4096;
+pub const BYTES: u64 = 4096;
 
 /// Bytes that are kept of recycled objects.
-const KEPT_BYTES: u64 = 1 << 30;
+pub const KEPT_BYTES: u64 = 1 << 30;
 
-const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+pub const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
         | vk::BufferUsageFlags::TRANSFER_DST.as_raw()
         | vk::BufferUsageFlags::VERTEX_BUFFER.as_raw(),
 );
-const IMAGE_USAGE: vk::ImageUsageFlags =
+pub const IMAGE_USAGE: vk::ImageUsageFlags =
     vk::ImageUsageFlags::from_raw(vk::ImageUsageFlags::SAMPLED.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw());
 
-fn image_info() -> vk::ImageCreateInfo<'static> {
+pub fn image_info() -> vk::ImageCreateInfo<'static> {
     *rf::TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 256, 256, IMAGE_USAGE).raw()
 }
 
@@ -137,7 +137,7 @@ fn raw_image(device: &ash::Device, memory: vk::DeviceMemory) {
 }
 
 /// Memory that such buffers and images can be bound to.
-fn raw_memory(device: &ash::Device) -> [vk::DeviceMemory; 2] {
+pub fn raw_memory(device: &ash::Device) -> [vk::DeviceMemory; 2] {
     // SAFETY: the descriptions are valid, and the objects are destroyed before anything uses them.
     let needs = unsafe {
         let buffer =

@@ -65,44 +65,52 @@ const STEPS: u64 = shrunk(256, 4) as u64;
 pub struct Key {
     /// Those that are not used are 0.
     words: [u64; Key::WORDS],
-    used: usize,
+    /// Groups of words that are used.
+    groups: usize,
 }
+
+/// Words of a key that are looked at side by side: one has such a number, without a branch for each word.
+const GROUP: usize = 4;
 
 impl Key {
     /// How many words a key holds.
-    pub const WORDS: usize = 14;
+    pub const WORDS: usize = 3 * GROUP;
 
     /// A key of the first words of these, the rest being 0: the fewer, the quicker.
     ///
     /// # Panics
     /// If more are used than there are.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn new(words: [u64; Self::WORDS], used: usize) -> Self {
         assert!(used <= Self::WORDS, "no more words are used than there are");
-        Self { words, used }
+        Self { words, groups: used.div_ceil(GROUP) }
     }
 
     #[inline]
-    fn used(&self) -> &[u64] {
-        &self.words[..self.used.next_multiple_of(2)]
+    fn groups(&self) -> &[[u64; GROUP]] {
+        &self.words.as_chunks().0[..self.groups]
     }
 
     /// 64 bits of it that are never 0. Pairs of words are multiplied side by side: no product waits for another.
-    #[inline]
+    #[inline(always)]
     fn tag(&self) -> u64 {
-        // No factor is 0 for words that are likely, and each pair has its own.
-        let apart = |at: u32| FACTORS[1].rotate_left(7 * at);
-        let product = |(at, pair): (u32, &[u64])| mixed(pair[0] ^ apart(2 * at), pair[1] ^ apart(2 * at + 1));
-        let sum = (0..).zip(self.used().chunks_exact(2)).map(product).fold(0, u64::wrapping_add);
-        mixed(sum, FACTORS[1]).max(1)
+        let product = |[one, other]: [u64; 2], at: usize| mixed(one ^ APART[at], other ^ APART[at + 1]);
+        let add = |sum: u64, (at, words): (usize, &[u64; GROUP])| {
+            let [one, two, three, four] = *words;
+            sum.wrapping_add(product([one, two], at * GROUP)).wrapping_add(product([three, four], at * GROUP + 2))
+        };
+        mixed(self.groups().iter().enumerate().fold(0, add), FACTORS[1]).max(1)
     }
 
-    /// Whether all words are equal, without a branch for each.
+    /// Whether all words are equal.
     #[inline]
     fn is(&self, other: &Self) -> bool {
-        let differs = |differs, (word, other): (&u64, &u64)| differs | (word ^ other);
-        self.used == other.used && self.used().iter().zip(other.used()).fold(0, differs) == 0
+        let differ = |words: &[u64; GROUP], others: &[u64; GROUP]| {
+            (0..GROUP).fold(0, |differ, at| differ | (words[at] ^ others[at]))
+        };
+        let pairs = self.groups().iter().zip(other.groups());
+        self.groups == other.groups && pairs.fold(0, |sum, (words, others)| sum | differ(words, others)) == 0
     }
 }
 
@@ -122,13 +130,26 @@ pub struct Recycling {
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str) -> u64 {
+    if name.is_empty() {
+        return 0;
+    }
     let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let bits = name.as_bytes().chunks(8).fold(name.len() as u64, |sum, bytes| mixed(sum ^ word(bytes), FACTORS[1]));
-    if name.is_empty() { 0 } else { bits.max(1) }
+    bits.max(1)
 }
 
 /// Odd numbers without a pattern.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
+
+/// A number for each word of a key, so that words that change places make another key. No factor is 0 for words that are likely.
+const APART: [u64; Key::WORDS] = {
+    let (mut apart, mut at) = ([0; Key::WORDS], 0);
+    while at < Key::WORDS {
+        apart[at] = FACTORS[1].rotate_left(5 * at as u32);
+        at += 1;
+    }
+    apart
+};
 
 /// Both halves of a product, over each other.
 #[inline]
@@ -285,18 +306,24 @@ impl<T: Recyclable, O> Recycled<T, O> {
     }
 
     /// Notes that something is asked for.
-    #[inline]
+    #[inline(always)]
     pub fn wanted<'a>(&self, key: &'a Key) -> Wanted<'a> {
-        let store = self.store.get_or_init(|| Store::new(self.bytes_max));
+        let store = self.store.get().unwrap_or_else(|| self.first_store());
         let tag = key.tag();
         Wanted { key, tag, class: store.class_of(tag, self.time.load(Ordering::Relaxed)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_store(&self) -> &Store<T, O> {
+        self.store.get_or_init(|| Store::new(self.bytes_max))
     }
 
     /// An object for what is wanted that is cached for this thread, or in its list; and an owner that was kept. O(1).
     ///
     /// # Errors
     /// An object of another description that has the same tag, or had the class before: nothing will ask for it.
-    #[inline]
+    #[inline(always)]
     pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
         let serves = |item: &T| item.recycling().is_some_and(|held| held.key.is(wanted.key));
@@ -656,7 +683,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     /// The class of a tag, if it was asked for before.
-    #[inline]
+    #[inline(always)]
     fn find(&self, tag: u64) -> Option<usize> {
         let line = Self::line(tag);
         let way = self.tags[line].iter().position(|held| held.load(Ordering::Relaxed) == tag)?;
@@ -664,7 +691,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     /// As [`Store::find`]; from now on it was asked for.
-    #[inline]
+    #[inline(always)]
     fn class_of(&self, tag: u64, tick: u32) -> Option<u32> {
         let Some(index) = self.find(tag) else {
             self.note(tag, tick);
@@ -680,6 +707,7 @@ impl<T: Recyclable, O> Store<T, O> {
     /// Knows a tag from now on, in the place of a free one, or of the one that was not asked for the longest. A class that holds
     /// objects stays until these have gone by their age.
     #[cold]
+    #[inline(never)]
     fn note(&self, tag: u64, tick: u32) {
         let line = Self::line(tag);
         let class = |way: usize| &self.classes[line * WAYS + way];

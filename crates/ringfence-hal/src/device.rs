@@ -344,8 +344,8 @@ pub unsafe trait Create<K: Kind>: Driver {
 /// What distinguishes a description from others: see [`Create::key`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct InfoKey {
-    /// Those that are not used are 0.
-    words: [u32; InfoKey::WORDS],
+    /// Two of its words in each. Those that are not used are 0.
+    pairs: [u64; InfoKey::WORDS / 2],
     used: u8,
 }
 
@@ -357,26 +357,32 @@ impl InfoKey {
     ///
     /// # Panics
     /// If there are more than [`InfoKey::WORDS`].
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn new(words: &[u32]) -> Self {
-        let mut key = Self { words: [0; Self::WORDS], used: words.len() as u8 };
-        key.words[..words.len()].copy_from_slice(words);
+        let (pairs, last) = words.as_chunks();
+        let mut key = Self { pairs: [0; Self::WORDS / 2], used: (pairs.len() + last.len()) as u8 };
+        for (at, [low, high]) in pairs.iter().enumerate() {
+            key.pairs[at] = u64::from(*low) | u64::from(*high) << 32;
+        }
+        if let [last] = last {
+            key.pairs[pairs.len()] = u64::from(*last);
+        }
         key
     }
 
-    /// Its words.
+    /// Its words, two in each number.
     #[inline]
     #[must_use]
-    pub const fn words(&self) -> &[u32; Self::WORDS] {
-        &self.words
+    pub const fn pairs(&self) -> &[u64; Self::WORDS / 2] {
+        &self.pairs
     }
 
-    /// The words that it was made of.
+    /// How many of the pairs hold words that it was made of.
     #[inline]
     #[must_use]
-    pub fn used(&self) -> &[u32] {
-        &self.words[..usize::from(self.used)]
+    pub fn used(&self) -> usize {
+        self.used.into()
     }
 }
 

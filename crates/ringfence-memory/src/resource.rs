@@ -70,10 +70,23 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
     ) -> Result<Self, Error> {
+        if desc.may_be_larger {
+            return Self::create_rounded(shared, info, desc, pool);
+        }
+        Self::recycle_or_make(shared, info, desc, pool)
+    }
+
+    /// Makes one that may be larger than described.
+    #[track_caller]
+    fn create_rounded(
+        shared: &Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Arc<PoolState<D>>>,
+    ) -> Result<Self, Error> {
         let rounded = desc.rounded::<D, K>(&shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
-        let made = Self::recycle_or_make(shared, info, desc, pool)?;
-        Ok(made.larger_by(added))
+        Ok(Self::recycle_or_make(shared, info, desc, pool)?.larger_by(added))
     }
 
     #[inline]

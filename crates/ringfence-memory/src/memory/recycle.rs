@@ -35,30 +35,27 @@ pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
 }
 
 /// Words of a key that say how memory is asked for; those of a description follow.
-const HOW_WORDS: usize = 4;
+const HOW_WORDS: usize = 2;
 
-/// All that a device and the allocator are asked for a resource of its own, of a kind by number.
-#[inline]
+/// All that a device and the allocator are asked for a resource of its own, of a kind by number. The alignment is a power of two.
+#[inline(always)]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
-    let how = desc.location as u64 | (desc.dedicated as u64) << 8 | (desc.priority as u64) << 16;
-    let properties = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
-    let rest = [kind | how << 8, u64::from(desc.memory_types), properties, desc.alignment.max(1)];
-    words[..HOW_WORDS].copy_from_slice(&rest);
-    let used = info.used();
-    for (word, pair) in words[HOW_WORDS..].iter_mut().zip(used.chunks(2)) {
-        *word = u64::from(pair[0]) | u64::from(pair.get(1).copied().unwrap_or(0)) << 32;
-    }
-    Key::new(words, HOW_WORDS + used.len().div_ceil(2))
+    let how = desc.location as u64 | (desc.dedicated as u64) << 4 | (desc.priority as u64) << 8;
+    let alignment = u64::from(desc.alignment.max(1).trailing_zeros());
+    words[0] = kind | how << 4 | alignment << 16 | u64::from(desc.memory_types) << 32;
+    words[1] = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
+    words[HOW_WORDS..].copy_from_slice(info.pairs());
+    Key::new(words, HOW_WORDS + info.used())
 }
 
 /// The same for a range of a buffer that others share.
-#[inline]
+#[inline(always)]
 fn key_of_small(class: u64, size: u64, alignment: u64) -> Key {
     let mut words = [0; Key::WORDS];
     // The kind comes first, as above.
-    words[..4].copy_from_slice(&[2, class, size, alignment]);
-    Key::new(words, 4)
+    words[..3].copy_from_slice(&[2 | class << 4, size, alignment]);
+    Key::new(words, 3)
 }
 
 impl<D: Device> Recyclable for Item<D> {
@@ -87,7 +84,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// What a request asks for, if an object that is recycled may serve it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recycle_key<K: ItemKind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -96,8 +93,8 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        let AllocationDesc { recycle, movable, evictable, share, .. } = *desc;
-        let may_be = recycle && !movable && !evictable && share.is_none();
+        let AllocationDesc { recycle, movable, evictable, share, alignment, .. } = *desc;
+        let may_be = recycle && !movable && !evictable && share.is_none() && alignment.max(1).is_power_of_two();
         if !may_be || !self.recycled.is_on() || self.is_watched() {
             return None;
         }
@@ -106,7 +103,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// As [`Shared::recycle_key`], for a range of a buffer that others share.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recycle_key_of_small(&self, class: u64, size: u64, alignment: u64) -> Option<Key> {
         let may_be = self.recycled.is_on() && !self.is_watched();
         may_be.then(|| key_of_small(class, size, alignment))
@@ -128,7 +125,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_recycled<K: ItemKind>(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
@@ -150,7 +147,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// As [`Shared::take_recycled`], for a range of a buffer that others share.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_recycled_small(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
@@ -164,11 +161,25 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
-        let found = self.recycled.take(wanted).or_else(|| self.take_retired(wanted))?;
-        let (item, owner) = found.map_err(|other| self.destroy_item(other)).ok()?;
-        Some((item, owner.unwrap_or_else(|| Arc::clone(self))))
+        // Two ways out rather than one value of both: that would be written in parts and read as a whole, which processors are slow at.
+        if let Some(found) = self.recycled.take(wanted) {
+            return self.with_owner(found);
+        }
+        self.with_owner(self.take_retired(wanted)?)
+    }
+
+    #[inline(always)]
+    fn with_owner(self: &Arc<Self>, found: Taken<D>) -> Option<(Item<D>, Arc<Self>)> {
+        match found {
+            Ok((item, Some(owner))) => Some((item, owner)),
+            Ok((item, None)) => Some((item, Arc::clone(self))),
+            Err(other) => {
+                self.destroy_item(other);
+                None
+            }
+        }
     }
 
     /// Releases some of what this thread has retired, if the device was seen to be done with it, and looks again.

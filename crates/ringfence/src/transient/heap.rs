@@ -31,8 +31,7 @@ impl ObjectKey {
 
     /// As numbers, for the shape of a frame.
     pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        let pairs = self.info.words().chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
-        std::iter::once(u64::from(self.is_texture)).chain(pairs)
+        std::iter::once(u64::from(self.is_texture)).chain(self.info.pairs().iter().copied())
     }
 }
 
