@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use ringfence_core::thread_cache::{BATCH_MAX, ThreadCaches};
+use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches};
 
 use super::bound::{Bound, Item, SmallBound};
 use super::memory_object::RawObject;
@@ -37,7 +37,7 @@ fn moved_out<T>(value: Box<T>) -> (T, Box<MaybeUninit<T>>) {
 
 impl<D: Device> Shells<D> {
     pub(crate) fn new() -> Self {
-        Self(ThreadCaches::new([2 * BATCH_MAX; 3]))
+        Self(ThreadCaches::new([ROOM_MAX; 3]))
     }
 
     pub(crate) fn buffer(&self, bound: Bound<D, Buffers>) -> Box<Bound<D, Buffers>> {
