@@ -121,6 +121,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Measures a resource; makes its object, where the API makes it before its memory.
+    #[inline(always)]
     pub(crate) fn prepare<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -168,6 +169,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// As [`Shared::place`], in a pool or not.
+    #[inline(always)]
     pub(crate) fn place_requested<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -183,7 +185,7 @@ impl<D: Device> Shared<D> {
 /// Plain requests: one step, decided beforehand.
 impl<D: Device> Shared<D> {
     /// Memory for a resource and what the resource became there, or why there is none. Nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_place<R: Unplaced<D>>(
         &self,
         resource: &R,
@@ -203,7 +205,7 @@ impl<D: Device> Shared<D> {
 
     /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a decision
     /// have to find one, or to say why there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
         if !is_plain(needs, desc) || self.is_watched() {
             return None;
@@ -252,7 +254,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Binds a resource to the range that was found for it, of so many bytes with its guards; or frees the range.
-    #[inline]
+    #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,
         resource: &R,
