@@ -233,7 +233,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// A slot or a range of a block that is there: no driver call, and no wait for one. What may yet become slots is
     /// counted by [`Self::slot_class`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
             let class = self.slot_class(&request, false)?;
@@ -242,6 +242,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.range(request).map(Found::Range)
     }
 
+    #[inline(always)]
     pub(crate) fn found(&self, class: Class, slot: PoolAllocation, request: &Request<'_>) -> Found<D> {
         let named = self.slots.note(class.index, &slot, request);
         let offset = self.slots.offset(class.index, &slot);

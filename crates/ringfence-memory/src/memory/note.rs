@@ -18,6 +18,7 @@ pub(crate) struct Note {
 
 impl Note {
     /// `None` if there is nothing to note.
+    #[inline(always)]
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         let Request { name, user_data, moves, evictable, .. } = *request;
         let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;

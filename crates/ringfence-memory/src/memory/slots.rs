@@ -239,6 +239,7 @@ impl<D: Device, O> Slots<D, O> {
     }
 
     /// A slot of a pool cached.
+    #[inline(always)]
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
         let chain = self.chains[class.index as usize].get()?;
         let cached = self.thread_caches.take_item(class.index as usize).map(|ready| ready.slot);
@@ -307,6 +308,7 @@ impl<D: Device, O> Slots<D, O> {
     }
 
     /// Where a slot lies in its memory.
+    #[inline(always)]
     pub(super) fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
         self.chunk(class, slot).allocation.offset() + slot.offset()
     }
@@ -319,12 +321,14 @@ impl<D: Device, O> Slots<D, O> {
         self.chunk(class, slot).memory.share()
     }
 
+    #[inline(always)]
     fn chunk<'a>(&'a self, class: u32, slot: &'a PoolAllocation) -> &'a Chunk<D> {
         let chain = self.chains[class as usize].get();
         chain.and_then(|chain| chain.heap(slot)).expect("a slot that is held lies in a pool of its own chain")
     }
 
     /// Notes a slot's name and user data, if it has any; says whether it has.
+    #[inline(always)]
     pub(super) fn note(&self, class: u32, slot: &PoolAllocation, request: &Request<'_>) -> bool {
         let Some(note) = Note::of(request) else { return false };
         self.notes.lock().insert((class, slot.pool(), slot.block()), note);
