@@ -44,7 +44,7 @@ python3 ci/map.py || fail "the map of ARCHITECTURE.md is not true"
 bash ci/row-mutants.sh check || fail "a planted fault has no place"
 python3 ci/mentions.py || fail "a text names what is not there"
 
-if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md |
+if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md CHANGELOG.md |
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$' | xargs grep -niwE -f ci/words.txt; then
     fail "words that are not the field's (ci/words.txt)"
 fi

@@ -8,7 +8,7 @@ import sys
 HEAD = re.compile(r"^\s*(?:pub(?:\([a-z ]+\))?\s+)?(?:unsafe\s+)?(impl|struct|enum|trait|union|type)\b(.*)")
 MEMBER = re.compile(r"\b(?:fn|(?:const|type)(?!\s+fn))\s+(\w+)|^\s*(?:pub(?:\([a-z ]+\))?\s+)?([a-z_]\w*):\s|^\s*([A-Z]\w*)\b")
 NAMED = re.compile(r"`([A-Z]\w*)(?:<[^`>]*>)?::(\w+)")
-PAST = ("CHANGELOG.md", "docs/performance/")
+PAST = ("docs/performance/",)
 
 
 def without_arguments(text):
