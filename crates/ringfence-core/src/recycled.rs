@@ -34,6 +34,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZero;
 use std::sync::{OnceLock, PoisonError};
 
 use crate::primitive::{
@@ -102,28 +103,41 @@ impl Key {
         };
         mixed(self.groups().iter().enumerate().fold(0, add), FACTORS[1]).max(1)
     }
+}
 
-    /// Whether all words are equal.
+/// What is known of an object that may be recycled. All that keeping it needs, and taking it by a key of few words, lies in one cache line:
+/// most often the object was not touched for some frames.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Recycling {
+    tag: NonZero<u64>,
+    bytes: u64,
+    /// 64 bits of the name that it has, 0 for none.
+    pub name: u64,
+    kind: u32,
+    class: u16,
+    groups: u16,
+    words: [u64; Key::WORDS],
+}
+
+const _: () = assert!(CLASSES <= 1 << 16 && size_of::<Option<Recycling>>() == 128);
+
+impl Recycling {
+    /// What it holds.
+    #[must_use]
+    pub const fn held(&self) -> Held {
+        Held { bytes: self.bytes, kind: self.kind }
+    }
+
+    /// Whether it was made for this key.
     #[inline]
-    fn is(&self, other: &Self) -> bool {
+    fn serves(&self, key: &Key) -> bool {
         let differ = |words: &[u64; GROUP], others: &[u64; GROUP]| {
             (0..GROUP).fold(0, |differ, at| differ | (words[at] ^ others[at]))
         };
-        let pairs = self.groups().iter().zip(other.groups());
-        self.groups == other.groups && pairs.fold(0, |sum, (words, others)| sum | differ(words, others)) == 0
+        let pairs = key.groups().iter().zip(self.words.as_chunks().0);
+        usize::from(self.groups) == key.groups && pairs.fold(0, |sum, (words, others)| sum | differ(words, others)) == 0
     }
-}
-
-/// What is known of an object that may be recycled.
-#[derive(Clone, Copy, Debug)]
-pub struct Recycling {
-    key: Key,
-    tag: u64,
-    class: u32,
-    /// What it holds.
-    pub held: Held,
-    /// 64 bits of the name that it has, 0 for none.
-    pub name: u64,
 }
 
 /// 64 bits of a name: 0 for none.
@@ -326,7 +340,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline(always)]
     pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
-        let serves = |item: &T| item.recycling().is_some_and(|held| held.key.is(wanted.key));
+        let serves = |item: &T| item.recycling().is_some_and(|held| held.serves(wanted.key));
         let count = |item: &T, account: &mut Account| (serves(item), store.count_out(item, account));
         let Some((item, owner, (serves_it, surplus))) = store.thread_caches.take_counted(class, count) else {
             let (item, owner) = store.refill(class, &self.is_closed)?;
@@ -342,7 +356,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
-        let held = |item: &T| item.recycling().filter(|held| held.key.is(key)).map(|held| held.held);
+        let held = |item: &T| item.recycling().filter(|held| held.serves(key)).map(Recycling::held);
         let cached = store.thread_caches.peek(class, held).flatten();
         cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
@@ -357,7 +371,16 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: &str) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
-        Some(Recycling { key: *key, tag, class: class?, held, name: name_bits(name) })
+        let (class, groups, name) = (class? as u16, key.groups as u16, name_bits(name));
+        Some(Recycling {
+            tag: NonZero::new(tag)?,
+            bytes: held.bytes,
+            name,
+            kind: held.kind,
+            class,
+            groups,
+            words: key.words,
+        })
     }
 
     /// An object that might have been recycled is taken apart.
@@ -372,7 +395,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub fn would_keep(&self, recycling: &Recycling) -> bool {
         let Some(store) = self.store.get() else { return false };
         let class = recycling.class as usize;
-        let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag;
+        let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag.get();
         if !is_known || self.is_closed.load(Ordering::Relaxed) {
             return false;
         }
@@ -391,7 +414,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline]
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
-        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let full = store.cached_max(bytes);
         let pays = |account: &mut Account, held| held < full && account.pays(bytes);
         let put = store.thread_caches.put_item_counted(class, item, pays);
@@ -416,7 +439,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let (Some(store), Some(recycling)) = (of(&owner).store.get(), item.recycling()) else {
             return Err((item, owner));
         };
-        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let full = store.cached_max(bytes);
         let (item, owner) = match store.thread_caches.mine().map(core::ptr::from_ref) {
             None => (item, owner),
@@ -441,7 +464,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     #[inline(never)]
     fn keep_slowly(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
-        let (class, bytes) = (recycling.class as usize, recycling.held.bytes);
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let Some(more) = store.reserve(bytes) else {
             store.refuse(class, &self.time, gone);
             return Err(item);
@@ -545,7 +568,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
 }
 
 fn bytes_of(item: &impl Recyclable) -> u64 {
-    item.recycling().map_or(0, |held| held.held.bytes)
+    item.recycling().map_or(0, |held| held.bytes)
 }
 
 impl Account {
@@ -784,7 +807,7 @@ impl<T: Recyclable, O> Store<T, O> {
     fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
         let mut others = Vec::new();
         let mut sort_out = |item: T| {
-            if item.recycling().is_some_and(|held| !kinds(held.held.kind)) {
+            if item.recycling().is_some_and(|held| !kinds(held.kind)) {
                 return others.push(item);
             }
             self.give_back(bytes_of(&item));

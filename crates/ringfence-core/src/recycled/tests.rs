@@ -83,9 +83,19 @@ fn every_word_of_a_key_counts() {
     let swapped =
         |one, other| Key::new(core::array::from_fn(|at| [one, other].get(at).copied().unwrap_or(7)), Key::WORDS);
     assert_ne!(swapped(1, 2).tag(), swapped(2, 1).tag());
-    assert!(key(1).is(&key(1)) && !key(1).is(&key(2)));
+    let objects = Objects::new(1 << 20, 64);
+    let of = |key: &Key| {
+        objects.wanted(key);
+        objects.recycling(&objects.wanted(key), Held { bytes: 1, kind: 0 }, "").expect("asked for before")
+    };
+    assert!(of(&key(1)).serves(&key(1)) && !of(&key(1)).serves(&key(2)));
     let longer = Key::new(key(1).words, 5);
-    assert!(!key(1).is(&longer) && key(1).tag() != longer.tag());
+    assert!(!of(&key(1)).serves(&longer) && key(1).tag() != longer.tag());
+    let all = Key::new(core::array::from_fn(|at| at as u64), Key::WORDS);
+    for at in 0..Key::WORDS {
+        let other = Key::new(core::array::from_fn(|word| word as u64 ^ u64::from(word == at)), Key::WORDS);
+        assert!(of(&all).serves(&all) && !of(&all).serves(&other));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ringfence_core::recycled::{Held, Recyclable};
+use ringfence_core::recycled::{Held, Recyclable, Recycling};
 
 use super::place::{ArenaRef, Hold};
 use super::recycle::memory_of_kind;
@@ -81,7 +81,7 @@ impl<D: Device> Shared<D> {
         let mut types = self.type_statistics();
         let (mut recycled_count, mut recycled_bytes) = (0, 0);
         self.recycled.each(|item| {
-            let Some(Held { bytes, kind }) = item.recycling().map(|recycling| recycling.held) else { return };
+            let Some(Held { bytes, kind }) = item.recycling().map(Recycling::held) else { return };
             recycled_count += 1;
             recycled_bytes += bytes;
             let Some((memory_type, is_dedicated)) = memory_of_kind(kind) else { return };
