@@ -442,6 +442,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         unsafe { self.inner.recycle(object) }
     }
 
+    fn note_retired(&self, object: &D::Object) {
+        self.inner.note_retired(object);
+    }
+
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.pass(Call::Prepare, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.

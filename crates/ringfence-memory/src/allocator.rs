@@ -186,10 +186,10 @@ impl<D: Device> Allocator<D> {
     /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
-    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the device was last
-    /// seen to have completed; what a thread that calls this has dropped is left to it for a few calls. Further up the stack of a call there
-    /// is nothing to do and nothing is done. Threads that drop faster than others destroy help: of what each has dropped at most 1,280
-    /// objects wait that the GPU is done with.
+    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the device
+    /// was last seen to have completed; what a thread that calls this has dropped is left to it for a few calls. A call from
+    /// inside another `reclaim` on the same thread returns at once. Threads that drop faster than others destroy help: of what
+    /// each has dropped at most 1,280 objects wait that the GPU is done with.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
@@ -208,7 +208,7 @@ impl<D: Device> Allocator<D> {
         self.shared.shutdown(timeout)
     }
 
-    /// Figures that are cheap enough for each frame: O(memory types).
+    /// Figures that are cheap enough for each frame: O(memory types, and objects that are kept to be recycled).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()

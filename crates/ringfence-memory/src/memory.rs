@@ -35,7 +35,7 @@
 //!
 //! Nothing is taken until something is requested. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
 //! and each next one as much as all before together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty block of
-//! each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] frames. With
+//! each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
 //! [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) the next block is made before it is needed; with [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve) a program
 //! announces what it is going to need.
 

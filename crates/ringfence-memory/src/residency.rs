@@ -4,7 +4,7 @@
 //! ```text
 //!   list.clear()                      frame = timeline.begin()
 //!   list.add(&buffer) …               each resource that the frame uses: two loads, if its block is listed already
-//!   residency.commit(&mut list, &frame)
+//!   residency.commit(&list, &frame)
 //!     stamps what is listed with the frame's point
 //!     what is listed and evicted ──▶ room? ── no ──▶ evict: lowest priority, then least recently used, of what every
 //!                                      │             submission is past

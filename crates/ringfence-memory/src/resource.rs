@@ -16,7 +16,9 @@ use crate::device::{
     Textures,
 };
 use crate::error::{AccessError, Error};
-use crate::memory::{AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
+use crate::memory::{
+    AllocationDesc, ArenaRef, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared,
+};
 use crate::observe::RangeId;
 use crate::observe::debugging::MemoryAddress;
 use crate::timeline::Frame;
@@ -142,22 +144,23 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
-    /// A resource of an object and the place that it lies in, of so many bytes. It has no address, name or description yet.
+    /// A resource of an object and the place that it lies in, of `memory_bytes` bytes. It has no address, name or description
+    /// yet.
     ///
     /// # Safety
-    /// Object and place are of the allocator and have no other owner; the object lies there, has so many bytes, and is mapped where
-    /// `placed` says.
+    /// Object and place are of the allocator and have no other owner; the object lies there, covers `memory_bytes`, and is
+    /// mapped where `placed` says.
     pub unsafe fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
-        size: u64,
+        memory_bytes: u64,
         location: Location,
     ) -> Self {
         let bound = Bound {
             placed,
             place,
-            size,
+            memory_bytes,
             location,
             has_address: false,
             added: 0,
@@ -228,7 +231,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
-    /// Has those who watch know that it lies elsewhere than before.
+    /// Notifies the observers that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
@@ -264,10 +267,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         <D as Create<K>>::raw(&self.bound.placed.object)
     }
 
-    /// The bytes that its memory needs, as the driver measured.
+    /// Bytes of a buffer, as it was described. Of a texture, which has no bytes of its own, [`Resource::memory_bytes`].
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.bound.size
+        self.bound.desc.as_ref().and_then(K::bytes).unwrap_or(self.bound.memory_bytes)
+    }
+
+    /// Bytes that its memory needs, as the driver measured: for a buffer at least [`Resource::size`].
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.bound.memory_bytes
     }
 
     /// Where it was asked to live.
@@ -379,15 +388,21 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
-    /// new one holds is of no meaning.
+    /// new one holds is of no meaning. It is made in the same [`Pool`], if this one lies in one that is not dropped.
     ///
     /// # Errors
     /// The new one could not be made; nothing has changed then.
     #[track_caller]
     pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
         // The assignment drops the old one, which retires it.
-        *self = Self::create(&self.shared, info, desc, None)?;
+        *self = Self::create(&self.shared, info, desc, self.pool().as_ref())?;
         Ok(())
+    }
+
+    /// The pool that it lies in, while that has a handle: what replaces it goes there too.
+    pub(crate) fn pool(&self) -> Option<Arc<PoolState<D>>> {
+        let ArenaRef::Pool(pool) = &self.bound.place.arena else { return None };
+        (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
     }
 
     /// Makes a handle to the memory that the resource lies in, and says what an importer has to know. The handle
@@ -428,12 +443,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     fn host(&self) -> HostBytes<'_, D> {
-        HostBytes {
-            shared: &self.shared,
-            place: &self.bound.place,
-            base: self.bound.placed.mapped,
-            size: self.bound.size,
-        }
+        HostBytes { shared: &self.shared, place: &self.bound.place, base: self.bound.placed.mapped, size: self.size() }
     }
 
     /// The allocator that it is of.
@@ -468,7 +478,8 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
-    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing.
+    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing. The new one is in the
+    /// same [`Pool`], if this one lies in one that is not dropped.
     ///
     /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
     /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
@@ -523,22 +534,21 @@ impl<D: Device> Texture<D> {
         self.bound.parts.as_ref()
     }
 
-    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `present` is what
-    /// this one was made with, `wanted` begins with a mip of it, or has one that it begins with. Says which mips to copy
-    /// in `frame`, and which are new.
+    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `wanted` begins with a
+    /// mip of this one, or has one that this one begins with. Says which mips to copy in `frame`, and which are new. The new
+    /// one is in the same [`Pool`], if this one lies in one that is not dropped.
     ///
     /// # Errors
-    /// The frame is of another allocator, the two are not one chain of mips, or the new texture could not be made.
-    /// Nothing has changed then.
+    /// The frame is of another allocator, the two are not one chain of mips, this one has no portable description
+    /// ([`Texture::desc`]), or the new texture could not be made. Nothing has changed then.
     #[track_caller]
     pub fn swap_mips(
         &mut self,
         frame: &Frame,
-        present: &TextureDesc,
         wanted: &TextureDesc,
         desc: AllocationDesc<'_>,
     ) -> Result<MipSwap<D>, ReplaceError> {
-        replace::swap_mips(self, frame, present, wanted, desc)
+        replace::swap_mips(self, frame, wanted, desc)
     }
 }
 
@@ -554,7 +564,7 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(K::NAME)
             .field("object", &self.bound.placed.object)
-            .field("size", &self.bound.size)
+            .field("size", &self.size())
             .field("memory_type", &self.memory_type())
             .field("offset", &self.offset())
             .finish_non_exhaustive()

@@ -250,7 +250,7 @@ impl<D: Device> Timeline<D> {
     /// The value that the GPU has reached. One driver call.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// [`DeviceError::Lost`], or the driver is out of memory.
     pub fn completed(&self) -> Result<u64, DeviceError> {
         self.shared.lifetimes().completed(self.shared.device(), self.clock.id())
     }
@@ -268,7 +268,7 @@ impl<D: Device> Timeline<D> {
     /// what bounds the wait for one that never comes.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// [`DeviceError::Lost`], or the driver is out of memory.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         let value = self.clock.signalled_with(value);
         self.shared.lifetimes().wait_point(self.shared.device(), self.clock.at(value), timeout)

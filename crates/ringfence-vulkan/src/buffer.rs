@@ -155,6 +155,11 @@ unsafe impl Create<Buffers> for Device {
         unsafe { self.0.device.get_buffer_device_address(&info) }
     }
 
+    #[inline]
+    fn note_retired(&self, object: &vk::Buffer) {
+        self.clear_slots_of(object.as_raw());
+    }
+
     unsafe fn destroy(&self, object: vk::Buffer) {
         self.clear_slots_of(object.as_raw());
         // SAFETY: the caller promises that the buffer is alive and unused.

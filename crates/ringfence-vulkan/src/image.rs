@@ -160,6 +160,11 @@ unsafe impl Create<Textures> for Device {
         unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }
     }
 
+    #[inline]
+    fn note_retired(&self, object: &vk::Image) {
+        self.clear_slots_of(object.as_raw());
+    }
+
     unsafe fn destroy(&self, object: vk::Image) {
         self.clear_slots_of(object.as_raw());
         // SAFETY: the caller promises that the image is alive and unused.

@@ -87,7 +87,7 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
         let format = Numbers::Given(info.format.as_raw() as u32 as u64);
         return Err(DeviceError::invalid("a format that safe descriptions do not take").with(format));
     }
-    let longest = info.extent.width.max(info.extent.height);
+    let longest = info.extent.width.max(info.extent.height).max(info.extent.depth);
     let mips_max = longest.checked_ilog2().map_or(0, |log| log + 1);
     DeviceError::invalid("more mip levels than the size allows").at_most(info.mip_levels.into(), mips_max.into())?;
     check_samples(info, limits)?;
@@ -103,16 +103,13 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     Ok(())
 }
 
-/// Refuses what [`TextureInfo::new`](super::TextureInfo::new) cannot describe: a raw description that was changed.
+/// Refuses what neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can say, which is in a raw one
+/// that safe code has changed; and what the type of image forbids.
 fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     if !info.p_next.is_null() {
         return Err(DeviceError::invalid("a raw description with a chain that was changed by safe code"));
     }
-    DeviceError::invalid("flags in a raw description that was changed by safe code")
-        .flags(info.flags.as_raw().into(), 0)?;
     let numbers = [
-        (info.image_type.as_raw(), vk::ImageType::TYPE_2D.as_raw(), "another type in a raw description"),
-        (info.extent.depth as i32, 1, "another depth in a raw description"),
         (info.tiling.as_raw(), vk::ImageTiling::OPTIMAL.as_raw(), "another tiling in a raw description"),
         (info.sharing_mode.as_raw(), vk::SharingMode::EXCLUSIVE.as_raw(), "another sharing mode in a raw description"),
         (info.initial_layout.as_raw(), vk::ImageLayout::UNDEFINED.as_raw(), "another layout in a raw description"),
@@ -120,7 +117,39 @@ fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     for (given, wanted, changed) in numbers {
         DeviceError::invalid(changed).exactly(given as u32 as u64, wanted as u32 as u64)?;
     }
-    Ok(())
+    let cube = vk::ImageCreateFlags::CUBE_COMPATIBLE;
+    let allowed = if info.image_type == vk::ImageType::TYPE_2D { cube } else { vk::ImageCreateFlags::empty() };
+    DeviceError::invalid("flags in a raw description that was changed by safe code")
+        .flags(info.flags.as_raw().into(), allowed.as_raw().into())?;
+    if info.flags.contains(cube) { check_cube(info) } else { check_dimensions(info) }
+}
+
+/// What each type of image leaves open.
+fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let [height, depth, layers] = [info.extent.height, info.extent.depth, info.array_layers].map(u64::from);
+    let samples = info.samples.as_raw().into();
+    match info.image_type {
+        vk::ImageType::TYPE_1D => {
+            DeviceError::invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
+            DeviceError::invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
+            DeviceError::invalid("a one-dimensional texture has one sample a texel").exactly(samples, 1)
+        }
+        vk::ImageType::TYPE_2D => DeviceError::invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
+        vk::ImageType::TYPE_3D => {
+            DeviceError::invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
+            DeviceError::invalid("a three-dimensional texture has one sample a texel").exactly(samples, 1)
+        }
+        other => Err(DeviceError::invalid("another type in a raw description")
+            .with(Numbers::Given(other.as_raw() as u32 as u64))),
+    }
+}
+
+fn check_cube(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let vk::Extent3D { width, height, depth } = info.extent;
+    DeviceError::invalid("the faces of a cube are square").exactly(height.into(), width.into())?;
+    DeviceError::invalid("the faces of a cube are one texel deep").exactly(depth.into(), 1)?;
+    DeviceError::invalid("a cube has six faces").at_least(info.array_layers.into(), 6)?;
+    DeviceError::invalid("a cube has one sample a texel").exactly(info.samples.as_raw().into(), 1)
 }
 
 fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
@@ -160,6 +189,8 @@ fn check_samples(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<
 fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let Some(of) = ycbcr(info.format) else { return Ok(()) };
     if of.is_converted {
+        let (given, flat) = (info.image_type.as_raw() as u32, vk::ImageType::TYPE_2D.as_raw() as u32);
+        DeviceError::invalid("a Y'CbCr texture has two dimensions").exactly(given.into(), flat.into())?;
         DeviceError::invalid("a Y'CbCr texture has one mip level").exactly(info.mip_levels.into(), 1)?;
         DeviceError::invalid("a Y'CbCr texture has one layer").exactly(info.array_layers.into(), 1)?;
         DeviceError::invalid("a Y'CbCr texture has one sample").exactly(info.samples.as_raw().into(), 1)?;

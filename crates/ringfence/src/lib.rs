@@ -45,7 +45,7 @@
 //! # Threads
 //!
 //! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
-//! class, held for a few hundred nanoseconds, and never across a driver call.
+//! class. None that an allocation in an existing block needs is held across a driver call.
 //!
 //! # An example without a GPU
 //!

@@ -1,4 +1,4 @@
-//! Where resources go, as an engine does it: document 004's scheme as one policy over every device.
+//! Where resources go, as Unreal Engine does it on Direct3D 12: one policy over every device.
 //!
 //! ```text
 //!   buffer ─┬ dynamic ─ upload ─┬ ≤ 64 KiB ─ buddies of 4 MiB (small) ───┐

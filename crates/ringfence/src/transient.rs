@@ -29,7 +29,7 @@
 //!
 //! # When objects and heaps go
 //!
-//! In document 004 an object is destroyed when it is beyond the cache's capacity and has not been used for a number of
+//! In Unreal Engine an object is destroyed when it is beyond the cache's capacity and has not been used for a number of
 //! frames, on the assumption that the device is no further behind than that. Here both conditions start a release,
 //! and like every resource it then waits for the submissions that had begun: however far behind the device is, nothing
 //! is destroyed under it.

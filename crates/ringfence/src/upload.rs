@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A write belongs to the frames that are open when it is made, and its bytes are used again once they are complete.
-//! Short of space, the ring follows document 001:
+//! Short of space, the ring does this, in order:
 //!
 //! 1. polls the timelines and frees all that is complete, without waiting;
 //! 2. while still short: waits for the *oldest* submission only, frees it, looks again; or grows, if it may;

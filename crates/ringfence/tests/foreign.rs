@@ -263,7 +263,7 @@ fn cases() -> Vec<Case> {
         }),
         ("Texture::swap_mips", |a, b| {
             let desc = *a.texture.desc().expect("portable");
-            refused(a.texture.swap_mips(&b.timeline.begin(), &desc, &desc, AllocationDesc::default()).map(drop))
+            refused(a.texture.swap_mips(&b.timeline.begin(), &desc, AllocationDesc::default()).map(drop))
         }),
         ("Placement::resize_buffer(frame)", |a, b| {
             let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };

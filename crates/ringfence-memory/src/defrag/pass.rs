@@ -205,8 +205,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// new texture into the state that it needs before, as with any new one.
     ///
     /// # Errors
-    /// As there. A description that says more than the portable one (another format, three dimensions) has to be given
-    /// again: [`DefragPass::copy_texture_as`].
+    /// As there. A description that says more than the portable one (another format, other flags) has to be given again:
+    /// [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)

@@ -8,6 +8,9 @@
 //! A heap of 8 GiB has blocks of 4 MiB to 256 MiB for the device, one of 256 MiB of 1 MiB to 32 MiB: never more than an
 //! eighth of it. Nothing is taken until something is requested.
 
+use super::desc::AllocatorDesc;
+use crate::device::{Capabilities, MemoryProperties, MemoryType};
+
 /// The sizes that an arena's blocks have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockSizes {
@@ -25,7 +28,15 @@ impl BlockSizes {
     const LEAST: u64 = 64 << 10;
     const HALVINGS: u32 = 3;
 
-    /// Blocks for a heap of this size: an eighth of it at the most.
+    /// Blocks of a memory type that grow with use.
+    pub(crate) fn growing(capabilities: &Capabilities, held: &MemoryType, desc: &AllocatorDesc) -> Self {
+        let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
+        let wanted_max = if is_host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
+        let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
+        Self::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
+    }
+
+    /// Blocks for a heap of this size: an eighth of it at most.
     pub(crate) fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
         let largest = wanted_max.min(heap_bytes / 8).min(object_bytes_max).max(Self::LEAST);
         let max = 1 << largest.ilog2();

@@ -19,13 +19,14 @@ use super::memory_object::RawObject;
 use super::place::Place;
 use super::shells::Shells;
 use crate::device::record::TextureParts;
-use crate::device::{Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, Textures};
+use crate::device::{BufferDesc, Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, TextureDesc, Textures};
 
 /// See the [module](self).
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
-    pub(crate) size: u64,
+    /// What its memory needs, as the driver measured. A buffer may have less.
+    pub(crate) memory_bytes: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
     /// Bytes by which it is larger than its owner has described it.
@@ -69,6 +70,17 @@ impl<D: Device> Item<D> {
             Self::Buffer(bound) => &bound.place,
             Self::Texture(bound) => &bound.place,
             Self::Small(bound) => &bound.place,
+        }
+    }
+
+    /// See [`Create::note_retired`].
+    #[inline]
+    pub(crate) fn note_retired(&self, device: &D) {
+        match self {
+            Self::Buffer(bound) => Create::<Buffers>::note_retired(device, &bound.placed.object),
+            Self::Texture(bound) => Create::<Textures>::note_retired(device, &bound.placed.object),
+            // The driver's buffer goes on, with what others have in it.
+            Self::Small(_) => {}
         }
     }
 
@@ -128,6 +140,9 @@ pub(crate) trait ItemKind: Kind {
     /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
     type Parts: Copy + fmt::Debug + Send + Sync;
 
+    /// The bytes of what a description makes; `None` where it leaves them to the driver.
+    fn bytes(desc: &Self::Desc) -> Option<u64>;
+
     /// What a resource keeps of what the device says.
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
@@ -143,6 +158,10 @@ pub(crate) trait ItemKind: Kind {
 impl ItemKind for Buffers {
     const NUMBER: u64 = 0;
     type Parts = ();
+
+    fn bytes(desc: &BufferDesc) -> Option<u64> {
+        Some(desc.size)
+    }
 
     fn parts_of(_: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {}
 
@@ -162,6 +181,10 @@ impl ItemKind for Buffers {
 impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
+
+    fn bytes(_: &TextureDesc) -> Option<u64> {
+        None
+    }
 
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {
         said()

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   usage  = what the driver said last + what this allocator has taken since
-//!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the caller's own limit
+//!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the heap
+//!   limit  = the caller's own: held bytes are counted before the driver is called, so that threads that race keep to it
 //! ```
 //!
 //! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often than
@@ -165,9 +166,13 @@ impl Budgets {
     }
 
     pub(crate) fn heap(&self, heap: u32) -> Budget {
+        self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
+    }
+
+    /// The heap's figures if this allocator held so many bytes of it.
+    fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
-        let reserved_bytes = get(&held.reserved);
         let reported = self.reported.load(Ordering::Relaxed);
         let since = if reported { get(&held.usage_then).saturating_add(reserved_bytes) } else { reserved_bytes };
         let resident_bytes = reserved_bytes.saturating_sub(get(&held.absent));
@@ -180,6 +185,20 @@ impl Budgets {
         self.heaps.len() as u32
     }
 
+    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass than
+    /// the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond that.
+    pub(crate) fn take(&self, heap: u32, bytes: u64, strict: bool) -> Option<Taken<'_>> {
+        let with_these = |reserved| match self.heap_with(heap, reserved).grant(bytes) {
+            Grant::Within => Some(reserved + bytes),
+            Grant::BeyondBudget if !strict => reserved.checked_add(bytes),
+            Grant::BeyondBudget | Grant::BeyondLimit => None,
+        };
+        let reserved = &self.heaps[heap as usize].reserved;
+        reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_these).ok()?;
+        Some(Taken { budgets: self, heap, bytes })
+    }
+
+    /// Counts what no limit holds for: memory that another process made.
     pub(crate) fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
@@ -201,6 +220,28 @@ impl Budgets {
     }
 }
 
+/// Bytes of a heap that are counted as taken: no longer when this is dropped, unless they are kept.
+#[must_use]
+pub(crate) struct Taken<'a> {
+    budgets: &'a Budgets,
+    heap: u32,
+    bytes: u64,
+}
+
+impl Taken<'_> {
+    /// The driver has made what they are for.
+    pub(crate) fn keep(self) {
+        self.budgets.since.fetch_add(1, Ordering::Relaxed);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.budgets.heaps[self.heap as usize].reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// Whether a heap is a small window through which the host reaches into a larger device memory.
 fn is_window(capabilities: &Capabilities, index: u32) -> bool {
     let heap = capabilities.memory_heaps[index as usize];
@@ -210,4 +251,51 @@ fn is_window(capabilities: &Capabilities, index: u32) -> bool {
         && heap.bytes <= WINDOW_BYTES
         && types.all(|held| held.properties.contains(MemoryProperties::HOST_VISIBLE))
         && capabilities.memory_heaps.iter().any(is_larger)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim;
+
+    fn budgets(limit: u64) -> Budgets {
+        let mut desc = AllocatorDesc::default();
+        desc.heap_bytes_max[0] = limit;
+        Budgets::new(&sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), &desc)
+    }
+
+    #[test]
+    fn what_one_thread_is_taking_counts_for_the_others() {
+        let budgets = budgets(100);
+        let first = budgets.take(0, 60, false).expect("60 of 100");
+        assert!(budgets.take(0, 60, false).is_none(), "beyond the limit, though the driver has made nothing yet");
+        assert_eq!(budgets.heap(0).reserved_bytes, 60);
+        drop(first);
+        assert_eq!(budgets.heap(0).reserved_bytes, 0, "the driver failed");
+        budgets.take(0, 60, false).expect("60 of 100").keep();
+        assert_eq!(budgets.heap(0).reserved_bytes, 60);
+        budgets.take(0, 40, false).expect("all of it").keep();
+        budgets.remove(0, 100);
+        assert!(budgets.take(0, u64::MAX, false).is_none());
+        assert_eq!(budgets.heap(0).reserved_bytes, 0);
+    }
+
+    #[test]
+    fn threads_that_race_keep_to_the_limit() {
+        let budgets = budgets(1000);
+        let most = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let Some(taken) = budgets.take(0, 300, false) else { continue };
+                        most.fetch_max(budgets.heap(0).reserved_bytes, Ordering::Relaxed);
+                        drop(taken);
+                    }
+                });
+            }
+        });
+        assert!(most.into_inner() <= 900);
+        assert_eq!(budgets.heap(0).reserved_bytes, 0);
+    }
 }

@@ -1,7 +1,7 @@
 //! Where a request goes: the one place where that is decided.
 //!
 //! ```text
-//!   request, view ──▶ decide ──▶ Decision ──┬─▶ placing.rs executes it, step by step, until one is served
+//!   request, view ──▶ decide ──▶ Steps ─────┬─▶ placing.rs executes it, step by step, until one is served
 //!                        │                  └─▶ plan.rs prints the first step that would be served
 //!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
 //! ```

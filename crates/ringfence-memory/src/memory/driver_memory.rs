@@ -17,10 +17,9 @@ use crate::observe::{Call, Event, Numbered, SlowPath};
 impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
-        let heap = self.heap_of(desc.memory_type);
         let MemoryDesc { memory_type, size: bytes, .. } = *desc;
         let _slow = self.observers.during(SlowPath::AllocateMemory { bytes, memory_type, dedicated: false });
-        let object = self.counted_memory(heap, desc.size, || {
+        let object = self.counted_memory(|| {
             // SAFETY: the arenas are made from the device's own list of types.
             unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
         });
@@ -37,12 +36,9 @@ impl<D: Device> Shared<D> {
         Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
     }
 
-    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
-    /// bytes that this allocator holds of each heap.
+    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.
     pub(super) fn counted_memory<R>(
         &self,
-        heap: u32,
-        bytes: u64,
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
@@ -53,10 +49,7 @@ impl<D: Device> Shared<D> {
             .map_err(|_| DeviceError::TooManyObjects)?;
         let made = make();
         match &made {
-            Ok(_) => {
-                self.notify(Event::Called(Call::AllocateMemory));
-                self.budgets.add(heap, bytes);
-            }
+            Ok(_) => self.notify(Event::Called(Call::AllocateMemory)),
             Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
         }
         made
@@ -99,7 +92,8 @@ impl<D: Device> Shared<D> {
         import: impl FnOnce() -> Result<D::Memory, DeviceError>,
     ) -> Result<Place<D>, DeviceError> {
         let MemoryDesc { memory_type, size, alignment, class, .. } = *memory;
-        let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
+        let ((), object) = self.counted_memory(|| import().map(|held| ((), held)))?;
+        self.budgets.add(self.heap_of(memory_type), size);
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
         let AllocationDesc { name, user_data, .. } = *desc;
         let request = Request { size, alignment, name, user_data, ..Default::default() };

@@ -30,7 +30,7 @@ pub struct Memory<D: Device> {
 }
 
 impl<D: Device> Memory<D> {
-    /// Something lies in it whose use is not declared.
+    /// Counts a resource that may not be evicted.
     pub(crate) fn pin(&self) {
         self.residence.iter().for_each(|residence| residence.pin());
     }
@@ -98,6 +98,14 @@ pub enum RawObject<D: Device> {
 }
 
 impl<D: Device> RawObject<D> {
+    /// See [`Create::note_retired`].
+    pub(crate) fn note_retired(&self, device: &D) {
+        match self {
+            Self::Buffer(buffer) => Create::<Buffers>::note_retired(device, buffer),
+            Self::Texture(texture) => Create::<Textures>::note_retired(device, texture),
+        }
+    }
+
     /// # Safety
     /// As [`Create::destroy`].
     pub(crate) unsafe fn destroy(self, device: &D) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)
+//!                         (out of memory? reclaim and trim, again)
 //!                                                   │
 //!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
 //!                                                   │ no, or none is free
@@ -106,7 +107,10 @@ impl<D: Device> Shared<D> {
                 return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
             }
         }
-        let (unplaced, measured) = self.prepare::<K>(info, desc.share)?;
+        let (unplaced, measured) = match self.prepare::<K>(info, desc.share) {
+            Err(error) if error.is_out_of_memory() && self.release_unused() => self.prepare::<K>(info, desc.share),
+            made => made,
+        }?;
         // Where memory is short the caller's callback is called, which may panic.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
         let needs = desc.aligned(measured)?;
@@ -420,7 +424,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
                 let slow = SlowPath::AllocateMemory { bytes: size, memory_type, dedicated: true };
                 let _slow = shared.observers.during(slow);
                 // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
-                shared.counted_memory(heap, size, || unsafe { resource.dedicate(&shared.device, &desc) })
+                shared.counted_memory(|| unsafe { resource.dedicate(&shared.device, &desc) })
             })
         };
         let (made, object) = match make() {

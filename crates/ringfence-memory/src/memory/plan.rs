@@ -169,7 +169,7 @@ impl<D: Device> Planner<'_, D> {
     /// [`may_be_larger`](AllocationDesc::may_be_larger), that is the larger one. On Vulkan the driver's object is made, measured and destroyed.
     ///
     /// # Errors
-    /// As [`Allocator::plan`](crate::Allocator::plan), or the driver refuses the description.
+    /// As [`Planner::memory`], or the driver refuses the description.
     pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.resource::<Buffers>(info, desc)
     }
@@ -177,7 +177,7 @@ impl<D: Device> Planner<'_, D> {
     /// What [`Allocator::create_texture`](crate::Allocator::create_texture) would do.
     ///
     /// # Errors
-    /// As [`Planner::buffer`](crate::memory::Planner::buffer).
+    /// As [`Planner::buffer`].
     pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.resource::<Textures>(info, desc)
     }

@@ -172,7 +172,8 @@ impl<D: Device> Shared<D> {
     /// Both are of this allocator, the object lies there, and no other owner is left of either.
     pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.put_down(match object {
+        object.iter().for_each(|object| object.note_retired(&self.device));
+        self.enqueue(match object {
             None => Retired::Place(place),
             Some(object) => Retired::Pair(object, place),
         });
@@ -183,27 +184,29 @@ impl<D: Device> Shared<D> {
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
         owner.note_retired(item.place());
-        owner.put_down(Retired::Item(item));
+        item.note_retired(&owner.device);
+        owner.enqueue(Retired::Item(item));
         owner.write_due();
         Self::keep_owner(owner);
     }
 
     /// Retires an object whose memory is retired by itself.
     pub(crate) fn retire_object(&self, object: RawObject<D>) {
-        self.put_down(Retired::Object(object));
+        object.note_retired(&self.device);
+        self.enqueue(Retired::Object(object));
     }
 
     #[inline]
-    fn put_down(&self, item: Retired<D>) {
+    fn enqueue(&self, item: Retired<D>) {
         let turn = self.lifetimes.turn();
         if let Err(item) = self.releases.retired.try_retire_in_turn(turn, item) {
-            self.put_down_the_long_way(turn, item);
+            self.enqueue_or_help(turn, item);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_down_the_long_way(&self, turn: u64, item: Retired<D>) {
+    fn enqueue_or_help(&self, turn: u64, item: Retired<D>) {
         let retired = &self.releases.retired;
         let has_passed = |_: &Passed| self.lifetimes.is_idle();
         match self.help_with(item, has_passed) {
@@ -221,7 +224,8 @@ impl<D: Device> Shared<D> {
     /// As [`Shared::retire`], and no other submission uses it.
     pub unsafe fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.put_down_after(
+        object.iter().for_each(|object| object.note_retired(&self.device));
+        self.enqueue_after(
             points,
             match object {
                 None => Retired::Place(place),
@@ -233,13 +237,14 @@ impl<D: Device> Shared<D> {
     /// As [`Shared::retire_after`], of what a handle owned.
     pub(crate) fn retire_item_after(owner: Arc<Self>, points: &SyncSet, item: Item<D>) {
         owner.note_retired(item.place());
-        owner.put_down_after(points, Retired::Item(item));
+        item.note_retired(&owner.device);
+        owner.enqueue_after(points, Retired::Item(item));
         Self::keep_owner(owner);
     }
 
-    fn put_down_after(&self, points: &SyncSet, item: Retired<D>) {
+    fn enqueue_after(&self, points: &SyncSet, item: Retired<D>) {
         if let Some(foreign) = points.iter().find(|point| !self.lifetimes.owns_timeline(point.timeline)) {
-            self.put_down(item);
+            self.enqueue(item);
             panic!("{foreign} is not of the allocator of what waits for it");
         }
         let retired = &self.releases.retired;
@@ -264,7 +269,7 @@ impl<D: Device> Shared<D> {
         // Most often what was seen last is enough to see that the device is idle.
         let asks = is_due && !has_passed(&passed);
         if asks && self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
-            self.lost.store(true, Ordering::Relaxed);
+            self.note_lost();
         }
         if is_due {
             retired.release_near(&passed, HELP_MAX, |item| self.destroy(item));
@@ -332,12 +337,13 @@ impl<D: Device> Shared<D> {
 
     fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
-        let tick = self.releases.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        // What is short of memory reclaims within a frame: that is no step in the life of what waits for a grace of frames.
+        let step = u64::from(!is_short);
+        let tick = self.releases.tick.fetch_add(step, Ordering::Relaxed) + step;
         self.budgets.refresh_in_frame(&self.device);
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
-            self.lost.store(true, Ordering::Relaxed);
-            self.notify(Event::Warned(Warning::DeviceLost));
+            self.note_lost();
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before they free anything: as full as the frame made them.
@@ -356,6 +362,13 @@ impl<D: Device> Shared<D> {
         let budgets = || self.device.budgets().unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
+    }
+
+    /// The device is lost: reported once.
+    fn note_lost(&self) {
+        if !self.lost.swap(true, Ordering::Relaxed) {
+            self.notify(Event::Warned(Warning::DeviceLost));
+        }
     }
 
     pub(super) fn destroy(&self, retired: Retired<D>) {

@@ -29,7 +29,7 @@ pub trait ReclaimRing: Send + Sync {
     }
 }
 
-/// All that live; who is gone is struck off at the next look.
+/// All that live; dropped rings are removed at the next call.
 #[derive(Default)]
 pub(crate) struct Rings(Mutex<Book>);
 

@@ -29,7 +29,7 @@ use super::shells::Shells;
 use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
 use super::types::TypeOrder;
-use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
+use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::observe::Observers;
 use crate::observe::trace::Event;
 use crate::timeline::{Lifetimes, Timed};
@@ -85,15 +85,12 @@ impl<D: Device> Shared<D> {
         };
         let wake = Arc::<Wake>::default();
         let arenas = (0..).zip(&capabilities.memory_types).flat_map(|(index, held)| {
-            let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
-            let host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
-            let wanted = if host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
             let arena = ArenaDesc {
                 memory_type: index,
                 heap: held.heap,
                 class: ResourceClass::Buffer,
                 groups: classes.groups,
-                sizes: BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted),
+                sizes: BlockSizes::growing(capabilities, held, &desc),
                 blocks,
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,

@@ -12,7 +12,6 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::budget::Grant;
 use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
@@ -108,11 +107,10 @@ impl<D: Device> Shared<D> {
         strict: bool,
         make: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<R, Failure> {
-        match self.budgets.heap(heap).grant(bytes) {
-            Grant::BeyondLimit => Err(Failure::OverBudget),
-            Grant::BeyondBudget if strict => Err(Failure::OverBudget),
-            Grant::BeyondBudget | Grant::Within => make().map_err(Failure::Driver),
-        }
+        let taken = self.budgets.take(heap, bytes, strict).ok_or(Failure::OverBudget)?;
+        let made = make().map_err(Failure::Driver)?;
+        taken.keep();
+        Ok(made)
     }
 
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
@@ -123,6 +121,15 @@ impl<D: Device> Shared<D> {
         self.empty_recycled(|held| held == heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of memory for
+    /// its own objects. Says whether something went.
+    #[cold]
+    pub(super) fn release_unused(&self) -> bool {
+        let reclaimed = self.reclaim_in_shortage();
+        let any_recycled = self.empty_recycled(|_| true);
+        reclaimed.objects + reclaimed.blocks + self.trim() > 0 || any_recycled
     }
 
     /// Evicts what no submission uses; says whether something went.

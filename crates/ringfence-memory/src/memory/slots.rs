@@ -1,4 +1,4 @@
-//! Equal slots for small and common sizes: lock-free in allocation and free (document 003).
+//! Equal slots for small and common sizes: lock-free in allocation and free.
 //!
 //! ```text
 //!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool

@@ -113,7 +113,7 @@ impl<D: Device> Debug<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Has those who watch know that something happened.
+    /// Notifies the observers that something happened.
     #[inline(always)]
     pub(crate) fn notify(&self, event: Event<'_, Memory<D>>) {
         self.observers.notify(&self.device, event);

@@ -20,7 +20,7 @@ use ringfence_core::sync::SyncSet;
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{
-    BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
+    BufferInfo, Create, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -346,10 +346,15 @@ impl<D: Device> Allocation<D> {
         if !self.is_mixed && groups[needs.class as usize] != groups[self.class as usize] {
             return Err(Error::WrongClass { class: needs.class, block_class: self.class });
         }
+        if needs.requires_dedicated {
+            return Err(
+                DeviceError::unsupported("a resource that needs memory of its own, over bytes of others").into()
+            );
+        }
         let is_inside = offset.checked_add(needs.size).is_some_and(|end| end <= self.size);
         // Only inside: elsewhere the sum may be more than a number holds.
         let is_aligned = || (self.place.offset + offset).is_multiple_of(needs.alignment);
-        if !is_inside || !is_aligned() || needs.requires_dedicated {
+        if !is_inside || !is_aligned() {
             let Requirements { size, alignment, .. } = *needs;
             return Err(Error::DoesNotFit { offset, size, alignment, allocation_size: self.size });
         }

@@ -112,7 +112,7 @@ pub(super) fn export<D: Share + Create<K>, K: ResourceKind>(
         memory_type: memory.memory_type,
         is_tied: resource.place().is_tied(),
         offset: resource.offset(),
-        size: resource.size(),
+        size: resource.memory_bytes(),
     };
     Ok((handle, shared_memory))
 }

@@ -10,7 +10,7 @@ use ringfence_core::blocks::BlocksDesc;
 
 use super::{Allocation, Buffer, Resource, Texture};
 use crate::device::sharing::ShareKind;
-use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
+use crate::device::{BufferInfo, Device, DeviceError, Numbers, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::memory::{
     AllocationDesc, Arena, ArenaDesc, ArenaRef, BlockSizes, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState,
@@ -27,13 +27,13 @@ pub struct PoolDesc<'a> {
     pub class: ResourceClass,
     /// Bytes of each block; 0 for blocks that grow with use.
     pub block_bytes: u64,
-    /// Blocks that are made at once and kept always.
+    /// Blocks that are made at once and kept always; no more than `block_count_max`.
     pub block_count_min: usize,
     /// The largest number of blocks.
     pub block_count_max: usize,
     /// How blocks are cut. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
-    /// [`Algorithm::Equal`] has the equal blocks of document 003, under the pool's own short lock; small requests outside of
-    /// custom pools get theirs without a lock.
+    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom pools
+    /// get theirs without a lock.
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
@@ -96,8 +96,13 @@ impl<D: Device> Pool<D> {
         if desc.block_bytes > max {
             return Err(Error::TooLarge { size: desc.block_bytes, max });
         }
+        if desc.block_count_min > desc.block_count_max {
+            let numbers = Numbers::AtMost { given: desc.block_count_min as u64, max: desc.block_count_max as u64 };
+            return Err(DeviceError::invalid("block_count_min is no more than block_count_max").with(numbers).into());
+        }
+        let block_alignment = desc.block_alignment.max(memory_alignment(capabilities, desc.class));
         let sizes = match desc.block_bytes {
-            0 => BlockSizes::for_heap(heap_bytes, max, shared.desc.device_block_bytes_max),
+            0 => BlockSizes::growing(capabilities, held, &shared.desc).aligned_to(block_alignment),
             bytes => BlockSizes::fixed(bytes),
         };
         let kept = desc.block_count_min.max(shared.desc.empty_blocks_kept);
@@ -114,7 +119,7 @@ impl<D: Device> Pool<D> {
             },
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
-            block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
+            block_alignment,
             priority: desc.priority,
             has_slots: false,
             grows_ahead: false,

@@ -41,14 +41,17 @@ pub enum ReplaceError {
         new_bytes: u64,
     },
     /// The two descriptions are not of one picture in two resolutions.
-    #[error("{}x{} with {} mips and {}x{} with {} mips are not parts of one chain of mips, or differ in format, layers or samples",
-        present.0, present.1, present.2, wanted.0, wanted.1, wanted.2)]
+    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in dimension, format, layers or samples",
+        present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
-        /// Width, height and mips of the present texture.
-        present: (u32, u32, u32),
-        /// Width, height and mips of the wanted one.
-        wanted: (u32, u32, u32),
+        /// Texels across, down and deep of the present texture, and its mips.
+        present: ([u32; 3], u32),
+        /// The same of the wanted one.
+        wanted: ([u32; 3], u32),
     },
+    /// What the texture was made as has no portable description ([`Texture::desc`]), so that its mips are not known.
+    #[error("the texture's format or shape has no portable description")]
+    NotDescribed,
     /// The new resource could not be made.
     #[error(transparent)]
     Make(#[from] Error),
@@ -110,14 +113,14 @@ pub(super) fn resize<D: Device>(
         return Err(ReplaceError::ForeignFrame);
     }
     let old_bytes = buffer.size();
-    let too_much = |new_bytes| ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes };
-    if keep_bytes > old_bytes {
-        return Err(too_much(shared.measure::<Buffers>(info).map_err(Error::from)?.size));
+    let new_bytes = match Create::<Buffers>::portable(&shared.device, info) {
+        Some(desc) => desc.size,
+        None => shared.measure::<Buffers>(info).map_err(Error::from)?.size,
+    };
+    if keep_bytes > old_bytes.min(new_bytes) {
+        return Err(ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes });
     }
-    let new = Buffer::create(shared, info, desc, None)?;
-    if keep_bytes > new.size() {
-        return Err(too_much(new.size()));
-    }
+    let new = Buffer::create(shared, info, desc, buffer.pool().as_ref())?;
     let (src, dst) = (buffer.object().clone(), new.object().clone());
     *buffer = new;
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
@@ -128,7 +131,6 @@ pub(super) fn resize<D: Device>(
 pub(super) fn swap_mips<D: Device>(
     texture: &mut Texture<D>,
     frame: &Frame,
-    present: &TextureDesc,
     wanted: &TextureDesc,
     desc: AllocationDesc<'_>,
 ) -> Result<MipSwap<D>, ReplaceError> {
@@ -136,21 +138,25 @@ pub(super) fn swap_mips<D: Device>(
     if !shared.lifetimes.owns(frame) {
         return Err(ReplaceError::ForeignFrame);
     }
-    let (src_first, dst_first) = overlap(present, wanted)?;
+    let present = *texture.desc().ok_or(ReplaceError::NotDescribed)?;
+    let (src_first, dst_first) = overlap(&present, wanted)?;
     let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
-    let new = Texture::create(shared, &info, desc, None)?;
+    let new = Texture::create(shared, &info, desc, texture.pool().as_ref())?;
     // SAFETY: `info` was described by it.
     let new = unsafe { new.described(*wanted) };
     let count = (present.mips - src_first).min(wanted.mips - dst_first);
-    let copies = (0..count).map(|step| MipCopy {
-        src: texture.object().clone(),
-        src_mip: src_first + step,
-        dst: new.object().clone(),
-        dst_mip: dst_first + step,
-        width: (present.width >> (src_first + step)).max(1),
-        height: (present.height >> (src_first + step)).max(1),
-        depth: 1,
-        layers: present.layers,
+    let copies = (0..count).map(|step| {
+        let [width, height, depth] = extent(&present, src_first + step);
+        MipCopy {
+            src: texture.object().clone(),
+            src_mip: src_first + step,
+            dst: new.object().clone(),
+            dst_mip: dst_first + step,
+            width,
+            height,
+            depth,
+            layers: present.layers,
+        }
     });
     let copies = copies.collect();
     *texture = new;
@@ -159,24 +165,26 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
+/// Texels of a mip level across, down and deep.
+fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
+    [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
+}
+
 /// The first mip that both have: its level here and there.
 fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), ReplaceError> {
-    let shape = |desc: &TextureDesc| (desc.width, desc.height, desc.mips);
+    let shape = |desc: &TextureDesc| (extent(desc, 0), desc.mips);
     let refused = ReplaceError::NotOneChain { present: shape(present), wanted: shape(wanted) };
     let is_chain = |desc: &TextureDesc| {
-        let side = desc.width.max(desc.height);
+        let side = desc.width.max(desc.height).max(desc.depth);
         side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
     };
-    let alike = is_chain(present)
-        && is_chain(wanted)
-        && (present.format, present.layers, present.samples) == (wanted.format, wanted.layers, wanted.samples);
-    let level_of = |large: &TextureDesc, small: &TextureDesc| {
-        let size = |level: u32| ((large.width >> level).max(1), (large.height >> level).max(1));
-        (0..large.mips).find(|&level| size(level) == (small.width, small.height))
-    };
-    if !alike {
+    let kind = |desc: &TextureDesc| (desc.dimension, desc.format, desc.layers, desc.samples);
+    if !is_chain(present) || !is_chain(wanted) || kind(present) != kind(wanted) {
         return Err(refused);
     }
+    let level_of = |large: &TextureDesc, small: &TextureDesc| {
+        (0..large.mips).find(|&level| extent(large, level) == extent(small, 0))
+    };
     match (level_of(present, wanted), level_of(wanted, present)) {
         (Some(level), _) => Ok((level, 0)),
         (None, Some(level)) => Ok((0, level)),

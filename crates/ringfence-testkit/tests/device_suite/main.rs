@@ -22,6 +22,8 @@ mod debugging;
 mod devices;
 mod placement;
 mod recycled;
+mod released;
+mod streaming;
 mod trace;
 mod validation;
 
@@ -64,6 +66,14 @@ macro_rules! suite {
             a_placement_that_is_dropped_first_leaves_its_locations_alone,
             bad_placement_requests_are_typed_errors_and_change_nothing,
             a_buffer_is_resized_across_routes_with_its_bytes,
+        );
+        suite!(@ $open, released:
+            what_is_destroyed_is_in_no_set_that_was_bound_later,
+            what_is_recycled_is_in_no_set_that_was_bound_later,
+        );
+        suite!(@ $open, streaming:
+            a_volume_keeps_all_slices_when_its_mips_are_swapped,
+            a_buffer_is_as_large_as_it_was_described,
         );
         suite!(@ $open, recycled:
             recycled_objects_hold_what_each_owner_writes,

@@ -6,9 +6,16 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
+//! Pending work uses all that a bound set was written with, read by shaders or not. So a version keeps the views and samplers
+//! that its elements show; and a buffer or an image leaves the slots when its owner releases it
+//! ([`note_retired`](ringfence_hal::Create::note_retired)): it waits for the frames that had begun by then, and no later bind
+//! shows it.
+//!
 //! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing: a
 //! null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of
 //! the same array shows, or a placeholder.
+
+use std::sync::Arc;
 
 use ash::vk;
 
@@ -18,7 +25,7 @@ use smallvec::SmallVec;
 
 use super::filler::Filler;
 use super::pool::SetPool;
-use super::view::{Shown, Slot};
+use super::view::{Owned, Shown, Slot};
 use super::{kinds, types};
 use crate::device::Device;
 use crate::features::Features;
@@ -49,8 +56,16 @@ struct Versions {
     pool: SetPool,
     /// Whether a slot was written since the newest version.
     dirty: bool,
-    /// Sets and how many use them; the newest stands last.
-    live: SmallVec<[(vk::DescriptorSet, u32); 4]>,
+    /// The newest stands last.
+    live: SmallVec<[Version; 4]>,
+}
+
+struct Version {
+    set: vk::DescriptorSet,
+    /// Binds that were not undone.
+    users: u32,
+    /// What the set was written with.
+    _shown: Vec<Arc<Owned>>,
 }
 
 impl PlainHeap {
@@ -92,7 +107,12 @@ impl PlainHeap {
 
     /// A slot was written: the next bind takes another set.
     pub(super) fn touch(&self) {
-        self.versions.lock().dirty = true;
+        let mut versions = self.versions.lock();
+        versions.dirty = true;
+        // Dropped without the lock: views are destroyed.
+        let unused = versions.take_newest_if_unused();
+        drop(versions);
+        drop(unused);
     }
 
     /// The set for a command buffer: one that shows what the slots show now.
@@ -108,13 +128,14 @@ impl PlainHeap {
                 // SAFETY: nothing uses the set; what the slots show is alive, as the caller promises.
                 unsafe { self.write_array(device.raw(), (set, *binding, *descriptor_type), slots) };
             }
-            versions.retire_newest_if_unused();
-            versions.live.push((set, 0));
+            versions.take_newest_if_unused();
+            let shown = slots.iter().filter_map(|slot| slot.object.clone()).collect();
+            versions.live.push(Version { set, users: 0, _shown: shown });
             versions.dirty = false;
         }
         let newest = versions.live.last_mut().expect("there is one by now");
-        newest.1 += 1;
-        Ok(newest.0)
+        newest.users += 1;
+        Ok(newest.set)
     }
 
     /// Writes all elements of an array that are to be written, in runs.
@@ -156,12 +177,14 @@ impl PlainHeap {
     /// One user less of a version.
     pub(super) fn unbind(&self, set: vk::DescriptorSet) {
         let mut versions = self.versions.lock();
-        let Some(at) = versions.live.iter().position(|(held, _)| *held == set) else { return };
-        versions.live[at].1 -= 1;
-        let is_newest = at + 1 == versions.live.len();
-        if versions.live[at].1 == 0 && !is_newest {
-            versions.live.remove(at);
+        let Some(at) = versions.live.iter().position(|held| held.set == set) else { return };
+        versions.live[at].users -= 1;
+        let is_current = at + 1 == versions.live.len() && !versions.dirty;
+        if versions.live[at].users == 0 && !is_current {
+            let unused = versions.live.remove(at);
             versions.pool.put(set);
+            drop(versions);
+            drop(unused);
         }
     }
 
@@ -171,7 +194,9 @@ impl PlainHeap {
         // SAFETY: the caller promises that no pending work uses a set of the heap; pool, layout and placeholders are
         // its own.
         unsafe {
-            self.versions.lock().pool.destroy(device.raw());
+            let mut versions = self.versions.lock();
+            versions.pool.destroy(device.raw());
+            versions.live.clear();
             device.raw().destroy_descriptor_set_layout(self.layout, None);
             if let Empty::Filler(filler) = &self.empty {
                 filler.destroy(device);
@@ -181,11 +206,11 @@ impl PlainHeap {
 }
 
 impl Versions {
-    fn retire_newest_if_unused(&mut self) {
-        if let Some((set, 0)) = self.live.last().copied() {
-            self.live.pop();
-            self.pool.put(set);
-        }
+    fn take_newest_if_unused(&mut self) -> Option<Version> {
+        self.live.last().filter(|newest| newest.users == 0)?;
+        let unused = self.live.pop()?;
+        self.pool.put(unused.set);
+        Some(unused)
     }
 }
 

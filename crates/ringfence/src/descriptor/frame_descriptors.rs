@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
-//!                  │ chunk, frame_tables │ chunk, frame_tables │ chunk, frame_tables │   free    │     the ring: one lock a chunk
+//!                  │ chunk of     │ chunk of     │ chunk of     │   free    │     the ring: one lock a chunk
 //!                  │ A, frame 7   │ B, frame 7   │ A, frame 8   │           │
 //!                  └──┬───────────┴──────────────┴──────────────┴───────────┘
 //!                     └ ▓▓▓░░░░░  tables: a bump, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy: those of the same frame_tables always, those of other threads unless two look at the
-//! same moment (then each makes its own rather than wait).
+//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two look at
+//! the same moment (then each makes its own rather than wait).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -59,7 +59,7 @@ pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     end: u32,
     /// Its own tables.
     tables: TableCache,
-    /// The frame is not submitted as long as a frame_tables writes its tables.
+    /// The frame is not submitted as long as this writes its tables.
     _frame: PhantomData<&'f Frame>,
 }
 
@@ -86,7 +86,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         }
         let start = self.take(len)?;
         let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
-        // SAFETY: the slots are this frame_tables's alone, and no submitted work reads them; the sources were checked, and are
+        // SAFETY: the slots are this value's alone, and no submitted work reads them; the sources were checked, and are
         // borrowed, so that no thread writes them.
         unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
         self.tables.add(hash, contents.clone(), start);
@@ -113,7 +113,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         let described = described?;
         let start = self.take(count)?;
         for (slot, view) in (start..).zip(&described) {
-            // SAFETY: the slots are this frame_tables's alone, and no submitted work reads them; the views were checked.
+            // SAFETY: the slots are this value's alone, and no submitted work reads them; the views were checked.
             let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
             if let Some(leftover) = leftover {
                 state.retire_leftover(shared, leftover);

@@ -5,7 +5,7 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// An allocator of slots. The defaults are the document's: buddy for CPU-only heaps, where nearly every request is for one
+/// An allocator of slots. The defaults: buddy for CPU-only heaps, where nearly every request is for one
 /// slot and none is wasted; the free list for the shader-visible heap.
 pub trait SlotAllocator: RangeAllocator + Send + 'static {
     /// An allocator over this many slots, at least 1.

@@ -24,6 +24,7 @@ pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
 
 impl<D: Device> Inner<D> {
     /// See [`Placement::create_buffer`](super::Placement::create_buffer).
+    #[track_caller]
     pub(super) fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.shared().check_lost()?;
         DeviceError::invalid("a buffer has at least one byte").at_least(request.size, 1)?;
@@ -38,6 +39,7 @@ impl<D: Device> Inner<D> {
     }
 
     /// See [`Placement::resize_buffer`](super::Placement::resize_buffer).
+    #[track_caller]
     pub(super) fn resize_buffer(
         &self,
         held: &mut BufferLocation<D>,
@@ -66,6 +68,7 @@ impl<D: Device> Inner<D> {
     }
 
     /// The upload side: small from the buddies, big from the pool, else stand-alone.
+    #[track_caller]
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
         let route = self.desc.upload_route(request.size, alignment);
@@ -85,6 +88,7 @@ impl<D: Device> Inner<D> {
     }
 
     /// Default buffers: the first pool that supports the kind, or a new one.
+    #[track_caller]
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         if request.size > self.desc.default_buffer_bytes_max {
             return self.create_stand_alone(request, Location::Device);
@@ -169,6 +173,7 @@ impl<D: Device> Inner<D> {
         Ok(BufferLocation::own(buffer, request.size, route))
     }
 
+    #[track_caller]
     pub(super) fn create_stand_alone(
         &self,
         request: &BufferRequest<'_>,

@@ -2,7 +2,7 @@
 
 use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 
-/// How a [`Placement`](super::Placement) is set up. The thresholds' defaults are document 004's; block sizes are those
+/// How a [`Placement`](super::Placement) is set up. The thresholds' defaults are Unreal Engine's; block sizes are those
 /// that engines use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {

@@ -68,7 +68,7 @@ pub struct FastConstantsDesc<'a> {
 const BYTES_MAX: u64 = 1 << 62;
 
 impl Default for FastConstantsDesc<'_> {
-    /// Pages of 64 KiB, as document 004 has them, from buddies of 1 MiB; up to 1024 pages.
+    /// Pages of 64 KiB, from buddies of 1 MiB; up to 1024 pages.
     fn default() -> Self {
         Self {
             page_bytes: 64 << 10,

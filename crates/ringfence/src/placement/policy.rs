@@ -110,6 +110,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
+    #[track_caller]
     pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.inner.create_buffer(request)
     }
@@ -120,6 +121,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// As there.
+    #[track_caller]
     pub fn resize_buffer(
         &self,
         held: &mut BufferLocation<D>,
@@ -143,6 +145,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
         self.inner.create_texture(desc, name)
     }
@@ -151,6 +154,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
+    #[track_caller]
     pub fn create_texture_as(
         &self,
         kind: TextureKind,
@@ -166,6 +170,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
+    #[track_caller]
     pub fn create_readback_texture(
         &self,
         desc: &TextureDesc,
@@ -180,6 +185,7 @@ impl<D: Device> Placement<D> {
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a draw or
     /// a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has changed then.
+    #[track_caller]
     pub fn create_constants(
         &self,
         content: &[u8],
@@ -195,6 +201,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. Nothing has changed then.
+    #[track_caller]
     pub fn provide_buffer(
         &self,
         request: &BufferRequest<'_>,

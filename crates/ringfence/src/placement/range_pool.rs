@@ -1,7 +1,7 @@
 //! Blocks of one use, growing as needed: a heap or a driver buffer each, cut by one of the core's range allocators.
 //!
 //! ```text
-//!   Buddy  in each block: the multi-buddy of document 004      each buddy is tried, else one is added
+//!   Buddy  in each block: several buddies of one size          each buddy is tried, else one is added
 //!   Tlsf   in each block: its pool                             the same over blocks of any size
 //!
 //!   backing of a block:   heap ── the driver places resources in it          (placed)

@@ -1,4 +1,4 @@
-//! Constant buffers, as document 002 has them: small, of few sizes, static or dynamic, each with a view that is made
+//! Constant buffers: small, of few sizes, static or dynamic, each with a view that is made
 //! once.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Custom pools: limits, algorithms, lives.
 
 use ringfence::core::algorithm::Algorithm;
-use ringfence::device::{Create, Requirements, ResourceClass, TextureDesc, Textures};
+use ringfence::device::{Create, DeviceError, Numbers, Requirements, ResourceClass, TextureDesc, Textures};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
 
@@ -62,6 +62,27 @@ fn what_lies_in_a_pool_may_outlive_it() {
 }
 
 #[test]
+fn what_replaces_a_resource_lies_in_the_same_pool() {
+    let world = world();
+    let pool = world.memory.create_pool(PoolDesc { memory_type: 1, ..Default::default() }).expect("such a pool");
+    let mut buffer = pool.create_buffer(&info(KIB), AllocationDesc::default()).expect("there is room");
+    let ranges = || pool.statistics().range_count;
+    buffer.replace(&info(2 * KIB), AllocationDesc::default()).expect("there is room");
+    assert_eq!(ranges(), 2, "the new one, and the old one until it is released");
+    let frame = world.timeline().begin();
+    buffer.resize(&frame, &info(4 * KIB), KIB, AllocationDesc::default()).expect("there is room");
+    assert_eq!(ranges(), 3);
+    world.complete(frame);
+    world.memory.reclaim();
+    assert_eq!(ranges(), 1);
+    drop(pool);
+    buffer.replace(&info(KIB), AllocationDesc::default()).expect("there is room elsewhere");
+    world.memory.reclaim();
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
 fn a_pool_refuses_what_cannot_lie_in_it() {
     let world = world();
     let pool = world.memory.create_pool(PoolDesc { memory_type: 1, ..Default::default() }).expect("such a pool");
@@ -78,6 +99,12 @@ fn a_pool_refuses_what_cannot_lie_in_it() {
             Error::UnknownMemoryType { memory_type: 31, memory_type_count: 5 },
         ),
         (PoolDesc { block_alignment: 3, ..Default::default() }, Error::BadAlignment { alignment: 3 }),
+        (
+            PoolDesc { block_count_min: 5, block_count_max: 2, ..Default::default() },
+            DeviceError::invalid("block_count_min is no more than block_count_max")
+                .with(Numbers::AtMost { given: 5, max: 2 })
+                .into(),
+        ),
         (
             PoolDesc { algorithm: Algorithm::Buddy { granule: 0 }, ..Default::default() },
             Error::BadAlignment { alignment: 0 },

@@ -62,7 +62,7 @@ fn a_texture_that_has_other_mips_has_its_user_data() {
 
     let streamed = AllocationDesc { name: "whole", user_data: 2, ..Default::default() };
     let frame = world.timeline().begin();
-    let swap = texture.swap_mips(&frame, &half, &whole, streamed).expect("there is room");
+    let swap = texture.swap_mips(&frame, &whole, streamed).expect("there is room");
     assert_eq!((swap.copies.len(), swap.to_fill), (2, vec![0]));
     assert_eq!(texture.user_data(), 2);
     assert!(texture.parts().is_some(), "what it has of mips and aspects is known");
