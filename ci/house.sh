@@ -48,7 +48,7 @@ if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.m
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$' | xargs grep -niwE -f ci/words.txt; then
     fail "words that are not the field's (ci/words.txt)"
 fi
-# Parts of identifiers too. Tests named after a row of the documents keep their names.
+# Parts of identifiers too. Tests named after a row of docs/acceptance.md keep their names.
 identifiers() {
     git ls-files crates compat | grep '\.rs$' | xargs grep -ohE '\b[A-Za-z0-9]+(_[A-Za-z0-9]+)+\b|\b([A-Z][a-z0-9]+){2,}\b' |
         grep -vE '^(seed|fault)_[0-9]' | sort -u | sed -E 's/_/ /g; s/([a-z0-9])([A-Z])/\1 \2/g'

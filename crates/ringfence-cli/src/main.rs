@@ -1,5 +1,14 @@
-//! The `ringfence` command: `demo` drives a device through a streaming frame loop and checks every byte, `devices`
-//! shows what devices there are.
+//! The `ringfence` command.
+//!
+//! | subcommand | what it does |
+//! |---|---|
+//! | `demo` | drives a device through a streaming frame loop and checks every byte |
+//! | `devices` | lists devices, memory heaps and types, budgets, limits |
+//! | `replay` | places recorded allocations with each strategy |
+//! | `plan` | offsets for buffers with known lifetimes |
+//! | `report` | a page from a snapshot, a trace or a dump of VMA |
+//! | `world` | runs random programs under the hazard finder, by seed |
+//! | `completions`, `man` | for packagers |
 
 mod args;
 mod demo;

@@ -20,7 +20,8 @@ bitflags::bitflags! {
         const LAZILY_ALLOCATED = 1 << 4;
         /// Not readable by the host or by unprotected work.
         const PROTECTED = 1 << 5;
-        /// Special purposes only (device-coherent, RDMA and the like): never chosen unless required by name.
+        /// Special purposes only (device-coherent, RDMA and the like): chosen only if it is required or preferred by
+        /// name.
         const SPECIAL = 1 << 6;
     }
 }

@@ -71,7 +71,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The value that the fence has reached. Does not wait.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// Device lost or out of memory.
     ///
     /// # Safety
     /// The fence is this device's and alive.
@@ -80,7 +80,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Waits until the fence reaches `value`, at most for `timeout`; returns whether it did.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// Device lost or out of memory.
     ///
     /// # Safety
     /// The fence is this device's and alive.

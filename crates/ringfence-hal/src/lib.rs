@@ -18,7 +18,7 @@
 //! | trait | methods without a default | for |
 //! |---|---|---|
 //! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | everything |
-//! | [`Create<Buffers>`](Create), [`Create<Textures>`](Create) | 7 each: describe, prepare, discard, place, dedicate, destroy, set_name | everything |
+//! | [`Create<Buffers>`](Create), [`Create<Textures>`](Create) | 8 each: raw, describe, prepare, discard, place, dedicate, destroy, set_name | everything |
 //! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
 //! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
 //! | [`sharing::Share`] | 3 | memory that other processes see |

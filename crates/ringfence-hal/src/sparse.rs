@@ -59,9 +59,10 @@ pub unsafe trait Sparse: Device {
     /// Device lost or out of memory; nothing is bound then.
     ///
     /// # Safety
-    /// All is this device's and alive; the second of `buffer` is the bytes of its pages; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
-    /// and lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned;
-    /// no work that is not ordered before uses pages that lose their memory.
+    /// All is this device's and alive; `buffer` is the buffer and the bytes of one of its pages. The queue can bind, and
+    /// nothing else uses it meanwhile. The runs do not overlap and lie inside the buffer; the memory of each lies
+    /// inside its memory object, aligned, of a type that the requirements allow. Work that uses pages which lose their
+    /// memory is ordered before.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,
@@ -92,7 +93,7 @@ pub unsafe trait Sparse: Device {
     /// As there.
     ///
     /// # Safety
-    /// As there; `tiling` is the texture's.
+    /// As there; `texture` is the texture and its own tiling.
     unsafe fn bind_tiles(
         &self,
         queue: &Self::BindQueue,

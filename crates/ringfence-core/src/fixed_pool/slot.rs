@@ -1,4 +1,4 @@
-//! A place for a pool and its heap, which come and go while threads use them: the one file with `unsafe`.
+//! A place for a pool and its heap, which come and go while threads use them.
 //!
 //! ```text
 //!               try_reserve          open(heap)                          close: no block live, no visitor
