@@ -72,7 +72,7 @@ const HRESULTS: [(u32, &str); 43] = [
     (0x887E_0002, "D3D12_ERROR_DRIVER_VERSION_MISMATCH"),
 ];
 
-/// Those that the commands used by a device return, the greatest first.
+/// Those that the commands used by a device return, and the one of `vkCreateSwapchainKHR`, the greatest first.
 const VK_RESULTS: [(i32, &str); 15] = [
     (-1, "VK_ERROR_OUT_OF_HOST_MEMORY"),
     (-2, "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
@@ -92,7 +92,7 @@ const VK_RESULTS: [(i32, &str); 15] = [
 ];
 
 impl ApiResult {
-    /// Its name in the API's headers, if it is one that the calls used by a device return.
+    /// Its name in the API's headers, if it is a known one.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self.api {
