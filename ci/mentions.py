@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """What texts name is there. In every document and comment, `Type::member` of a type of ours has to be a method, field, variant, constant or
-associated type of it; rustdoc looks only at what is a link. Not looked at: what records the past, and types of others' crates."""
+associated type of it; rustdoc looks only at what is a link. In every document, each name that is called in backticks, `name(…)` or
+`name().other()`, has to be a public function. Not looked at: what records the past, and types of others' crates."""
 import re
 import subprocess
 import sys
 
 HEAD = re.compile(r"^\s*(?:pub(?:\([a-z ]+\))?\s+)?(?:unsafe\s+)?(impl|struct|enum|trait|union|type)\b(.*)")
 MEMBER = re.compile(r"\b(?:fn|(?:const|type)(?!\s+fn))\s+(\w+)|^\s*(?:pub(?:\([a-z ]+\))?\s+)?([a-z_]\w*):\s|^\s*([A-Z]\w*)\b")
+FUNCTION = re.compile(r"\bpub (?:const |unsafe )*fn (\w+)")
+CODE = re.compile(r"`([a-z_][\w.]*\([^`]*)`")
+CALLED = re.compile(r"(?<!::)\b([a-z_]\w*)\(")
 NAMED = re.compile(r"`([A-Z]\w*)(?:<[^`>]*>)?::(\w+)")
 PAST = ("docs/performance/",)
 
@@ -64,6 +68,12 @@ def main():
     files = subprocess.check_output(["git", "ls-files", "*.rs", "*.md"], text=True).split()
     texts = {path: open(path, encoding="utf-8").read() for path in files}
     members, ours = read(text for path, text in texts.items() if path.endswith(".rs") and not path.startswith("compat/"))
+    code = [text for path, text in texts.items() if path.startswith("crates/") and path.endswith(".rs")]
+    functions = {name for text in code for name in FUNCTION.findall(text)}
+    for text in code:
+        for kind, _, body in items(text.split("\n")):
+            if kind == "trait":
+                functions.update(re.findall(r"\bfn (\w+)", "\n".join(body)))
     wrong = []
     for path, text in texts.items():
         if path.startswith(PAST) or path.startswith("compat/"):
@@ -74,6 +84,8 @@ def main():
             for name, member in NAMED.findall(line):
                 if name in ours and members.get(name) and member not in members[name]:
                     wrong.append(f"{path}:{number}: {name}::{member}")
+            for called in CODE.findall(line) if path.endswith(".md") else ():
+                wrong += [f"{path}:{number}: {name}()" for name in CALLED.findall(called) if name not in functions]
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 
