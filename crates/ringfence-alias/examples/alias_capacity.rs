@@ -12,7 +12,7 @@ use ringfence_alias::{AliasPlan, Item, PlanDesc, Problem, plan, plan_with, verif
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-/// What ends sooner is planned so many times more, and the least time counts.
+/// What ends within `SHORT` is planned `ROUNDS` times more, and the least time counts.
 const SHORT: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 6;
 

@@ -30,7 +30,7 @@ const WORK_MAX: u64 = 1 << 31;
 const STEPS_MIN: u64 = 20_000;
 /// By how much what was gained counts less with each turn.
 const FADING: f64 = 0.7;
-/// One step in so many is for the one that had no turn for longest.
+/// One step in `FAIR` is for the one that had no turn for longest.
 const FAIR: u64 = 4;
 
 /// Backwards, forwards, by size, by duration and by area.

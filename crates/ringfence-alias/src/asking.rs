@@ -31,7 +31,7 @@ impl<'a> Asking<'a> {
         self.ask(looks / LOOKS_A_STEP)
     }
 
-    /// Asks at once, after so many steps.
+    /// Asks at once, after `steps` steps.
     pub fn ask(&mut self, steps: u64) -> bool {
         (self.go_on)(steps)
     }

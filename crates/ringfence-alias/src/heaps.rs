@@ -41,7 +41,7 @@ pub struct Heap {
     /// What its first unit is aligned to, a power of two: an item that asks for more may not lie in it.
     pub alignment: u64,
     /// Vulkan's `bufferImageGranularity`, a power of two up to 2^32: items of different kinds that are alive at once have
-    /// no page of so many units in common. 1 where kinds do not matter.
+    /// no page of `granularity` units in common. 1 where kinds do not matter.
     pub granularity: u64,
 }
 

@@ -106,7 +106,7 @@ impl Planner<'_> {
         self.best.height < before
     }
 
-    /// At most so many items: all that are alive near the middle of the one that ends highest. O(n log n).
+    /// At most `count_max` items: all that are alive near the middle of the one that ends highest. O(n log n).
     fn around_the_highest(&self, shape: &Intervals, count_max: usize) -> Vec<u32> {
         let sizes = &self.problem.sizes.size;
         let end = |&item: &usize| self.best.offsets[item] + sizes[item];
@@ -191,7 +191,7 @@ impl Heat {
         Some(Self { places, sorted })
     }
 
-    /// At most so many items: those that touch the fullest sections.
+    /// At most `count_max` items: those that touch the fullest sections.
     fn hottest(&self, count_max: usize) -> Vec<u32> {
         let limit = self.sorted.get(count_max).copied().unwrap_or(u32::MAX);
         (0..self.places.len() as u32).filter(|&item| self.places[item as usize] < limit).collect()

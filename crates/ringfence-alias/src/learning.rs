@@ -92,7 +92,7 @@ pub(super) enum Found {
     Plan,
     /// There is none.
     Nothing,
-    /// Stopped by the caller, or after so many looks.
+    /// Stopped by the caller, or after `looks_max` looks.
     Stopped,
 }
 
@@ -273,7 +273,7 @@ impl Learner {
         self.low.iter().map(|&low| low as u64 * self.grain).collect()
     }
 
-    /// Looks for a plan no higher than `capacity` units, which is lower each time, for so many looks at most.
+    /// Looks for a plan no higher than `capacity` units, which is lower each time, for at most `looks_max` looks.
     /// `go_on` is asked now and then, with the steps made since.
     pub fn search(&mut self, capacity: u64, looks_max: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Found {
         if capacity < self.capacity {

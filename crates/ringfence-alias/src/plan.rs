@@ -156,7 +156,7 @@ fn place(
 /// their turns do. Of more than 80,000 that live for short, local repair comes before them: it is lower by then.
 ///
 /// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with the making of the
-/// problem. Whatever comes then asks after so many steps, not after so much time: mostly a few milliseconds apart, of 1,000 to
+/// problem. What comes then asks after a number of steps, not after a time: mostly a few milliseconds apart, of 1,000 to
 /// 3,000 items up to 12 to 32 ms; of a million items a tenth of a second, while memory is made.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
@@ -339,10 +339,10 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
-/// Of up to so many items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
+/// Of up to this number of items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
-/// From so many items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.
+/// From this number of items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.
 pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
-/// How many runs the greedy orders of so many items may look at, all together: a third of a second. The orders that they
+/// How many runs the greedy orders of `RUNS_ITEMS_MIN` or more items may look at, all together: a third of a second. The orders that they
 /// leave out come later, as their gain is worth it.
 const GREEDY_WORK_MAX: u64 = 1 << 25;

@@ -159,7 +159,7 @@ const SHARE_DOWN: f64 = 0.08;
 const SHARE_MIN: f64 = 0.2;
 
 /// A few short attempts somewhere between the bound and the best plan so far, in a way drawn by chance. Those that succeed
-/// do so soon; so many short ones find more than a few long ones.
+/// do so soon; many short ones find more than a few long ones.
 struct Episode {
     thread: Thread,
     /// How far from the bound to the best plan so far the target lies.

@@ -51,7 +51,7 @@ impl Planner<'_> {
         self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
     }
 
-    /// The height that so many items end above.
+    /// The height that `count` items end above.
     fn height_above(&self, count: usize) -> u64 {
         let mut ends: Vec<u64> =
             self.best.offsets.iter().zip(&self.problem.sizes.size).map(|(offset, size)| offset + size).collect();
@@ -68,7 +68,7 @@ impl Planner<'_> {
         target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1)
     }
 
-    /// Repairs until the plan is proven, the caller stops it or so many steps are taken; `steps` counts them.
+    /// Repairs until the plan is proven, the caller stops it or `most` steps are taken; `steps` counts them.
     pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
         while !self.done() && *steps < most {
             let target = self.target(mending.share);

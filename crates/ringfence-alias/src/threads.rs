@@ -1,9 +1,9 @@
 //! Planning on several threads, with the same answer for any number of them.
 //!
 //! ```text
-//!   worker 0   ├─ so many steps ─┤         ├─ …       each searches by itself, in a way of its own
-//!   worker 1   ├─ so many steps ─┤ lowest  ├─ …
-//!   worker 2   ├─ so many steps ─┤ plan    ├─ …       the number of workers depends on the number of items alone;
+//!   worker 0   ├──── steps ──────┤         ├─ …       each searches by itself, in a way of its own
+//!   worker 1   ├──── steps ──────┤ lowest  ├─ …
+//!   worker 2   ├──── steps ──────┤ plan    ├─ …       the number of workers depends on the number of items alone;
 //!   …                            ▲                    as many of them run at a time as there are threads
 //!                        the end of a round: all take the lowest plan, of these the first worker's, and the highest bound
 //! ```
@@ -26,7 +26,7 @@ pub struct PlanDesc {
     /// How many threads search at a time. The answer does not depend on it.
     ///
     /// It is not how many are started: each worker has a thread of its own, sixteen up to 1,536 items, eight up to
-    /// 100,000 and four for more. Of these so many run at a time, the others wait.
+    /// 100,000 and four for more. Of these `threads` run at a time, the others wait.
     pub threads: NonZeroUsize,
     /// What is drawn by chance depends on it; 0 is as good as any other.
     pub seed: u64,
@@ -38,7 +38,7 @@ impl Default for PlanDesc {
     }
 }
 
-/// Workers, for so many items at most: what each keeps grows with the items.
+/// The largest number of items, and the workers for it: what each keeps grows with the items.
 const WORKERS: [(usize, usize); 3] = [(1_536, 16), (100_000, 8), (usize::MAX, 4)];
 /// Steps of a worker in the first round; in each one after it twice as many, up to the last.
 const STEPS_FIRST: u64 = 2_000;
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// Plans as [`plan`](super::plan) does, on several threads.
 ///
 /// What comes first (greedy policies; of more than 1,536 items the fullest moments) is done by one. Then there are rounds,
-/// in which so many workers as the number of items asks for take a number of steps each. The closure is asked at the end
+/// in which the workers, whose number depends on that of the items, take a number of steps each. The closure is asked at the end
 /// of a round, with the steps of all; and within a round about once in a millisecond, with no steps, for the sake of
 /// clocks. If its answer to the latter is no, the round is cut short.
 ///

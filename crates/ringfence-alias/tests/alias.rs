@@ -48,7 +48,7 @@ fn best_of(items: &[Item]) -> u64 {
     brute_force(&pairs, &|a, b| items[a].lifetime.overlaps(items[b].lifetime))
 }
 
-/// A clock that strikes after so many calls.
+/// A clock that strikes after `count` calls.
 fn calls(mut count: u32) -> impl FnMut() -> bool {
     move || {
         count = count.saturating_sub(1);

@@ -37,10 +37,10 @@ pub use formats::Format;
 /// What exit code says that the capacity was not met.
 const NOT_MET: u8 = 2;
 
-/// Above so many rows first fit is not worked out to compare with: it takes longer than the plan.
+/// Above this number of rows first fit is not computed for comparison: it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// Above so many rows aliasing transitions are left as they are: where there are so many, no program records a barrier for each.
+/// Above this number of rows aliasing transitions are left as they are: no program records a barrier for each.
 const LOWERED_MAX: usize = 2_000;
 
 /// How often progress is shown.

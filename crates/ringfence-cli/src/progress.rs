@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 /// How often the clock of work that reports nothing itself moves on.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Work of so many steps; the message, if it is set, says which one it is at.
+/// Work of `count` steps; the message, if it is set, says which one it is at.
 pub fn steps(what: &str, count: u64) -> ProgressBar {
     let template = format!("{what} {{bar:40}} {{pos}} of {{len}} {{msg}} {{elapsed}}{{left}}");
     bar(ProgressBar::new(count), &template)

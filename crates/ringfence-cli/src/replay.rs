@@ -32,7 +32,7 @@ use measure::Outcome;
 use spool::Spool;
 use strategy::Kind;
 
-/// Above so many operations `all` leaves out what needs time proportional to the number of holes.
+/// Above this number of operations `all` leaves out what needs time proportional to the number of holes.
 const SLOW_OPERATIONS_MAX: u64 = 1_000_000;
 
 /// A heap that even strategies with large steps can do something with.

@@ -80,7 +80,7 @@ impl Contestant for FreeOffsets {
     }
 }
 
-/// The document's: a lock-free stack of free blocks with one head, tagged against ABA, no check of misuse.
+/// For comparison: a lock-free stack of free blocks with one head, tagged against ABA, no check of misuse.
 struct Stack {
     /// The upper half counts changes; the lower one is the first free block, plus 1.
     head: AtomicU64,

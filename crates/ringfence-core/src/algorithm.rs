@@ -5,7 +5,7 @@
 //! | [`Algorithm::Tlsf`] | everything | O(1) |
 //! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
 //! | [`Algorithm::FreeList`] | best fit, every span walkable | O(log n) expected |
-//! | [`Algorithm::Equal`] | one size (document 003) | O(blocks / 64) at worst |
+//! | [`Algorithm::Equal`] | one size | O(blocks / 64) at worst |
 //! | [`Algorithm::Linear`] | what comes and goes in order: stack, double stack, ring | O(1) amortised |
 
 use crate::blocks::{BlockSource, GrowableBlocks};
@@ -166,7 +166,7 @@ pub struct EqualBlocks {
 }
 
 impl EqualBlocks {
-    /// As many blocks of `block_size` units as there are in `capacity`, all of them free; 2²⁴ at the most.
+    /// As many blocks of `block_size` units as there are in `capacity`, all of them free; at most 2²⁴.
     ///
     /// # Panics
     /// If `block_size` is 0.
@@ -321,7 +321,7 @@ pub trait Cutter: RangeAllocator + Peek {
     /// From below a limit, where the algorithm can.
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
-    /// Whether an empty heap of so many units would grant a request.
+    /// Whether an empty heap of `capacity` units would grant a request.
     fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool;
 }
 

@@ -26,7 +26,7 @@
 //!
 //! # Why bitmaps
 //!
-//! The document's queue of free offsets, like a stack of them with a tag against ABA, has one head that *every* pair of
+//! A queue of free offsets, like a stack of them with a tag against ABA, has one head that *every* pair of
 //! operations writes twice: its cache line goes from core to core each time, so that more threads get less done. Here
 //! a thread starts at a group of its own (from where its stack lies, or from the caller's hint), goes on where it last
 //! allocated or freed, and writes that group's line and the serials of its blocks alone. Lines travel only when a
@@ -57,11 +57,11 @@ use core::fmt;
 #[allow(unsafe_code, reason = "shared without a lock; it says why")]
 pub(crate) mod slot;
 
-/// Blocks of a group at the most: the bits of a word.
+/// Blocks of a group, at most: the bits of a word.
 const GROUP_LOG2_MAX: u32 = 6;
 /// Blocks of a group at the least. As many serials fill a cache line.
 const GROUP_LOG2_MIN: u32 = shrunk(3, 1);
-/// Groups are made smaller rather than fewer than this: one for each of so many threads.
+/// Groups are made smaller rather than fewer than this: one for each of 16 threads.
 const GROUPS_WANTED: u32 = 16;
 /// Threads that have a place of their own, if their hints are spread well.
 const CURSORS_MAX: u32 = 64;
@@ -96,7 +96,7 @@ pub struct FixedPool {
     /// claimed the block, and by who frees it, in one compare-exchange.
     serials: Box<[Line]>,
     runs: Apart<SharedSerials>,
-    /// Blocks that can be handed out, those that are included: the first so many. 0 iff the pool is closed.
+    /// How many blocks can be handed out, from the first on, those in use included. 0 iff the pool is closed.
     offered: AtomicU32,
 }
 

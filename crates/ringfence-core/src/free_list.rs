@@ -15,7 +15,7 @@
 //!
 //!     │ · │ used: 0 │ · │ · │ used: 7 │ · │ · │ · │
 //!
-//!   a node, 24 bytes (that of document 000 takes 40)
+//!   a node, 24 bytes
 //!
 //!     │ offset: 8 │ serial, or two children: 8 │ prev, with a bit for "used": 4 │ next: 4 │
 //! ```
@@ -443,7 +443,7 @@ mod tests {
         assert!(list.by_offset.longest_probe(&list.slab) <= 32, "{}", list.by_offset.longest_probe(&list.slab));
     }
 
-    /// The document scans its size index from the start at each merge; here equal sizes do not lie behind one another.
+    /// No merge scans the index by size from its start: equal sizes do not lie behind one another.
     #[test]
     fn fault_04_equal_sizes_do_not_deepen_the_index() {
         let mut list = checkerboard(1 << 12);

@@ -26,7 +26,7 @@ pub struct LowWater {
 }
 
 impl LowWater {
-    /// So many blocks are kept free at the most.
+    /// At most this number of blocks is kept free.
     const BLOCKS_MAX: u64 = 4;
 
     /// Bytes below which a block is made, when the next one has `block` bytes.
@@ -34,7 +34,7 @@ impl LowWater {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
-    /// A block was made ahead, and since it was ordered so many bytes more than were given back were used.
+    /// A block was made ahead. Since it was ordered, `used` bytes more were allocated than freed.
     pub fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }

@@ -13,7 +13,7 @@
 //! # What is kept
 //!
 //! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are within the bound
-//! in bytes, and until their description has not been asked for during so many reclaims. While objects are refused for want of room, the
+//! in bytes, and until their description has not been requested during the grace, in reclaims. While objects are refused for want of room, the
 //! description that was not asked for the longest makes room.
 //!
 //! # How bytes are counted
@@ -51,14 +51,14 @@ const LINES: usize = shrunk_under_miri_too(64, 1);
 const CLASSES: usize = WAYS * LINES;
 /// So many calls of reclaim pass before ages are looked at again.
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
-/// After so many refusals a description that was not asked for makes room.
+/// After this number of refusals a description that was not asked for makes room.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
-/// Objects of one description that a thread cache holds are at most so many, and a share of the bound but for the least count.
+/// A thread cache holds at most this number of objects of one description, and a share of the bound, but at least `CACHED_COUNT_MIN`.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
 /// Of the bound in bytes.
 const CACHED_BYTES_SHARE: u64 = 16;
-/// What a thread's account has free is a few steps at the most; a step is this part of the bound.
+/// What a thread's account has free is at most a few steps; a step is this part of the bound.
 const STEPS: u64 = shrunk(256, 4) as u64;
 
 /// All that the maker was asked: what two requests have in common if one object serves both.
@@ -239,7 +239,7 @@ impl<T> List<T> {
         new.for_each(|item| _ = self.push(item, || false));
     }
 
-    /// Sees to it that so many fit.
+    /// Makes room for `count` items.
     fn reserve(&self, count: usize) {
         if self.lock().capacity() >= count {
             return;
@@ -298,8 +298,8 @@ pub struct Recycled<T, O> {
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// At most so many bytes, and a description that was not asked for during so many ticks, and up to 64 more, is forgotten. Without
-    /// ticks nothing is kept.
+    /// Keeps at most `bytes_max` bytes. A description that was not requested during `grace_ticks` ticks, and up to 64 more, is
+    /// forgotten. With no ticks nothing is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // Without a clock nothing would ever go.
@@ -445,7 +445,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
             None => (item, owner),
             Some(thread_cache) => {
                 let pays = |account: &mut Account, held| held < full && account.pays(bytes);
-                // SAFETY: the owner keeps the thread cache alive, as the caller promises.
+                // SAFETY: the caller promises that `owner` keeps what `of` gives alive, and so the thread cache in it.
                 match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, pays) } {
                     Ok(()) => return Ok(()),
                     Err((item, owner)) => (item(), owner),
@@ -455,7 +455,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         if let Err(item) = of(&owner).keep_slowly(item, gone) {
             return Err((item, owner));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that `of` gives what `owner` keeps alive.
         unsafe { Self::keep_owner(owner, of) };
         Ok(())
     }
@@ -480,7 +480,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     pub unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
         let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
         if let Some(thread_cache) = mine.map(core::ptr::from_ref) {
-            // SAFETY: the owner keeps the thread cache alive, as the caller promises.
+            // SAFETY: the caller promises that `owner` keeps what `of` gives alive, and so the thread cache in it.
             drop(unsafe { thread_cache::put_owner(thread_cache, owner) });
         }
     }
@@ -625,7 +625,7 @@ impl<T: Recyclable, O> Store<T, O> {
         &self.classes[class].list.0
     }
 
-    /// Objects of so many bytes that a thread cache holds at the most.
+    /// How many objects of `bytes` bytes a thread cache holds, at most.
     #[inline]
     fn cached_max(&self, bytes: u64) -> usize {
         let most = self.bytes_max / CACHED_BYTES_SHARE;
@@ -779,7 +779,7 @@ impl<T: Recyclable, O> Store<T, O> {
         0
     }
 
-    /// Keeps an object whose bytes are reserved, and so many more for the account of this thread. Where the thread has no room, the older
+    /// Keeps an object whose bytes are reserved, with `more` bytes for the account of this thread. Where the thread has no room, the older
     /// half of what it has goes to the list of the class, or the object.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
         let full = self.cached_max(bytes_of(&item));

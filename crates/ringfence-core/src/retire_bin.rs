@@ -97,11 +97,11 @@ struct Shard<T> {
     collector: Apart<TryCell<Collector<T>>>,
     /// Items that were given out, around the end of the number; written by the thread that has the collector.
     gone: AtomicUsize,
-    /// So many times [`RetireBin::release_unspared`] passes by: the shard's thread takes out what it has put in.
+    /// How many times [`RetireBin::release_unspared`] skips the shard yet: its thread takes out what it has put in.
     spared: AtomicUsize,
 }
 
-/// So many times [`RetireBin::release_unspared`] passes by a shard whose thread takes out what it has put in. Without that 16 threads, each
+/// How many times [`RetireBin::release_unspared`] skips a shard whose thread takes out what it has put in. Without that 16 threads, each
 /// of which takes out what it has put in, do a quarter of the work: they take items from one another.
 const SPARED: usize = 8;
 
@@ -140,7 +140,7 @@ impl<T> RetireBin<T> {
         Self::with_shards((threads * 2).max(8))
     }
 
-    /// An empty bin in which so many threads, from 1 to 64, have shards of their own. All others share a few.
+    /// An empty bin in which `count` threads, from 1 to 64, have shards of their own. All others share a few.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
         let count = count.clamp(1, THREAD_SLOTS);
@@ -292,7 +292,7 @@ impl<T> RetireBin<T> {
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that another
+    /// Moves what has passed to `into`, at most `items_max` items, and says how many those were. A shard that another
     /// thread collects from at the moment is looked at once more at the end, and left for the next time if it still does.
     ///
     /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked once
@@ -306,7 +306,7 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.collect(most, into))
     }
 
-    /// Gives what has passed to `each`, one by one and `items_max` items at the most, and says how many those were: as
+    /// Gives what has passed to `each`, one by one and at most `items_max` items, and says how many those were: as
     /// [`RetireBin::collect`], without moving the items to a vector first. No shard is taken while `each` runs, which may
     /// retire more; that waits for the next time.
     ///
@@ -486,7 +486,7 @@ impl<T> Shard<T> {
     }
 
     /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs, which
-    /// gets at most so many items out of what is lent to it.
+    /// gets at most `items_max` items out of what is lent to it.
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,

@@ -6,10 +6,10 @@
 //!   least                                                step
 //! ```
 //!
-//! A class is a *size*, not a logarithm of one: 128 KiB and 192 KiB are two classes, where the document's `log2` makes
-//! them one and lets blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every block of a
-//! pool is aligned if its heap is: the document rounds max(size, alignment) to 64 KiB, by which the second block of
-//! 192 KiB would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
+//! A class is a *size*, not a logarithm of one: 128 KiB and 192 KiB are two classes, where a logarithm to base 2
+//! would make them one and let blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every block of a
+//! pool is aligned if its heap is: if max(size, alignment) were rounded to 64 KiB alone, the second block of 192 KiB
+//! would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
 //!
 //! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it.
 //! Both functions are O(1).
@@ -33,7 +33,7 @@ pub struct SizeClasses {
 }
 
 impl SizeClasses {
-    /// Multiples of 64 KiB, as in the document: few pools.
+    /// Multiples of 64 KiB: few pools.
     pub const COARSE: Self = Self::new(64 << 10, 64 << 10);
     /// Powers of two and 1.5 of them from 256 on, then multiples of 64 KiB.
     pub const FINE: Self = Self::new(256, 64 << 10);
@@ -84,8 +84,8 @@ impl SizeClasses {
     }
 }
 
-/// The block that a request gets in pools as the document has them: max(`size`, `alignment`) rounded up to a multiple
-/// of 64 KiB, and to one of `alignment`.
+/// The block that a request gets in pools of [`SizeClasses::COARSE`]: max(`size`, `alignment`) rounded up to a
+/// multiple of 64 KiB, and to one of `alignment`.
 ///
 /// # Errors
 /// As [`SizeClasses::class`].
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn fault_11_192_kib_and_128_kib_are_two_classes() {
         let (smaller, larger) = (size_class(128 * KIB, 256).unwrap(), size_class(192 * KIB, 256).unwrap());
-        assert_eq!(smaller.ilog2(), larger.ilog2(), "the document's key takes them for one");
+        assert_eq!(smaller.ilog2(), larger.ilog2(), "a key of logarithms takes them for one");
         assert_eq!((smaller, larger), (128 * KIB, 192 * KIB));
     }
 

@@ -329,7 +329,7 @@ impl<T> SpscQueue<T> {
         before.store(next, Ordering::Release);
     }
 
-    /// A spare chunk for at least so many items if any chunk holds as many; or what size to make.
+    /// A spare chunk for at least `items` items if any chunk holds as many; or what size to make.
     fn take_spare(&self, items: usize) -> Next<T> {
         let size = (0..Self::LARGEST).find(|size| SMALLEST << size >= items).unwrap_or(Self::LARGEST);
         let spare = || self.spare[size..].iter().find(|list| !list.get().is_null());
@@ -525,7 +525,7 @@ impl<T> Batch<T> {
         self.end - self.at
     }
 
-    /// Gives the next items to `each`, at most so many. Each is gone from here before it is given.
+    /// Gives at most `most` of the next items to `each`. Each is gone from here before it is given.
     ///
     /// # Safety
     /// The batch's queue is there.
@@ -543,7 +543,7 @@ impl<T> Batch<T> {
         count
     }
 
-    /// Moves the next items to `into`, at most so many.
+    /// Moves at most `most` of the next items to `into`.
     ///
     /// # Safety
     /// The batch's queue is there.

@@ -51,13 +51,13 @@ use crate::range::Invalid;
 use crate::thread_slot::thread_place;
 use crate::try_cell::TryCell;
 
-/// Items that are moved at once, at the most.
+/// Items that are moved at once, at most.
 pub const BATCH_MAX: usize = 32;
-/// Items of one class that a thread cache holds, at the most.
+/// Items of one class that a thread cache holds, at most.
 pub const ROOM_MAX: usize = 8 * BATCH_MAX;
 /// Owners that a thread cache keeps.
 const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
-/// Threads beyond so many share thread caches.
+/// Threads beyond this number share thread caches.
 const CACHES_MAX: usize = 64;
 
 /// Items on their way between a thread cache and the pool: at most [`BATCH_MAX`]. No host memory.
@@ -113,7 +113,7 @@ pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
 /// A thread cache on cache lines of its own.
 type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
-/// The thread caches of a pool, with items of so many classes.
+/// The thread caches of a pool, with items of `CLASSES` classes.
 ///
 /// ```
 /// use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches, batch};
@@ -142,7 +142,7 @@ pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
     /// Set before the first thread cache is made: of most pools that are swept none ever is.
     any: OnceLock<()>,
-    /// Items that a thread cache holds at the most, by class.
+    /// How many items a thread cache holds, at most, by class.
     rooms: [usize; CLASSES],
 }
 
@@ -156,7 +156,7 @@ fn place_count() -> usize {
 }
 
 impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
-    /// No thread caches yet. Each of them holds at most so many items of each class.
+    /// No thread caches yet. Each of them holds at most `rooms` items, by class.
     ///
     /// # Panics
     /// If a room is 0 or above [`ROOM_MAX`].
@@ -308,7 +308,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.older_of(class, ROOM_MAX)
     }
 
-    /// As [`ThreadCaches::older`], where so many items count as full.
+    /// As [`ThreadCaches::older`], where `full` items count as full.
     #[cold]
     pub fn older_of(&self, class: usize, full: usize) -> Batch<T> {
         let Some(thread_cache) = self.mine() else { return batch([]) };
@@ -458,7 +458,7 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
     owner: O,
 ) -> Result<(), O> {
-    // SAFETY: as in `put`.
+    // SAFETY: the caller promises that the owner keeps the thread cache alive.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err(owner) };
     taken.with(move |thread_cache| {
         if thread_cache.owners.len() == thread_cache.owners.capacity() {
@@ -484,7 +484,7 @@ pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     item: I,
     owner: O,
 ) -> Result<(), (I, O)> {
-    // SAFETY: the caller promises the same.
+    // SAFETY: the caller promises that the item or the owner keeps the thread cache alive.
     unsafe { put_counted(thread_cache, class, item, owner, |_, _| true) }
 }
 

@@ -208,7 +208,7 @@ fn the_spans_of_a_linear_allocator_name_their_ranges() {
             }
             let size = 5 + turn % 9;
             let made = if high { rows.allocate_high(size, 1) } else { rows.allocate(size, 1) };
-            live.push_back(made.expect("three of 13 at the most, and what is skipped at the end"));
+            live.push_back(made.expect("at most three of 13, and what is skipped at the end"));
             rows.validate().expect("sound");
             let mut held: Vec<_> = live.iter().map(|range| (range.offset(), range.size(), range.slot())).collect();
             held.sort_unstable();

@@ -1,4 +1,4 @@
-//! Growable blocks: against a naive twin over two sub-allocators, and rows 000-13 to 000-18 with faults 1 to 3.
+//! Growable blocks: against a naive twin over two sub-allocators, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 
@@ -368,7 +368,7 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     assert!(size_of::<BlockAllocation>() <= 40);
 }
 
-/// A block of 100 for each number, of which so many units are used: heaps 0, 1, 2, … with the counter of their probes.
+/// A block of 100 for each number, which is that of its used units: heaps 0, 1, 2, … with the counter of their probes.
 fn blocks_with<const GRAIN: u64>(
     used: &[u64],
 ) -> (Blocks<FirstFit<GRAIN>, usize>, Vec<BlockAllocation>, Rc<Cell<usize>>) {
@@ -487,7 +487,7 @@ fn seed_000_18_empty_blocks_are_kept_up_to_the_threshold_and_the_excess_goes() {
     assert_eq!(ours.blocks().validate(), Ok(()));
 }
 
-/// Row 000-21: what comes out of growable blocks keeps the same contract as what goes in.
+/// What comes out of growable blocks keeps the same contract as what goes in.
 const fn keeps_the_contract<T: Allocate<Allocation = BlockAllocation>>() {}
 const _: () = keeps_the_contract::<Growable<Tlsf>>();
 const _: () = keeps_the_contract::<Growable<FirstFit<1>>>();
@@ -525,7 +525,7 @@ fn fault_01_the_longest_empty_goes_first_and_only_after_its_grace() {
     assert_eq!(ours.source().out, BTreeSet::from([1]));
 }
 
-/// The document's blocks count what was asked for: 3 × 20 of 100 leaves "40", though 3 × 32 are set aside.
+/// Free units are those that are not set aside: of 100, 3 × 32 for 3 requests of 20.
 #[test]
 fn fault_02_free_size_is_true_to_rounding() {
     let (mut blocks, held, probes) = blocks_with::<32>(&[20]);

@@ -1,4 +1,4 @@
-//! The buddy against its naive twins, and rows 000-3 to 000-6 and faults 5 and 6 by name.
+//! The buddy against its naive twins, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 

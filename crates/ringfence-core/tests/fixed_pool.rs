@@ -1,4 +1,4 @@
-//! The lock-free pool: against a naive twin, with threads, and rows 003-1 and 003-2 by name.
+//! The lock-free pool: against a naive twin, with threads, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 

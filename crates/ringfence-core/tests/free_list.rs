@@ -1,4 +1,4 @@
-//! The free list against its naive twins, and rows 000-3, 000-4, 000-7 to 000-12 and fault 6 by name.
+//! The free list against its naive twins, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 

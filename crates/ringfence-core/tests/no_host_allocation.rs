@@ -1,4 +1,4 @@
-//! What the allocators take from the host while they work: nothing (row 000-5, fault 4).
+//! What the allocators take from the host while they work: nothing.
 //!
 //! A binary of its own, because the counting allocator is the whole process's. It counts by thread, so that the tests
 //! here may run beside one another.

@@ -1,4 +1,4 @@
-//! The chain of pools: with threads, pools that come and go, and rows 003-4 to 003-7 and fault 11 by name.
+//! The chain of pools: with threads, pools that come and go, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The retire queue: against a plain list that is looked through whole, and the rules of document 004 that it keeps.
+//! The retire queue: against a plain list that is looked through whole, and the rules of `docs/acceptance.md` by name.
 
 mod common;
 
@@ -338,7 +338,7 @@ fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete() {
     assert_eq!(queue.len(), 6);
 }
 
-/// 32-bit frame numbers and a single queue in the document; a lost device there says `u64::MAX` by itself.
+/// Values above 32 bits, several timelines, and a lost device, whose fence says `u64::MAX`.
 #[test]
 fn fault_09_64_bit_values_and_a_lost_device() {
     let base = u64::from(u32::MAX);

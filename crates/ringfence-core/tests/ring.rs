@@ -1,4 +1,4 @@
-//! The ring: against a naive twin that owns single units, and the rules of document 001 that are bookkeeping.
+//! The ring: against a naive twin that owns single units, and the rules of `docs/acceptance.md` that are bookkeeping.
 
 mod common;
 
@@ -240,7 +240,7 @@ fn seed_001_07_a_request_above_the_capacity_fails_before_any_wait() {
     assert_eq!(ring.allocate(1000, 1 << 40, &2).unwrap().offset(), 0, "and it does");
 }
 
-/// The document's story, without a fence: `completed` is what one would tell.
+/// Frames 2 to 6 of a ring, without a fence: `completed` is what one would report.
 #[test]
 fn seed_001_08_figures_1_to_4() {
     let mut ring = Ring::new(2048);

@@ -304,7 +304,7 @@ fn a_long_churn_leaves_one_span() {
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
 }
 
-/// A heap with room and so many spans that the merging of frees is deferred: 1,500 small ranges, every other one given back.
+/// A heap with room and enough spans that the merging of frees is deferred: 1,500 small ranges, every other one given back.
 fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
     for number in 0..3000 {

@@ -8,7 +8,7 @@
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
 //! ```
 //!
-//! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has at the most is what the
+//! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has, at most, is what the
 //! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as
 //! the driver has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
 

@@ -185,7 +185,7 @@ fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_C
     }
 }
 
-/// Whole blocks that hold so many texels from a block on, in texels.
+/// Whole blocks that hold `texels` texels from a block on, in texels.
 const fn whole_blocks(texels: u32, block: u32) -> u32 {
     texels.div_ceil(block) * block
 }

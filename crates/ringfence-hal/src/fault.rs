@@ -159,7 +159,7 @@ impl Call {
 pub struct Rule {
     /// Calls of this kind; of every kind if `None`.
     pub call: Option<Call>,
-    /// Only calls for memory of at least so many bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others count as
+    /// Only calls for memory of at least this number of bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others count as
     /// 0 bytes.
     pub bytes_min: u64,
     /// Only calls for memory of these types, a bit each; calls that are not for memory match always.

@@ -62,19 +62,19 @@ pub struct TexelFormat {
 }
 
 impl TexelFormat {
-    /// Colour, of so many bytes a texel.
+    /// Colour, of `texel_bytes` bytes a texel.
     #[must_use]
     pub const fn color(texel_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [texel_bytes, 0, 0] }
     }
 
-    /// Block-compressed colour: blocks of so many texels across and down, of so many bytes.
+    /// Block-compressed colour: blocks of `width` by `height` texels, of `block_bytes` bytes.
     #[must_use]
     pub const fn compressed(width: u32, height: u32, block_bytes: u32) -> Self {
         Self { block: [width, height], bytes: [block_bytes, 0, 0] }
     }
 
-    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as
+    /// Depth, stencil or both, by their bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as
     /// 1. 0 where there is no such aspect.
     #[must_use]
     pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {

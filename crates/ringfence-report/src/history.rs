@@ -17,9 +17,9 @@ const MOMENT_COUNT: usize = 1000;
 const LIFETIME_COUNT: usize = 20_000;
 /// Of more plans of frames, the last ones are kept.
 const PLAN_COUNT: usize = 4;
-/// Of objects in transient heaps, so many are listed.
+/// How many objects in transient heaps are listed, at most.
 const TRANSIENT_COUNT: usize = 500;
-/// Of what was left, so many are listed.
+/// How much of what was left is listed, at most.
 const LEFT_COUNT: usize = 50;
 
 /// A recorded run.
@@ -221,7 +221,7 @@ impl History {
 struct Reading {
     state: State,
     history: History,
-    /// One frame in so many gets a moment.
+    /// One frame in this number gets a moment.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
     rings: Peaks<RingMoment>,

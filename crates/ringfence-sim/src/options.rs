@@ -7,7 +7,7 @@ pub struct SimOptions {
     pub seed: u64,
     /// Queues, at least 1.
     pub queues: usize,
-    /// A queue gets its turn once in so many ticks, on average.
+    /// A queue runs once in this number of ticks, on average.
     pub lateness: u32,
     /// What a wait passes of its timeout with each tick, in nanoseconds.
     pub tick_ns: u64,

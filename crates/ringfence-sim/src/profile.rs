@@ -42,9 +42,9 @@ pub struct Profile {
     pub multisampled_alignment: u64,
     /// Alignment in bytes of each mip inside its texture.
     pub mip_alignment: u64,
-    /// Targets of at least so many bytes prefer memory of their own.
+    /// Targets of at least this number of bytes prefer memory of their own.
     pub dedicated_preferred_bytes: u64,
-    /// Textures of at least so many bytes insist on memory of their own.
+    /// Textures of at least this number of bytes require memory of their own.
     pub dedicated_required_bytes: u64,
     /// What reads of unbound pages of sparse buffers give; `None` for a device without such buffers.
     pub sparse: Option<UnboundReads>,
@@ -367,7 +367,7 @@ impl Costs {
         curves.get(memory_type as usize).or(curves.last()).map_or(0, |curve| curve.at(size))
     }
 
-    /// What the host takes to copy so many bytes.
+    /// What the host takes to copy `bytes` bytes.
     pub(super) const fn host_copy_ns(&self, bytes: u64) -> u64 {
         match bytes.saturating_mul(1000).checked_div(self.host_bytes_per_us) {
             Some(ns) => ns,

@@ -13,7 +13,7 @@ pub(super) struct Queues {
     pub(super) queues: Vec<Queue>,
     pub(super) fences: BTreeMap<Fence, u64>,
     pub(super) rng: Rng,
-    /// A queue is drawn once in so many ticks, on average.
+    /// A queue is drawn once in this number of ticks, on average.
     pub(super) lateness: u64,
     pub(super) tick_ns: u64,
 }

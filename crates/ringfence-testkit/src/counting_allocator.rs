@@ -28,7 +28,7 @@ thread_local! {
 
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// One allocation more, and so many bytes more that are held.
+/// One allocation more, and `bytes` bytes more that are held.
 fn count(bytes: i64) {
     COUNT.set(COUNT.get() + 1);
     HELD_BYTES.fetch_add(bytes, Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// An empty one that has room for so many bytes.
+    /// An empty one that has room for `bytes` bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { payload: Vec::with_capacity(bytes), event_count: 0 }

@@ -14,7 +14,7 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// Textures with texels of up to so many bytes can be copied from any offset that is a multiple of it.
+/// Textures with texels of up to this number of bytes can be copied from any offset that is a multiple of it.
 const TEXEL_BYTES_MAX: u64 = 16;
 
 /// What is read once from a physical device.

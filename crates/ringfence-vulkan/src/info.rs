@@ -82,7 +82,7 @@ impl TextureInfo<'static> {
         Self { raw, check: true }
     }
 
-    /// With so many mip levels. Like [`TextureInfo::layers`] and [`TextureInfo::samples`] for what [`TextureInfo::new`]
+    /// With `mips` mip levels. Like [`TextureInfo::layers`] and [`TextureInfo::samples`] for what [`TextureInfo::new`]
     /// describes: other raw descriptions are refused once they have been changed.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
@@ -91,7 +91,7 @@ impl TextureInfo<'static> {
         self
     }
 
-    /// With so many array layers.
+    /// With `layers` array layers.
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
         self.raw.array_layers = layers;
@@ -99,7 +99,7 @@ impl TextureInfo<'static> {
         self
     }
 
-    /// With so many samples a texel.
+    /// With `samples` samples a texel.
     #[must_use]
     pub const fn samples(mut self, samples: vk::SampleCountFlags) -> Self {
         self.raw.samples = samples;

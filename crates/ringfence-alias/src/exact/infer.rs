@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// After so many rounds of raising, items that drive one another upwards are looked for.
+/// After this number of rounds of raising, items that drive one another upwards are looked for.
 const ROUNDS_MAX: u32 = 4;
 
 impl<S: Shape, U: Unit> Search<'_, S, U> {

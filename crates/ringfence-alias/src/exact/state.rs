@@ -128,7 +128,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Looks for a plan no higher than `capacity` units with at most so many decisions.
+    /// Looks for a plan no higher than `capacity` units with at most `decisions` decisions.
     /// `go_on` is asked now and then, with the decisions made since.
     pub fn run(&mut self, capacity: u64, decisions: u64, go_on: GoOn) -> Outcome {
         if self.true_sizes.iter().any(|&size| size > capacity) {

@@ -49,7 +49,7 @@ pub(super) fn rank(problem: &HeapProblem, item: usize, heap: usize) -> u32 {
     choice.expect("it may lie there").rank
 }
 
-/// The item that fits in none of its heaps, after so many others did.
+/// The item that fits in none of its heaps, and how many were placed before it.
 pub(super) struct LeftOver {
     pub item: usize,
     pub placed: usize,

@@ -28,7 +28,7 @@ const MATERIALS: usize = 32;
 const CHANGES: usize = 6;
 /// Binds that are compared in a frame.
 const CHECKS: usize = 3;
-/// From so many reads of a copy on it is worth one to device memory.
+/// From this number of reads on a copy to device memory pays.
 const PROMOTE_READS: u32 = 6;
 
 /// See the [module](self).

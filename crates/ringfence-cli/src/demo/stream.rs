@@ -30,7 +30,7 @@ use super::world::{Shape, Thing, World};
 const FRAMES_IN_FLIGHT: usize = 3;
 /// What one frame stages of things at most: a frame that filled the ring alone would wait for itself.
 const FRAME_BYTES: u64 = 448 << 10;
-/// A picture is drawn every so many frames, and in the first.
+/// A picture is drawn in the first frame, and once in this number of frames.
 const DRAW_EVERY: u64 = 16;
 
 /// A frame that is submitted.

@@ -28,7 +28,7 @@ pub const DEPTH_DISCS: usize = 32;
 /// How a target comes to be.
 #[derive(Clone, Copy)]
 enum Made {
-    /// Drawn: the first so many discs.
+    /// Drawn: this number of discs, from the first on.
     Drawn(usize),
     /// Bytes of the host's, through the upload ring.
     Uploaded,

@@ -117,7 +117,7 @@ impl Index {
         self.nodes[slot as usize].granted_max
     }
 
-    /// A request of more than so many units was refused, or would be.
+    /// A request of more than `units` units was refused, or would be.
     #[inline]
     pub(super) fn lower_granted_max(&mut self, slot: u32, units: u64) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
@@ -192,7 +192,7 @@ impl Index {
         self.join(before, after);
     }
 
-    /// The block has changed, and has so many free units; one without any is taken out.
+    /// The block has changed, and has the free units of `key`; one without any is taken out.
     #[inline]
     pub(super) fn update(&mut self, slot: u32, key: Key) {
         let Node { before, after, serial, .. } = self.nodes[slot as usize];

@@ -47,7 +47,7 @@ struct Owned {
 }
 
 impl World {
-    /// With room for so many objects. Their description was asked for once, and the thread cache is made: `loom` knows no order by a
+    /// With room for `count` objects. Their description was asked for once, and the thread cache is made: `loom` knows no order by a
     /// `OnceLock`.
     fn new(count: u64) -> Arc<Self> {
         let world = Arc::new(Self { objects: Recycled::new(BYTES * count, 1), lives: AtomicU32::new(0) });

@@ -19,7 +19,7 @@ fn key(number: u64) -> Key {
     Key::new(core::array::from_fn(|at| if at == 0 { number } else { 0 }), 1)
 }
 
-/// One that is recycled, or a new one of so many bytes.
+/// One that is recycled, or a new one of `bytes` bytes.
 fn object(objects: &Objects, number: u64, bytes: u64) -> Object {
     let key = key(number);
     let wanted = objects.wanted(&key);

@@ -44,7 +44,7 @@ struct Held {
 }
 
 impl World {
-    /// With a pool of so many slots, one of them claimed and given back.
+    /// With a pool of `slots` slots, one of them claimed and given back.
     fn new(slots: u32) -> Arc<Self> {
         let world = Self { thread_caches: ThreadCaches::new([2]), chain: Chain::new(256, 1) };
         let bytes = Bytes((0..slots).map(|_| UnsafeCell::new(0)).collect());

@@ -29,7 +29,7 @@
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
-/// How many spans of one class are deferred: one for so many spans in all, within these bounds. In a heap of few ranges the
+/// How many spans of one class are deferred: one for each `EACH_SHARE` spans in all, within these bounds. In a heap of few ranges the
 /// holes that they leave are missed.
 const EACH_SHARE: usize = 2048;
 const EACH_MIN: usize = 8;
@@ -42,7 +42,7 @@ const ALL_MAX: u32 = 2048;
 pub(super) const SPANS_MIN: usize = 512;
 /// For how many allocations nothing is deferred after all had to be merged.
 pub(super) const PAUSE: u32 = 4096;
-/// Spans of more than one part in so many of the heap are not deferred: they are few, and the holes that they leave are
+/// Spans of more than one part in `SIZE_SHARE` of the heap are not deferred: they are few, and the holes that they leave are
 /// what the next of their size needs.
 const SIZE_SHARE: u64 = 64;
 /// Larger spans are not deferred: their size does not fit beside the mark.
@@ -106,7 +106,7 @@ impl Deferred {
         self.size_max
     }
 
-    /// From now on at most so many units are deferred, in a heap of so many spans.
+    /// From now on at most `units` units are deferred, in a heap of `spans` spans.
     pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
         self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;

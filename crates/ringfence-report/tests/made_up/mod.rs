@@ -235,7 +235,7 @@ fn facts() -> Vec<(String, String)> {
     .into()
 }
 
-/// What a trace could have recorded: so many frames and lifetimes, names that would like to do harm among them.
+/// What a trace could have recorded: frames and lifetimes, names that would like to do harm among them.
 pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     let mut numbers = Numbers(77);
     let moment = |frame: u64| Moment {

@@ -1,4 +1,4 @@
-//! Constant buffers: document 002.
+//! Constant buffers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -461,7 +461,7 @@ struct Recorded {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
-    /// With a barrier for each of so many buffers.
+    /// With a barrier for each of this number of buffers.
     Begin(usize),
     Copy,
     End(usize),

@@ -1,4 +1,4 @@
-//! Descriptors: document 000 on real and simulated heaps, and work that goes through them.
+//! Descriptors on real and simulated heaps, and work that goes through them.
 
 use std::sync::Barrier;
 
@@ -713,7 +713,7 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     drop(visible(rig));
 }
 
-/// Rows 000-2 and 002-4: one call, and each slot of constants has its descriptor, dynamic or static; it goes with its pool.
+/// One call, and each slot of constants has its descriptor, dynamic or static; it goes with its pool.
 pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
     let views =

@@ -1,4 +1,4 @@
-//! Fast constants: rows 7, 14, 18 and 27 of document 004.
+//! Fast constants.
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferUsage, Driver};

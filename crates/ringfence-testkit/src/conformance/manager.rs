@@ -1,4 +1,4 @@
-//! The memory manager of document 003, and what users of other allocators rely on, on every device.
+//! The memory manager, and what users of other allocators rely on, on every device.
 
 use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
@@ -16,7 +16,7 @@ use crate::rig::{Rig, copy, pattern};
 
 const KIB: u64 = 1 << 10;
 
-/// What a plain buffer of so many bytes needs on this device.
+/// What a plain buffer of `size` bytes needs on this device.
 fn needs<G: Gpu>(rig: &Rig<G>, size: u64) -> Requirements {
     let device = rig.memory.device();
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -137,7 +137,7 @@ fn sizes() -> impl Iterator<Item = u64> {
     (8..15).flat_map(|power| [(1 << power) - 60, 1 << power, (3 << (power - 1)) - 60, 3 << (power - 1)])
 }
 
-/// Memory for buffers in every location and for textures, each size in so many rounds. Numbered, so that the snapshot
+/// Memory for buffers in every location and for textures, each size in `rounds` rounds. Numbered, so that the snapshot
 /// shows which is which.
 fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Device>, ResourceClass)> {
     let (buffer, texture) = (needs(rig, 256), texture_needs(rig));
@@ -159,7 +159,7 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Devic
 }
 
 /// The classes are powers of two and 1.5 of them, not multiples of 64 KiB: fewer than twenty of them hold what is small,
-/// and a third of a block is lost at the most.
+/// and at most a third of a block is lost.
 pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
     const ROUNDS: usize = 40;
     let held = of_every_key(rig, ROUNDS);

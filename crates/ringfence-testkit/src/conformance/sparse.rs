@@ -10,7 +10,7 @@ use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 
-/// A sparse buffer of so many pages; `None` where the device has none.
+/// A sparse buffer of `pages` pages; `None` where the device has none.
 fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     if rig.gpu.bind_queue(0).is_none() {
         skipped("the device has no sparse buffers, or its queue binds none");

@@ -1,4 +1,4 @@
-//! Transient memory: the rows of document 004, section 2.2, and bytes that stay right while memory is shared.
+//! Transient memory, and bytes that stay right while memory is shared.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The upload ring: document 001 on real and simulated fences.
+//! The upload ring on real and simulated fences.
 
 use std::time::Duration;
 
@@ -200,7 +200,7 @@ pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(next, &[]);
 }
 
-/// The document's story: frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
+/// Frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
 /// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the
 /// device has rendered.
 pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
@@ -375,7 +375,7 @@ pub fn fault_08_never_waits_for_what_is_not_submitted<G: Gpu>(rig: &mut Rig<G>) 
     let point = frame.point();
     assert!(
         matches!(refused, Err(UploadError::Full { waits_for: Some(held), .. }) if held == point),
-        "the document's loop would wait here for ever: {refused:?}"
+        "a loop that waits for the oldest frame would wait here for ever: {refused:?}"
     );
     // The ring is usable afterwards.
     rig.submit(frame, &[]);

@@ -118,7 +118,7 @@ impl<G: Gpu> Stage<G> {
         }
     }
 
-    /// A call that may fail where faults last for one call: it fails once at the most, only because it was made to, and with that
+    /// A call that may fail where faults last for one call: it fails at most once, only because it was made to, and with that
     /// error; then everything is as before, and the same call succeeds.
     ///
     /// # Panics

@@ -43,7 +43,7 @@ impl Queue {
         let pool = vk::CommandPoolCreateInfo::default()
             .queue_family_index(family)
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER | vk::CommandPoolCreateFlags::TRANSIENT);
-        // SAFETY: the device was made with so many queues of that family, and with timeline semaphores.
+        // SAFETY: the device was made with this queue of that family, and with timeline semaphores.
         unsafe {
             let raw = device.get_device_queue(family, index);
             let fence = timeline(device)?;

@@ -29,7 +29,7 @@ static REAL: OnceLock<(Call, Call)> = OnceLock::new();
 /// # Safety
 /// As the functions of the API.
 unsafe fn tell(is_evict: bool, device: *mut c_void, count: u32, objects: *const *mut c_void) {
-    // SAFETY: the API's own promise: so many objects follow.
+    // SAFETY: the API promises that `objects` points to `count` objects.
     let objects = unsafe { std::slice::from_raw_parts(objects, count as usize) };
     let objects = objects.iter().map(|object| *object as usize).collect();
     SENT.lock().expect("no thread panicked").push(Sent { is_evict, device: device as usize, objects });

@@ -13,7 +13,7 @@ fn debugged() -> AllocatorDesc {
     AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() }
 }
 
-/// What a buffer of so many bytes needs, in host-visible memory.
+/// What a buffer of `size` bytes needs, in host-visible memory.
 fn needs<G: Gpu>(memory: &Allocator<G::Device>, size: u64) -> Requirements {
     let device = memory.device();
     let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };

@@ -1,4 +1,4 @@
-//! Document 004: what request goes where, and how it is released.
+//! Placement: which request goes where, and how it is released.
 
 use std::any::Any;
 

@@ -250,7 +250,7 @@ fn info<D: Device>(memory: &Allocator<D>, size: u64) -> ringfence::device::Buffe
     Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer")
 }
 
-/// A disk with room for so many bytes.
+/// A disk with room for this number of bytes.
 struct Disk(usize);
 
 impl Write for Disk {

@@ -1,4 +1,4 @@
-//! Scenarios of frames and of what lives in them: transient resources, placement by document 004, resources that are
+//! Scenarios of frames and of what lives in them: transient resources, placement, resources that are
 //! replaced, and the end of an allocator's life.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};

@@ -212,7 +212,7 @@ impl Rig {
         assert!(bytes.len() as u64 <= buffer.size);
         let memory = &self.memories[buffer.memory];
         let mapped = buffer.mapped.expect("the host sees this buffer").as_ptr();
-        // SAFETY: the buffer has so many mapped bytes, and the device is idle; the range flushed is the memory's.
+        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle; the range flushed is the memory's.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped, bytes.len());
             if self.device.capabilities().needs_flush(memory.memory_type()) {
@@ -227,7 +227,7 @@ impl Rig {
         let mut bytes = vec![0; size as usize];
         let mapped = buffer.mapped.expect("the host sees this buffer");
         let memory = &self.memories[buffer.memory];
-        // SAFETY: the buffer has so many mapped bytes, and the device is idle.
+        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle.
         unsafe { self.device.read_back(memory, buffer.offset, mapped, &mut bytes) }.expect("the device is not lost");
         bytes
     }

@@ -237,7 +237,7 @@ impl Facts {
 }
 
 impl StageLimits {
-    /// Slots of a heap with so many arrays of each type: each takes as many descriptors as there are slots.
+    /// Slots of a heap with `arrays` arrays of each type: each takes as many descriptors as there are slots.
     fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
         let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
         let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);

@@ -78,7 +78,7 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
-/// [`Tlsf`] that has had so many spans, and has so much room, that it defers what is given back: of 1,100 ranges it starts
+/// [`Tlsf`] that has had enough spans, and has enough room, that it defers frees: of 1,100 ranges it starts
 /// with, 100 are left. Large requests have it merge what is deferred, now and then.
 ///
 /// # Panics
