@@ -25,8 +25,10 @@
 //!
 //! What is left out, and why, stands in the README.
 
-// What both backends share has no user where neither is built.
-#![cfg_attr(not(any(feature = "vulkan", all(windows, feature = "d3d12"))), allow(dead_code))]
+#![cfg_attr(
+    not(any(feature = "vulkan", all(windows, feature = "d3d12"))),
+    allow(dead_code, reason = "what both backends share has no user where neither is built")
+)]
 
 mod error;
 mod pool;

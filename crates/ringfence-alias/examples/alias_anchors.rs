@@ -5,7 +5,7 @@
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_anchors [SECONDS [COUNT…]]
 //! ```
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
 
 use ringfence_alias::{Item, Problem, plan, verify};

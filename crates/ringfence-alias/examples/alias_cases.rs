@@ -12,7 +12,7 @@
 
 #[path = "alias_cases/scaling.rs"]
 mod scaling;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
 
 use ringfence_alias::{

@@ -6,7 +6,7 @@
 //!
 //! Time is the processor's wall time, measured again where it was above the limit: what another program took is not counted.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
 
 use ringfence_alias::{AliasPlan, Item, Problem, plan, verify};

@@ -114,7 +114,7 @@ const PRECISE: usize = 1;
 // door. The rest of a queue is reached by who has the collector. Items are sent from one thread to another.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
-// SAFETY: as above.
+// SAFETY: a shard that is sent has no other user, and its items may be sent.
 unsafe impl<T: Send> Send for Shard<T> {}
 
 /// The side that takes items out.
@@ -171,7 +171,7 @@ impl<T> RetireBin<T> {
             // SAFETY: no other thread has this one's thread slot.
             && let Some(slot) = unsafe { queue.slot_in_turn(turn) }
         {
-            // SAFETY: as above.
+            // SAFETY: no other thread has this one's thread slot, and nothing was put in since the slot was given.
             unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
@@ -186,7 +186,7 @@ impl<T> RetireBin<T> {
             // SAFETY: no other thread has this one's thread slot.
             && let Some(slot) = unsafe { queue.slot_for(points) }
         {
-            // SAFETY: as above.
+            // SAFETY: no other thread has this one's thread slot, and nothing was put in since the slot was given.
             unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
@@ -240,7 +240,7 @@ impl<T> RetireBin<T> {
             let next = next.ready(tag);
             // The queue may be another's to fill meanwhile; what it gave is this thread's.
             let again = shard.is_shared.then(|| shard.door.take());
-            // SAFETY: as above, and the chunk is ready.
+            // SAFETY: the shard is again open to this thread alone; `fill_from` gave the chunk for this key, and it is ready.
             Self::behind(again, || unsafe { queue.go_on(next, key) });
             door = shard.is_shared.then(|| shard.door.take());
         }

@@ -116,7 +116,7 @@ pub(super) struct Next<T> {
 }
 
 impl<T> Next<T> {
-    /// Makes it, if need be, and gives it its set. This may run a thread else's code: that of the host's memory.
+    /// Makes it, if need be, and gives it its set. This may run the caller's code: its global allocator.
     pub(super) fn ready(mut self, set: impl Fn(&mut SyncSet)) -> Self {
         if self.chunk.is_null() {
             self.chunk = Chunk::make(self.items);
@@ -137,7 +137,7 @@ pub(super) struct Head<T> {
 }
 
 /// Items that were taken out of a queue and still lie in their chunk. Not dropped by itself: each is
-/// [taken](Batch::give), and what is empty is given [back](Queue::give_back).
+/// [taken](Batch::give), and what is empty is given [back](SpscQueue::give_back).
 pub(super) struct Batch<T> {
     chunk: *mut Chunk<T>,
     at: usize,
@@ -148,7 +148,7 @@ pub(super) struct Batch<T> {
 // or belongs to the thread that takes out.
 unsafe impl<T: Send> Send for Batch<T> {}
 
-// SAFETY: as for a batch.
+// SAFETY: a head belongs to the one thread at a time that takes out.
 unsafe impl<T: Send> Send for Head<T> {}
 
 impl<T> SpscQueue<T> {
@@ -182,7 +182,7 @@ impl<T> SpscQueue<T> {
         self.pushed.load(Ordering::Acquire)
     }
 
-    /// The slot of the next item, if the open chunk has room for it: to be [filled](Queue::fill).
+    /// The slot of the next item, if the open chunk has room for it: to be [filled](SpscQueue::fill).
     ///
     /// # Safety
     /// No other thread puts items in at the same time.
@@ -200,7 +200,7 @@ impl<T> SpscQueue<T> {
     /// No other thread puts items in at the same time.
     #[inline]
     pub(super) unsafe fn slot_in_turn(&self, turn: u64) -> Option<&Slot<T>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that no other thread puts items in at the same time.
         if self.turn.get() == turn { unsafe { self.slot() } } else { None }
     }
 
@@ -210,7 +210,7 @@ impl<T> SpscQueue<T> {
     /// No other thread puts items in at the same time.
     #[inline]
     pub(super) unsafe fn slot_for(&self, points: &SyncSet) -> Option<&Slot<T>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that no other thread puts items in at the same time.
         if self.waits_for(points) { unsafe { self.slot() } } else { None }
     }
 
@@ -243,7 +243,7 @@ impl<T> SpscQueue<T> {
     }
 
     /// Puts items in as long as the open chunk is for them and has room, with one step that others see. If some are left,
-    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](Queue::go_on). After at most `step`
+    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](SpscQueue::go_on). After at most `step`
     /// items more, [`SpscQueue::slot`] gives none, so that the thread that puts in comes here again.
     ///
     /// Nothing here asks for host memory or frees any: what gives it out is the caller's code, which may come back to
@@ -259,7 +259,8 @@ impl<T> SpscQueue<T> {
     ) -> Option<Next<T>> {
         let is_for = self.is_for(key);
         if is_for {
-            // SAFETY: as the caller promises; a set has begun, so a chunk is open.
+            // SAFETY: the caller promises that no other thread puts items in at the same time and that the iterator only
+            // gives items; a set has begun, so a chunk is open.
             unsafe { self.fill_open(step, items) };
         }
         (items.len() > 0).then(|| {
@@ -373,7 +374,7 @@ impl<T> SpscQueue<T> {
     /// # Safety
     /// It is of this queue, and one thread at a time takes out of it.
     pub(super) unsafe fn give_back(&self, batch: Batch<T>) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the batch is of this queue and that one thread at a time takes out of it.
         unsafe { self.leave(batch.chunk) };
     }
 
@@ -408,9 +409,9 @@ impl<T> SpscQueue<T> {
         set: impl Fn(&mut SyncSet),
         mut items: impl ExactSizeIterator<Item = T>,
     ) {
-        // SAFETY: as the caller promises; the chunk is made ready in between.
+        // SAFETY: the caller promises that no other thread puts items in at the same time.
         while let Some(next) = unsafe { self.fill_from(key, usize::MAX, &mut items) } {
-            // SAFETY: as above.
+            // SAFETY: the same; `fill_from` gave the chunk for this key, and it is made ready.
             unsafe { self.go_on(next.ready(&set), key) };
         }
     }
@@ -489,17 +490,17 @@ impl<T> Head<T> {
         // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was linked.
         while let Some(chunk) = unsafe { self.chunk.as_ref() } {
             let next = chunk.next.load(Ordering::Acquire);
-            // SAFETY: as above.
+            // SAFETY: null, or the next chunk of the queue, which lives as long; it was written before it was linked.
             let Some(after) = (unsafe { next.as_ref() }) else {
                 return if chunk.has_passed(progress) { self.batch(chunk, pushed) } else { None };
             };
-            // Before anything changes: what tells the progress may be a thread else's code.
+            // Before anything changes: `progress` may run the caller's code.
             let passed = chunk.has_passed(progress);
             if let Some(batch) = self.batch(chunk, after.first.get()) {
                 // SAFETY: no thread changes the set of a chunk that is linked.
                 chunk.points.with(|points| closed(passed, unsafe { &*points }, batch));
             }
-            // SAFETY: as the caller promises.
+            // SAFETY: the chunk is of `queue`; the caller promises that one thread at a time takes out of it.
             unsafe { queue.leave(self.chunk) };
             self.chunk = next;
         }
@@ -554,7 +555,8 @@ impl<T> Batch<T> {
         // SAFETY: chunks live as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         self.at += count;
-        // SAFETY: as in `give`; the vector has room for them, so that nothing comes between.
+        // SAFETY: each item was written before it was counted, and is read once: this batch alone has it, and `at` is past
+        // it. The vector has room, so that no other code runs in between.
         into.extend(slots.iter().map(|slot| slot.with(|slot| unsafe { (*slot).assume_init_read() })));
         count
     }

@@ -288,7 +288,7 @@ mod models {
             let visit = |room: &Room| {
                 let thread_slot = room.thread_slots.take().expect("64 of them");
                 if thread_slot == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: this thread has the first thread slot.
                     room.first.with_mut(|visits| unsafe { *visits += 1 });
                 }
                 room.thread_slots.give_back(thread_slot);

@@ -308,7 +308,7 @@ impl<D> FaultInjector<D> {
     }
 }
 
-// SAFETY: everything is the inner device's, which promises the same.
+// SAFETY: memory, objects and mapped pointers are the inner device's, which promises that they stay valid.
 unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Memory = D::Memory;
     type Fence = D::Fence;

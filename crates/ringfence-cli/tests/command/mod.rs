@@ -1,5 +1,5 @@
 //! Runs the command as a user does.
-#![allow(dead_code)] // Each test file uses a part.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -386,7 +386,7 @@ impl<T> OnceBox<T> {
         let value = Box::into_raw(value);
         // Release: see `get`.
         match self.value.compare_exchange(ptr::null_mut(), value, Ordering::Release, Ordering::Relaxed) {
-            // SAFETY: as in `get`.
+            // SAFETY: from `Box::into_raw`, freed only by `drop` and `take`, which have the place to themselves.
             Ok(_) => Ok(unsafe { &*value }),
             // SAFETY: from `Box::into_raw` just above, and no other thread has seen it.
             Err(_) => Err(unsafe { Box::from_raw(value) }),

@@ -24,7 +24,7 @@ struct Shared(SpscQueue<Box<u64>>);
 
 // SAFETY: one thread puts in, one takes out.
 unsafe impl Sync for Shared {}
-// SAFETY: as above.
+// SAFETY: one thread puts in, one takes out.
 unsafe impl Send for Shared {}
 
 impl Shared {

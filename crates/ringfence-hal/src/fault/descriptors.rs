@@ -7,7 +7,7 @@ use crate::descriptors::{
     DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 
-// SAFETY: everything is the inner device's, which promises the same.
+// SAFETY: each call that is not made to fail is forwarded: heaps and slots are the inner device's, which upholds the trait.
 unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     type Heap = D::Heap;
     type Bound = D::Bound;

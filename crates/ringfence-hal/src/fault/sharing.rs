@@ -4,7 +4,7 @@ use super::{Call, FaultInjector};
 use crate::sharing::{Share, ShareKind, Tied};
 use crate::{DeviceError, MemoryDesc};
 
-// SAFETY: everything is the inner device's, which promises the same.
+// SAFETY: each call that is not made to fail is forwarded: imported and exported memory are the inner device's, which upholds the trait.
 unsafe impl<D: Share> Share for FaultInjector<D> {
     type Handle = D::Handle;
 

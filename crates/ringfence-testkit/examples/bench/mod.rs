@@ -92,7 +92,7 @@ impl Bench {
     }
 
     /// Records the timestamp `index` (0 or 1), once everything before is done.
-    #[allow(dead_code)] // not every example times on the device
+    #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamp(stamps: vk::QueryPool, device: &ash::Device, commands: vk::CommandBuffer, index: u32) {
         // SAFETY: the command buffer is being recorded, the query pool has two queries.
         unsafe {
@@ -103,13 +103,13 @@ impl Bench {
         }
     }
 
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamps(&self) -> vk::QueryPool {
         self.stamps
     }
 
     /// Nanoseconds between the two timestamps of the last submission, which is complete.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamped_ns(&self) -> f64 {
         let mut ticks = [0_u64; 2];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;

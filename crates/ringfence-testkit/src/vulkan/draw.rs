@@ -179,7 +179,7 @@ impl DrawObjects {
     /// # Safety
     /// As for [`DrawObjects::clear`].
     pub(super) unsafe fn destroy(mut self, device: &ash::Device) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the submission is complete or was never made.
         unsafe {
             self.clear(device);
             self.pools.drain(..).for_each(|pool| device.destroy_descriptor_pool(pool, None));

@@ -99,7 +99,7 @@ unsafe fn text<'a>(pointer: *const c_char) -> Cow<'a, str> {
     if pointer.is_null() {
         return Cow::Borrowed("");
     }
-    // SAFETY: the caller promises so.
+    // SAFETY: not null; the caller promises a text that ends with a null byte and lives as long as the result.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy()
 }
 

@@ -67,7 +67,7 @@ impl Pipelines {
     /// No pending work uses them.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
         for pipeline in self.0 {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that no pending work uses the pipelines.
             unsafe { pipeline.destroy(device) };
         }
     }
@@ -131,7 +131,7 @@ impl Pipeline {
     /// # Safety
     /// No pending work uses it.
     unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: as the caller promises; null handles are passed over.
+        // SAFETY: the caller promises that no pending work uses it; null handles are passed over.
         unsafe {
             device.destroy_pipeline(self.raw, None);
             device.destroy_pipeline_layout(self.layout, None);

@@ -199,7 +199,7 @@ impl Made {
     /// # Safety
     /// The work is complete.
     unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: as the caller promises; each is destroyed once.
+        // SAFETY: the caller promises that the work is complete; each is destroyed once.
         unsafe {
             device.destroy_pipeline(self.pipeline, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -259,7 +259,7 @@ unsafe fn clear(raw: &ash::Device, commands: vk::CommandBuffer, (image, layers):
         .new_layout(general);
     let before = [barrier.old_layout(vk::ImageLayout::UNDEFINED).dst_access_mask(write)];
     let after = [barrier.old_layout(general).src_access_mask(write).dst_access_mask(read)];
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises that the commands are being recorded and that the image is the device's.
     unsafe {
         raw.cmd_pipeline_barrier(commands, top, transfer, Default::default(), &[], &[], &before);
         for layer in 0..layers {
