@@ -1,5 +1,5 @@
-//! The planner beside plain greedy orders, on large inputs of long lifetimes. The greedy code here is the anchor: it shares
-//! nothing with the planner.
+//! The planner beside plain greedy orders, on large inputs of long lifetimes. The greedy code here is the anchor: it
+//! shares nothing with the planner.
 //!
 //! ```text
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_anchors [SECONDS [COUNT…]]

@@ -5,8 +5,8 @@
 //! cargo run --release -p ringfence-alias --features threads --example alias_capacity check CAPACITY FILE…
 //! ```
 //!
-//! A capacity of 0 is the load: the lowest that can be. `check` looks at finished plans, files with a column `offset`, of
-//! any planner. Every plan is verified by the checker, which shares no code with the planners.
+//! A capacity of 0 is the load: the lowest that can be. `check` looks at finished plans, files with a column `offset`,
+//! of any planner. Every plan is verified by the checker, which shares no code with the planners.
 
 use ringfence_alias::{AliasPlan, Item, PlanDesc, Problem, plan, plan_with, verify};
 use std::num::NonZeroUsize;

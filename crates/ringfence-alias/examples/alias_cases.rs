@@ -6,9 +6,10 @@
 //!
 //! Where `RINGFENCE_SVG` names a file, the picture of the page is drawn into it.
 //!
-//! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the names.
-//! Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case that ends
-//! soon is planned several times and the least time counts; that of long ones is processor time, where the system counts it.
+//! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the
+//! names. Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case
+//! that ends soon is planned several times and the least time counts; that of long ones is processor time, where the
+//! system counts it.
 
 #[path = "alias_cases/scaling.rs"]
 mod scaling;

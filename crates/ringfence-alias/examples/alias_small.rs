@@ -4,7 +4,8 @@
 //! cargo run --release -p ringfence-alias --example alias_small [CASES-OF-EACH]
 //! ```
 //!
-//! Time is the processor's wall time, measured again where it was above the limit: what another program took is not counted.
+//! Time is the processor's wall time, measured again where it was above the limit: what another program took is not
+//! counted.
 
 #[allow(dead_code, reason = "each example uses a part")]
 mod shapes;

@@ -5,10 +5,10 @@
 //!   again   a e b c d f g      e has a place of its own choice now; if it is g that sticks out, g comes earlier too
 //! ```
 //!
-//! It is the squeaky wheel of Joslin and Clements (1999). Each *way* begins with an order that greedy placement is known
-//! for, and keeps its own. Which way is next, and whether it is a way or local repair, is decided by what each has gained
-//! for its steps; none is left out for ever. The greedy policies that took too long at first have the first of the fair turns.
-//! A round is one greedy placement.
+//! It is the squeaky wheel of Joslin and Clements (1999). Each *way* begins with an order that greedy placement is
+//! known for, and keeps its own. Which way is next, and whether it is a way or local repair, is decided by what each
+//! has gained for its steps; none is left out for ever. The greedy policies that took too long at first have the first
+//! of the fair turns. A round is one greedy placement.
 
 use super::asking::Asking;
 use super::greedy::Fit;

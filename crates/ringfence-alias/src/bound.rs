@@ -11,8 +11,8 @@
 //! rounding in a section, which may stick out. *The largest alignment in a section*: its items are large, the others
 //! small; over all ways to deal the small ones to the gaps, the least sum of what is left over, by dynamic programming
 //! over sets of small items. With k small and m large ones that is O(m · 3ᵏ), done for k up to 6 (9 where few items are
-//! searched) and only where it could raise the bound. Of more small ones the smallest are left out: what is alive without
-//! them, and wasted without them, is a bound as well.
+//! searched) and only where it could raise the bound. Of more small ones the smallest are left out: what is alive
+//! without them, and wasted without them, is a bound as well.
 
 use super::problem::Sizes;
 use super::shape::Shape;

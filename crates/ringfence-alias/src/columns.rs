@@ -12,7 +12,8 @@
 //! never alive at the same time; on several queues they are ordered all the same, as the one is over before the other.
 //! A transition is a pair that is neighbours in at least one column, so that each is counted in how many.
 //!
-//! Inside, items go by their *rank*: their place among all by when they begin. So the tenants of a column are ascending numbers.
+//! Inside, items go by their *rank*: their place among all by when they begin. So the tenants of a column are ascending
+//! numbers.
 //!
 //! Taking an item out or putting one in costs O(its columns · tenants); cuts that no end needs any more stay.
 

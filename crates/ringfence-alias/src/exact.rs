@@ -14,8 +14,9 @@
 //! at or below its `low`. If it lies there, it is placed; if it does not, then in a canonical plan some item that is
 //! open now must end where it begins: its `low` rises to the least such end. Both together are all the plans there
 //! are, whatever the order of decisions. That differs from MiniMalloc (Moffitt, ASPLOS 2023), which walks offsets
-//! upwards only, and drops an item permanently where it is dominated: here items are decided on in any order, which lets
-//! the search stay at one place in time until that is settled, and a refuted placement is turned into a stronger `low`.
+//! upwards only, and drops an item permanently where it is dominated: here items are decided on in any order, which
+//! lets the search stay at one place in time until that is settled, and a refuted placement is turned into a stronger
+//! `low`.
 //!
 //! *Inference over sections.* What is open in a section fits if its least `low` plus the sum of its sizes is within the
 //! capacity. *Decomposition.* When no open item crosses between two sections, the two sides are solved one by one, and

@@ -5,11 +5,12 @@
 //!   heap 1 (host-visible)   ─ what heap 0 cannot hold, if its list names heap 1's class too ─
 //! ```
 //!
-//! A heap has a class and an alignment, as those of AMD's Render Pipeline Shaders have a memory type and an alignment: an item may lie
-//! in a heap if its list names the class and the heap is aligned to at least as much as the item. Heaps each with a class of its own are a list of heaps.
+//! A heap has a class and an alignment, as those of AMD's Render Pipeline Shaders have a memory type and an alignment:
+//! an item may lie in a heap if its list names the class and the heap is aligned to at least as much as the item. Heaps
+//! each with a class of its own are a list of heaps.
 //!
-//! A plan is better if less lies outside of what was preferred ([`HeapPlan::fallback_bytes`]); of two such, the one whose
-//! heaps are lower in total ([`HeapPlan::height`]).
+//! A plan is better if less lies outside of what was preferred ([`HeapPlan::fallback_bytes`]); of two such, the one
+//! whose heaps are lower in total ([`HeapPlan::height`]).
 
 mod around;
 mod check;
@@ -40,8 +41,8 @@ pub struct Heap {
     pub capacity: u64,
     /// What its first unit is aligned to, a power of two: an item that asks for more may not lie in it.
     pub alignment: u64,
-    /// Vulkan's `bufferImageGranularity`, a power of two up to 2^32: items of different kinds that are alive at once have
-    /// no page of `granularity` units in common. 1 where kinds do not matter.
+    /// Vulkan's `bufferImageGranularity`, a power of two up to 2^32: items of different kinds that are alive at once
+    /// have no page of `granularity` units in common. 1 where kinds do not matter.
     pub granularity: u64,
 }
 
@@ -108,7 +109,8 @@ pub struct HeapPlan {
     pub offsets: Vec<HeapOffset>,
     /// Of each heap its highest end, in units.
     pub heights: Vec<u64>,
-    /// The sum of sizes, each as often as classes stand before the one it got in its list; 0 if all lie where they prefer to.
+    /// The sum of sizes, each as often as classes stand before the one it got in its list; 0 if all lie where they
+    /// prefer to.
     pub fallback_bytes: u128,
     /// What no plan's heaps are lower than in total, in units.
     pub lower_bound: u64,

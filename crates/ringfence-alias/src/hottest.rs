@@ -1,5 +1,5 @@
-//! The hottest first, for more items than the search takes: where time is fullest the search decides, and the others are
-//! put around what it has decided.
+//! The hottest first, for more items than the search takes: where time is fullest the search decides, and the others
+//! are put around what it has decided.
 //!
 //! ```text
 //!   load  ▁▂▃▂▁▂▅█▇▅▃▂▁▁▂▃▂▁        the height is decided here:
@@ -8,10 +8,11 @@
 //!   the others one by one, each at the lowest gap: where less is alive there is room
 //! ```
 //!
-//! Of very many short-lived items local repair then does the rest. What it is left with is mostly one place in time: all that is alive
-//! there is planned by itself as well, and the others are brought to it.
+//! Of very many short-lived items local repair then does the rest. What it is left with is mostly one place in time:
+//! all that is alive there is planned by itself as well, and the others are brought to it.
 //!
-//! Which items touch the fullest sections is found by a tree of least places, O(n log n); the others cost what greedy placement does.
+//! Which items touch the fullest sections is found by a tree of least places, O(n log n); the others cost what greedy
+//! placement does.
 
 use super::asking::Asking;
 use super::item::Item;
@@ -69,8 +70,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Of very many items the greedy orders take longer than what local repair gains most with. Where it gains nothing, one place in
-    /// time is mostly what resists: the search decides there too.
+    /// Of very many items the greedy orders take longer than what local repair gains most with. Where it gains nothing,
+    /// one place in time is mostly what resists: the search decides there too.
     fn mend_while_it_gains(&mut self, shape: &Intervals, mut repair: Repair<'_, Intervals>) {
         let mut mending = Mending::default();
         let mut in_vain = 0;
@@ -86,7 +87,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans what is alive around the highest item by itself, and brings the others to it. Whether the plan became lower.
+    /// Plans what is alive around the highest item by itself, and brings the others to it. Whether the plan became
+    /// lower.
     fn decide_on_the_highest(
         &mut self,
         shape: &Intervals,

@@ -26,11 +26,11 @@ pub struct KeptPlan {
     pub kept: Vec<bool>,
 }
 
-/// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`. `last` holds for each
-/// item where it lay, if it was there.
+/// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`. `last` holds for
+/// each item where it lay, if it was there.
 ///
-/// It searches for nothing, for the sake of time: `None` means that greed found none. There may be one all the same, unless
-/// `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) finds it, if the caller has time.
+/// It searches for nothing, for the sake of time: `None` means that greed found none. There may be one all the same,
+/// unless `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) finds it, if the caller has time.
 ///
 /// # Panics
 /// `last` is not as long as there are items.

@@ -1,4 +1,5 @@
-//! The exact search for few items: which of two lies below the other, decided pair by pair, and what each failure teaches.
+//! The exact search for few items: which of two lies below the other, decided pair by pair, and what each failure
+//! teaches.
 //!
 //! ```text
 //!   a pair that clashes     a below b  or  b below a           the decisions
@@ -8,10 +9,10 @@
 //!   failure ──▶ why? ──▶ … ──▶ "not both of these": a clause, kept; back to where it says something new
 //! ```
 //!
-//! It is conflict-driven learning over bounds that are made as they are needed (lazy clause generation: Ohrimenko, Stuckey
-//! and Codish, 2009), for disjunctive resources. A plan is found when no two that clash overlap with each item at its
-//! `low`; that there is none is proven when a failure depends on no decision. What was learned holds for every lower
-//! height too, so that one search goes from plan to plan down to the proof.
+//! It is conflict-driven learning over bounds that are made as they are needed (lazy clause generation: Ohrimenko,
+//! Stuckey and Codish, 2009), for disjunctive resources. A plan is found when no two that clash overlap with each item
+//! at its `low`; that there is none is proven when a failure depends on no decision. What was learned holds for every
+//! lower height too, so that one search goes from plan to plan down to the proof.
 //!
 //! A step of propagation costs O(neighbours), or O(items²) of the sections concerned.
 

@@ -7,9 +7,10 @@
 //!         └─┴───────┴─────────┴─────────┴─▶ time
 //! ```
 //!
-//! A compiler for neural networks plans its tensors with it, a renderer the render targets of a frame. The problem is known
-//! as dynamic storage allocation, or offset assignment with fixed lifetimes. It is NP-hard. Of the 21 frames, networks
-//! and challenges that `docs/planner.md` of the repository measures, 19 have a plan that is proven the best there is.
+//! A compiler for neural networks plans its tensors with it, a renderer the render targets of a frame. The problem is
+//! known as dynamic storage allocation, or offset assignment with fixed lifetimes. It is NP-hard. Of the 21 frames,
+//! networks and challenges that `docs/planner.md` of the repository measures, 19 have a plan that is proven the best
+//! there is.
 //!
 //! ```
 //! use ringfence_alias::{Item, Problem, plan, transitions, verify};
@@ -45,16 +46,23 @@
 //! | what | how | cost |
 //! |---|---|---|
 //! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n), O(n) of few moments |
-//! | [`plan`] | greedy orders; then an exact search, of up to 64 items one that learns from failures; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536, O(n) for more than 80,000; then as long as the caller says |
+//! | [`plan`] | greedy orders, then a search (below) | first plan O(n²) ¹; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
 //! | [`class_costs`] | heap tier 1: classes apart or together | two plans |
 //! | [`PlanCache`], [`plan_keeping`] | the same items again; almost the same items again | O(n), O(n² log n) |
-//! | [`plan_heaps`], [`replan_heaps`] | several heaps, pinned offsets, granularity pages; after a small change | O(n²) an order; O(n log n + n · changes) |
+//! | [`plan_heaps`] | several heaps, pinned offsets, granularity pages | O(n²) an order |
+//! | [`replan_heaps`] | such a plan after a small change | O(n log n + n · changes) |
 //! | [`verify_heaps`] | proves such a plan | O(n log n) |
-//! | [`transitions`], [`lower_transitions`] | aliasing barriers, and fewer of them at the same height | O(n log n), O(n² · columns of an item) a round |
+//! | [`transitions`] | aliasing barriers | O(n log n) |
+//! | [`lower_transitions`] | fewer of them at the same height | O(n² · columns of an item) a round |
 //! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) a round |
+//!
+//! ¹ O(n log n) for more than 1,536 items, O(n) for more than 80,000.
+//!
+//! The search is exact; of up to 64 items it learns from failures. For more than 1,536 items it is for the fullest
+//! moments alone, and greedy orders and local repair follow.
 //!
 //! The example `alias_cases` writes `docs/planner.md`: frames of O3DE, MiniMalloc's challenge, networks of XLA and TVM.
 //!
@@ -64,14 +72,17 @@
 //!
 //! # What it is not good at
 //!
-//! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they reach
-//!   the bound.
-//! - Mixed alignments: the bound knows the largest and the least alignment only. A plan may be the best and yet not proven.
-//! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has some).
+//! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they
+//!   reach the bound.
+//! - Mixed alignments: the bound knows the largest and the least alignment only. A plan may be the best and yet not
+//!   proven.
+//! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has
+//!   some).
 //! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
-//! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses as many as
-//!   it is given, and gives the same plan for any number of them.
-//! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is alive;
+//! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses
+//!   as many as it is given, and gives the same plan for any number of them.
+//! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is
+//!   alive;
 //!   [`suggest_order`] changes the order of passes, if the caller wants that.
 #![no_std]
 #![forbid(unsafe_code)]

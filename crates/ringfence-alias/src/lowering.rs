@@ -6,10 +6,10 @@
 //!         │  └─────┘ └ ─ ─ ─ ─ ┘           └─────┘ └─────────┘
 //! ```
 //!
-//! Two kinds of move, each taken where it leaves fewer transitions: an item to another offset that is free for it, and two
-//! items of one size each to the other's place. Of the offsets only those are tried at which an end of the item meets an
-//! end of another: between them nothing changes. Items with part in the most transitions come first, so that a small
-//! budget goes where it pays. The columns give the cost of a move without making it.
+//! Two kinds of move, each taken where it leaves fewer transitions: an item to another offset that is free for it, and
+//! two items of one size each to the other's place. Of the offsets only those are tried at which an end of the item
+//! meets an end of another: between them nothing changes. Items with part in the most transitions come first, so that a
+//! small budget goes where it pays. The columns give the cost of a move without making it.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -33,9 +33,9 @@ pub struct Lowering {
     pub steps: u64,
 }
 
-/// Moves items so that fewer transitions are left, at no greater height, as long as the closure says to go on and a move
-/// helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's proven bound stays
-/// what it was. The same problem, plan and answers give the same plan.
+/// Moves items so that fewer transitions are left, at no greater height, as long as the closure says to go on and a
+/// move helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's proven bound
+/// stays what it was. The same problem, plan and answers give the same plan.
 ///
 /// The plan is one of the problem's: [`verify`](super::verify) would say so.
 ///
@@ -164,8 +164,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.tick()
     }
 
-    /// Decides between offsets of the same cost: the least wins. The offset where the item lies has 0. Before any round was
-    /// in vain an item stays there; afterwards it may go sideways.
+    /// Decides between offsets of the same cost: the least wins. The offset where the item lies has 0. Before any round
+    /// was in vain an item stays there; afterwards it may go sideways.
     fn lot(&self, item: u32, offset: u64) -> i64 {
         if self.sideways == 0 {
             return 1;

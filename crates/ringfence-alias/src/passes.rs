@@ -6,8 +6,8 @@
 //!   compute               p2                    z may not share with x
 //! ```
 //!
-//! Two items may share bytes exactly where *every* pass that uses the one comes before *every* pass that uses the other,
-//! along edges: the order of a queue, or a sync point. Everything else clashes.
+//! Two items may share bytes exactly where *every* pass that uses the one comes before *every* pass that uses the
+//! other, along edges: the order of a queue, or a sync point. Everything else clashes.
 //!
 //! What comes before what is a matrix of bits, closed over the edges from the last pass to the first. The clashes are
 //! covered by cliques: from every item the heaviest that greed finds, and from every clash that is not covered then. A

@@ -68,8 +68,8 @@ pub struct Progress {
 
 /// Greedy policies: what the planner begins with, and to compare with.
 ///
-/// [`plan`] has tried them all when its first stage is over (at once, of up to [`GREEDY_WHOLE`] items), and is no higher
-/// than the lowest of them from then on.
+/// [`plan`] has tried them all when its first stage is over (at once, of up to [`GREEDY_WHOLE`] items), and is no
+/// higher than the lowest of them from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
     /// By time of beginning, each at the lowest gap that holds it: what engines do as the frame is recorded.
@@ -150,14 +150,15 @@ fn place(
 /// The closure is asked after every some hundred steps and whenever the plan has improved; before the first plan it is
 /// not, and after it has said no it is not either. The same problem and the same answers give the same plan.
 ///
-/// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than [`GREEDY_WHOLE`]
-/// items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no higher than any policy
-/// that was tried by then; all are tried first of all, but for those that take long of more than 1,536, which come as
-/// their turns do. Of more than 80,000 that live for short, local repair comes before them: it is lower by then.
+/// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than
+/// [`GREEDY_WHOLE`] items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no
+/// higher than any policy that was tried by then; all are tried first of all, but for those that take long of more than
+/// 1,536, which come as their turns do. Of more than 80,000 that live for short, local repair comes before them: it is
+/// lower by then.
 ///
-/// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with the making of the
-/// problem. What comes then asks after a number of steps, not after a time: mostly a few milliseconds apart, of 1,000 to
-/// 3,000 items up to 12 to 32 ms; of a million items a tenth of a second, while memory is made.
+/// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with
+/// the making of the problem. What comes then asks after a number of steps, not after a time: mostly a few milliseconds
+/// apart, of 1,000 to 3,000 items up to 12 to 32 ms; of a million items a tenth of a second, while memory is made.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
     let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
@@ -341,8 +342,9 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 const SHORT: u64 = 64;
 /// Of up to this number of items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
-/// From this number of items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.
+/// From this number of items on, the first plan is one walk over time, and greedy placement goes through a tree of
+/// runs.
 pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
-/// How many runs the greedy orders of `RUNS_ITEMS_MIN` or more items may look at, all together: a third of a second. The orders that they
-/// leave out come later, as their gain is worth it.
+/// How many runs the greedy orders of `RUNS_ITEMS_MIN` or more items may look at, all together: a third of a second.
+/// The orders that they leave out come later, as their gain is worth it.
 const GREEDY_WORK_MAX: u64 = 1 << 25;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! One order in ten solves in a thousand decisions what another does not in a million; so attempts are short, and
-//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. A plan
-//! at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower after a
-//! success. An attempt that looks at everything raises the bound.
+//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. A
+//! plan at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower
+//! after a success. An attempt that looks at everything raises the bound.
 
 use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
@@ -148,7 +148,8 @@ fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
     if at_bound < 200 * problem.len() as u64 { 1 } else { 4 }
 }
 
-/// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long enough.
+/// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long
+/// enough.
 const EXACT_MAX: usize = learning::ITEMS_MAX;
 /// Looks of a turn of learning.
 const LOOKS_A_TURN: u64 = 1 << 15;
@@ -158,8 +159,8 @@ const SHARE_UP: f64 = 0.04;
 const SHARE_DOWN: f64 = 0.08;
 const SHARE_MIN: f64 = 0.2;
 
-/// A few short attempts somewhere between the bound and the best plan so far, in a way drawn by chance. Those that succeed
-/// do so soon; many short ones find more than a few long ones.
+/// A few short attempts somewhere between the bound and the best plan so far, in a way drawn by chance. Those that
+/// succeed do so soon; many short ones find more than a few long ones.
 struct Episode {
     thread: Thread,
     /// How far from the bound to the best plan so far the target lies.

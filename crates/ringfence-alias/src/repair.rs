@@ -9,10 +9,10 @@
 //!          └────┴──┴─────┘     kept if the excess of all together is no more than before
 //! ```
 //!
-//! It is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in space: a
-//! round costs O(k · neighbours · log), however many items there are. Rounds that change nothing for the better are kept
-//! too, which moves the holes about until one is large enough. When nothing sticks out any more, the plan is lower, and
-//! the target goes down; when patience is at its end, the target comes nearer.
+//! It is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in space:
+//! a round costs O(k · neighbours · log), however many items there are. Rounds that change nothing for the better are
+//! kept too, which moves the holes about until one is large enough. When nothing sticks out any more, the plan is
+//! lower, and the target goes down; when patience is at its end, the target comes nearer.
 
 use super::asking::Asking;
 use super::plan::Planner;
@@ -177,8 +177,9 @@ impl<'a, S: Shape> Repair<'a, S> {
         &self.offsets
     }
 
-    /// A plan in which these lie at these offsets, and the others at the lowest gaps, the largest first: all of them, or
-    /// (`keep`) those alone that are in the way or end above `height` in the plan that is given. False if it was stopped.
+    /// A plan in which these lie at these offsets, and the others at the lowest gaps, the largest first: all of them,
+    /// or (`keep`) those alone that are in the way or end above `height` in the plan that is given. False if it was
+    /// stopped.
     pub fn complete(
         &mut self,
         chosen: &[u32],

@@ -7,9 +7,9 @@
 //!             fingerprint, 64 bits ──▶ entry with that fingerprint ──▶ the same items? ──▶ its plan
 //! ```
 //!
-//! Most frames are like the one before, so that its items are compared first and no fingerprint is taken. The comparison
-//! makes a wrong plan impossible, whatever the fingerprint. Who declares a frame item by item compares as it goes
-//! ([`PlanCache::begin`]): what is left to do in the end does not depend on how many items there are.
+//! Most frames are like the one before, so that its items are compared first and no fingerprint is taken. The
+//! comparison makes a wrong plan impossible, whatever the fingerprint. Who declares a frame item by item compares as it
+//! goes ([`PlanCache::begin`]): what is left to do in the end does not depend on how many items there are.
 //!
 //! | operation | cost |
 //! |---|---|

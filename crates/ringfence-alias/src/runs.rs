@@ -1,4 +1,5 @@
-//! Greedy placement for many items of any lifetimes: a tree over time whose nodes keep the runs of bytes that are taken.
+//! Greedy placement for many items of any lifetimes: a tree over time whose nodes keep the runs of bytes that are
+//! taken.
 //!
 //! ```text
 //!   node      ├───────────────────────┤      whole: taken over all of the node's time, by items that cover it
@@ -8,8 +9,8 @@
 //! ```
 //!
 //! Runs that touch are one run: a thousand long-lived items side by side are walked in one step. Placing an item costs
-//! O(log n) lists and the runs that are jumped over, whatever is alive with it; what is placed where is the same as if all
-//! placed items were walked one by one. The caller bounds the work.
+//! O(log n) lists and the runs that are jumped over, whatever is alive with it; what is placed where is the same as if
+//! all placed items were walked one by one. The caller bounds the work.
 
 use super::asking::Asking;
 use super::greedy::Fit;
@@ -128,8 +129,8 @@ impl Tree {
         }
     }
 
-    /// The lowest gap from `floor` on that holds so much, and where what is above it begins. Raises `floor` to where the
-    /// gap begins.
+    /// The lowest gap from `floor` on that holds so much, and where what is above it begins. Raises `floor` to where
+    /// the gap begins.
     fn gap(&mut self, floor: &mut u64, size: u64, mask: u64, looks: &mut u64) -> (u64, u64) {
         let mut next = u64::MAX;
         // How many lists in turn have nothing in the way.
@@ -211,8 +212,8 @@ fn insert(runs: &mut Runs, run: Run) {
     }
 }
 
-/// As [`greedy::place`](super::greedy::place); `None` also where more runs would be looked at than `work` allows, which is
-/// lessened by what was.
+/// As [`greedy::place`](super::greedy::place); `None` also where more runs would be looked at than `work` allows, which
+/// is lessened by what was.
 pub(super) fn place(
     shape: &Intervals,
     sizes: &Sizes,

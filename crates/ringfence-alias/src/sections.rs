@@ -45,8 +45,8 @@ pub(super) fn cut(items: &[Item]) -> (Vec<Span>, usize) {
 /// So many moments to an item are counted; of more the events are sorted.
 const MOMENTS_AN_ITEM: u64 = 4;
 
-/// The events by time, ends before beginnings: twice the number of the item, and one more where it begins. O(n + moments); `None`
-/// if there are too many moments.
+/// The events by time, ends before beginnings: twice the number of the item, and one more where it begins. O(n +
+/// moments); `None` if there are too many moments.
 fn counted_events(items: &[Item]) -> Option<Vec<u32>> {
     let from = items.iter().map(|item| item.lifetime.lower).min()?;
     let last = items.iter().map(|item| item.lifetime.upper).max()? - from;

@@ -6,9 +6,10 @@
 //!                                 one of the core's allocators: size classes, or the tightest hole of all
 //! ```
 //!
-//! The plan is no better than what an engine does online; but it is there for millions of items within a fraction of a second, and all
-//! else starts from it. With size classes: O(n), a tenth of a microsecond an item. With the tightest hole: O(n log n), two to five
-//! tenths, mostly a lower plan. Time is cut into sections already, so that nothing is sorted by comparing.
+//! The plan is no better than what an engine does online; but it is there for millions of items within a fraction of a
+//! second, and all else starts from it. With size classes: O(n), a tenth of a microsecond an item. With the tightest
+//! hole: O(n log n), two to five tenths, mostly a lower plan. Time is cut into sections already, so that nothing is
+//! sorted by comparing.
 
 use super::asking::Asking;
 use super::counted::counted;
@@ -39,7 +40,8 @@ pub(super) fn mirrored(shape: &Intervals) -> Vec<Span> {
 /// What an item costs, in looks.
 const LOOKS_AN_ITEM: u64 = 64;
 
-/// What the walk needs of an item. They lie in the order of the walk: items in the caller's order would each be a miss of the cache or some.
+/// What the walk needs of an item. They lie in the order of the walk: items in the caller's order would each be a miss
+/// of the cache or some.
 struct Row {
     size: u64,
     alignment: u64,

@@ -1,4 +1,5 @@
-//! Bytes in, plans out: what a fuzzer, a test from seeds and a long campaign run, as those of [`ringfence_core::testing::drive`].
+//! Bytes in, plans out: what a fuzzer, a test from seeds and a long campaign run, as those of
+//! [`ringfence_core::testing::drive`].
 
 use alloc::vec::Vec;
 

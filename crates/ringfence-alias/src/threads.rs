@@ -50,14 +50,14 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Plans as [`plan`](super::plan) does, on several threads.
 ///
-/// What comes first (greedy policies; of more than 1,536 items the fullest moments) is done by one. Then there are rounds,
-/// in which the workers, whose number depends on that of the items, take a number of steps each. The closure is asked at the end
-/// of a round, with the steps of all; and within a round about once in a millisecond, with no steps, for the sake of
-/// clocks. If its answer to the latter is no, the round is cut short.
+/// What comes first (greedy policies; of more than 1,536 items the fullest moments) is done by one. Then there are
+/// rounds, in which the workers, whose number depends on that of the items, take a number of steps each. The closure is
+/// asked at the end of a round, with the steps of all; and within a round about once in a millisecond, with no steps,
+/// for the sake of clocks. If its answer to the latter is no, the round is cut short.
 ///
 /// *What is deterministic*: the same problem, seed and number of rounds give the same plan, whatever the number of
-/// threads; so does a closure that counts steps or reads heights and bounds, but no clock and not how often it is asked.
-/// Of a round that was cut short the lowest plan is given that was found by then, which depends on time.
+/// threads; so does a closure that counts steps or reads heights and bounds, but no clock and not how often it is
+/// asked. Of a round that was cut short the lowest plan is given that was found by then, which depends on time.
 ///
 /// One thread does all the work of several: [`plan`](super::plan) is quicker then.
 ///

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Counting walks over time with a map of which item had which bytes last: O(n log n + transitions). The map splits and
-//! joins, so that an item is met once for each run of bytes that it still has. [`lower_transitions`](super::lower_transitions)
-//! counts in another way; the two are compared by tests.
+//! joins, so that an item is met once for each run of bytes that it still has.
+//! [`lower_transitions`](super::lower_transitions) counts in another way; the two are compared by tests.
 
 use super::item::Item;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,8 @@ pub struct Transition {
 /// The transitions of a plan, by when `after` begins; each pair once. The offsets are a plan of the items.
 ///
 /// # Panics
-/// There are not as many offsets as items, or an item ends above `u64::MAX`; [`verify`](super::verify) refuses such offsets.
+/// There are not as many offsets as items, or an item ends above `u64::MAX`; [`verify`](super::verify) refuses such
+/// offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
     assert_eq!(items.len(), offsets.len(), "one offset for each item");

@@ -43,7 +43,8 @@ pub fn pass_edges(uses: &[PassUse]) -> Vec<(usize, usize)> {
     let mut edges = Vec::new();
     for (at, later) in uses.iter().enumerate() {
         let from = uses[..at].iter().rposition(|held| held.writes).unwrap_or(0);
-        // A pass that reads waits for the write that it reads. A pass that writes waits for those that read the old content, too.
+        // A pass that reads waits for the write that it reads. A pass that writes waits for those that read the old
+        // content, too.
         let waits_for = if later.writes { &uses[from..at] } else { &uses[from..at.min(from + 1)] };
         edges.extend(waits_for.iter().map(|held| (held.pass, later.pass)));
     }

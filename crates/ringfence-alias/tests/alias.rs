@@ -616,7 +616,8 @@ fn copy_queues_overlap_unless_they_are_ordered() {
     assert_eq!(height(&[(0, 1), (2, 3), (0, 2)]), 128);
 }
 
-/// Each item in the given order at the lowest gap, or the tightest one: the anchor, which shares nothing with the planner.
+/// Each item in the given order at the lowest gap, or the tightest one: the anchor, which shares nothing with the
+/// planner.
 fn greedy_height(items: &[Item], order: &[usize], is_best_fit: bool) -> u64 {
     let mut placed: Vec<(u64, u64, Lifetime)> = Vec::new();
     for &at in order {

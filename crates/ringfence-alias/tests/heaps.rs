@@ -229,7 +229,8 @@ fn what_a_heap_cannot_hold_falls_back_to_the_next_in_the_list_and_the_least_of_i
     verify_heaps(&heaps, &items, &plan.offsets).unwrap();
     assert_eq!((plan.fallback_bytes, plan.offsets[1].heap, plan.offsets[3]), (50, 1, at(1, 0)));
     assert!(plan.is_proven);
-    // As a heap of render targets that need 4 MiB, beside one of 64 KiB: what needs less lies in the one aligned to less.
+    // As a heap of render targets that need 4 MiB, beside one of 64 KiB: what needs less lies in the one aligned to
+    // less.
     let two = [Heap { alignment: 4 << 20, ..Heap::new(8 << 20) }, Heap { alignment: 64 << 10, ..Heap::new(8 << 20) }];
     let targets = [64 << 10, 4 << 20].map(|alignment| HeapItem::new(Item::new(1 << 20, 0, 1).aligned(alignment)));
     let plan = plan_heaps(&HeapProblem::new(&two, &targets).unwrap(), |_| true).unwrap();

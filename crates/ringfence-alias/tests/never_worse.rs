@@ -1,5 +1,5 @@
-//! Whenever the planner is stopped, it is no worse than the greedy policies; and it stops when it is asked to. On generated
-//! items, and on every file of `RINGFENCE_CASES`, where it is there.
+//! Whenever the planner is stopped, it is no worse than the greedy policies; and it stops when it is asked to. On
+//! generated items, and on every file of `RINGFENCE_CASES`, where it is there.
 
 use proptest::prelude::*;
 use ringfence_alias::{GREEDY_WHOLE, Item, Policy, Problem, plan, plan_by, verify};
@@ -75,7 +75,8 @@ proptest! {
     }
 }
 
-/// A caller who tries the policies one by one has so much of the time for it: other programs take some of the planner's.
+/// A caller who tries the policies one by one has so much of the time for it: other programs take some of the
+/// planner's.
 const HALF: u32 = 2;
 
 /// At several limits: what a caller could have had from the policies one by one, in half of the time.
@@ -142,7 +143,8 @@ fn the_cases_are_planned_no_worse_than_by_any_policy_at_any_limit() {
 
 #[test]
 fn a_closure_that_says_no_is_asked_soon_and_obeyed() {
-    // Of the time that reading the items takes, of which the longest time between two questions is three or four: a slow machine is slow at both.
+    // Of the time that reading the items takes, of which the longest time between two questions is three or four: a
+    // slow machine is slow at both.
     const TIMES: u32 = 40;
     for long in [u64::MAX, 300] {
         let items = generated(200_000, long, 3);

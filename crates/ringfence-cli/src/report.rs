@@ -1,7 +1,7 @@
 //! `ringfence report`: a snapshot as a page.
 //!
-//! The kind of input is recognised by its content: a snapshot of this library, a trace, a report with its frames, or a dump of the
-//! Vulkan Memory Allocator. Nothing is written before everything is read and checked.
+//! The kind of input is recognised by its content: a snapshot of this library, a trace, a report with its frames, or a
+//! dump of the Vulkan Memory Allocator. Nothing is written before everything is read and checked.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Write};

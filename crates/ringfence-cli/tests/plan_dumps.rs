@@ -7,7 +7,8 @@ use std::fmt::Write;
 use command::{cases, ringfence_with_input};
 use serde_json::{Value, json};
 
-/// A buffer assignment of a parameter, a result and five temporaries, of which one is worked on in place, and one is carried by a loop; and the live ranges behind it.
+/// A buffer assignment of a parameter, a result and five temporaries, of which one is worked on in place, and one is
+/// carried by a loop; and the live ranges behind it.
 const XLA: &str = "BufferAssignment:
 allocation 0: size 4096, parameter 0, shape |f32[1024]| at ShapeIndex {}:
  value: <1 p.0 @0> (size=4096,offset=0): f32[1024]{0}
@@ -88,7 +89,8 @@ fn what_is_wrong_with_a_dump_of_xla_is_named_with_its_line() {
     }
 }
 
-/// A TVM array of `BufferInfo`, as `tvm.ir.save_json` writes it: size, alignment, the numbers of those it conflicts with.
+/// A TVM array of `BufferInfo`, as `tvm.ir.save_json` writes it: size, alignment, the numbers of those it conflicts
+/// with.
 fn tvm(buffers: &[(u64, u64, &[usize])]) -> Value {
     let mut nodes = vec![json!({ "type_key": "" })];
     let place = |buffer: usize| 2 + buffer * 5;

@@ -1,5 +1,5 @@
-//! The soak: the demo for as many frames as `RINGFENCE_SOAK_FRAMES` says (few without it). Host memory is flat once the run is
-//! warm, fragmentation does not drift, every byte is right.
+//! The soak: the demo for as many frames as `RINGFENCE_SOAK_FRAMES` says (few without it). Host memory is flat once the
+//! run is warm, fragmentation does not drift, every byte is right.
 
 mod command;
 

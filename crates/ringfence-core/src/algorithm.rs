@@ -59,7 +59,8 @@ impl AnyAllocator {
     /// An allocator of `capacity` units, all of them free.
     ///
     /// # Panics
-    /// If equal blocks have 0 units. If a buddy's granule is not a power of two, or so small that there are more than [`Buddy::new`] allows.
+    /// If equal blocks have 0 units. If a buddy's granule is not a power of two, or so small that there are more than
+    /// [`Buddy::new`] allows.
     #[must_use]
     pub fn new(algorithm: Algorithm, capacity: u64) -> Self {
         match algorithm {
@@ -310,7 +311,8 @@ pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::Blocks
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
 
-/// What cuts heaps by an algorithm that is known when the program runs: [`AnyAllocator`], and [`Tlsf`] where it is never another.
+/// What cuts heaps by an algorithm that is known when the program runs: [`AnyAllocator`], and [`Tlsf`] where it is
+/// never another.
 pub trait Cutter: RangeAllocator + Peek {
     /// An allocator of `capacity` units.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;

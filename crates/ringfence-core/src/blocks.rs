@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert` |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert` may take host memory |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -225,8 +225,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Ok(BlockAllocation::new(id, range))
     }
 
-    /// As [`Blocks::allocate_in`], with another call of the block's allocator. `None` if that refuses, or the block is not
-    /// here (any more); nothing has changed then.
+    /// As [`Blocks::allocate_in`], with another call of the block's allocator. `None` if that refuses, or the block is
+    /// not here (any more); nothing has changed then.
     pub fn allocate_in_by(
         &mut self,
         id: BlockId,

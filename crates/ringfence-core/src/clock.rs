@@ -6,8 +6,9 @@
 //!                                          ○      ●     open ●, discarded ○
 //! ```
 //!
-//! A value is opened, and closed in one of three ways: it was submitted, it never will be (discarded), or that is not known
-//! (left). No value is given twice. The value of a discarded frame is over as soon as all that was submitted before it is.
+//! A value is opened, and closed in one of three ways: it was submitted, it never will be (discarded), or that is not
+//! known (left). No value is given twice. The value of a discarded frame is over as soon as all that was submitted
+//! before it is.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -35,11 +36,11 @@ pub struct Clock {
 
 struct State {
     submitted: u64,
-    /// The latest value that was left, as far as it is not known what became of it. What is not above `submitted` is covered
-    /// by that.
+    /// The latest value that was left, as far as it is not known what became of it. What is not above `submitted` is
+    /// covered by that.
     left: u64,
-    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress read at one moment never
-    /// covers a value that is opened after it.
+    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress
+    /// read at one moment never covers a value that is opened after it.
     issued: u64,
     /// Ascending, each above `submitted` unless it was overtaken.
     open: Vec<u64>,
@@ -166,8 +167,8 @@ impl Clock {
         state.passed(completed)
     }
 
-    /// Notes what the device has reached. Values up to there are not opened any more: where the fence is beyond all that
-    /// was begun, what it shows says nothing of what will begin.
+    /// Notes what the device has reached. Values up to there are not opened any more: where the fence is beyond all
+    /// that was begun, what it shows says nothing of what will begin.
     pub fn saw(&self, completed: u64) {
         self.see(&mut self.lock(), completed);
     }

@@ -1,4 +1,5 @@
-//! The first of many blocks that may hold a request: a tree of maxima, so that no plan looks at each block for each range.
+//! The first of many blocks that may hold a request: a tree of maxima, so that no plan looks at each block for each
+//! range.
 //!
 //! ```text
 //!                 9

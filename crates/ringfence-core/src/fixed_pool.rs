@@ -534,7 +534,8 @@ mod tests {
         assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "none was drawn");
     }
 
-    /// A pool that lives long draws numbers from a new block, and a block of it that is seldom used keeps those of an old one.
+    /// A pool that lives long draws numbers from a new block, and a block of it that is seldom used keeps those of an
+    /// old one.
     #[test]
     fn a_number_of_an_earlier_block_is_stale_of_a_seldom_used_block_and_else_foreign() {
         let mut pool = FixedPool::new(1, 8);

@@ -8,11 +8,12 @@
 //!               └───╲───┘──────────┘      what was used meanwhile, twice over, is the next mark
 //! ```
 //!
-//! Half of a block is enough for a driver that is quick. A driver that pins host memory takes half a millisecond for each
-//! MiB of it, and a frame may use tens of MiB at once: then a block that is ordered with half a block left comes too late.
-//! No clock is needed to find out, since what counts is not how long the driver takes but *what is used meanwhile*.
-//! That is counted, from the order until the block is there, whether a thread makes it or the program once a frame. An
-//! allocation that had to wait stops the use and so hides it: it doubles the mark. What is not needed any more goes by a sixteenth a block, and all at once when empty blocks are given back.
+//! Half of a block is enough for a driver that is quick. A driver that pins host memory takes half a millisecond for
+//! each MiB of it, and a frame may use tens of MiB at once: then a block that is ordered with half a block left comes
+//! too late. No clock is needed to find out, since what counts is not how long the driver takes but *what is used
+//! meanwhile*. That is counted, from the order until the block is there, whether a thread makes it or the program once
+//! a frame. An allocation that had to wait stops the use and so hides it: it doubles the mark. What is not needed any
+//! more goes by a sixteenth a block, and all at once when empty blocks are given back.
 //!
 //! | operation | cost |
 //! |---|---|

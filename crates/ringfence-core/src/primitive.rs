@@ -9,7 +9,8 @@
 //!
 //! Under `loom` constants shrink too, so that rare turns (a full group, a run of serial numbers at its end) come
 //! within the few steps that a model can afford. Nothing else in the crate may name `core::sync::atomic`, but for
-//! process-wide counters, which a model must not reset, counters that order nothing, and tickets, which one exchange changes.
+//! process-wide counters, which a model must not reset, counters that order nothing, and tickets, which one exchange
+//! changes.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -1,5 +1,5 @@
-//! Recycled objects: what was expensive to make and is not in use, kept for the next request of the same description. For the
-//! allocator these are driver objects that the device is done with, bound to their memory.
+//! Recycled objects: what was expensive to make and is not in use, kept for the next request of the same description.
+//! For the allocator these are driver objects that the device is done with, bound to their memory.
 //!
 //! ```text
 //!   request ─▶ Key: all that the maker was asked ─▶ tag, 64 bits of it
@@ -12,9 +12,9 @@
 //!
 //! # What is kept
 //!
-//! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are within the bound
-//! in bytes, and until their description has not been requested during the grace, in reclaims. While objects are refused for want of room, the
-//! description that was not asked for the longest makes room.
+//! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are
+//! within the bound in bytes, and until their description has not been requested during the grace, in reclaims. While
+//! objects are refused for want of room, the description that was not asked for the longest makes room.
 //!
 //! # How bytes are counted
 //!
@@ -22,8 +22,8 @@
 //!   bound ≥ reserved = bytes of all that is kept + what the accounts of the thread caches have free
 //! ```
 //!
-//! A thread that takes an object out has its bytes free for the next that it puts in, so that the sum that all threads share changes only
-//! once in a while. Before an object is refused, what the accounts have free is collected.
+//! A thread that takes an object out has its bytes free for the next that it puts in, so that the sum that all threads
+//! share changes only once in a while. Before an object is refused, what the accounts have free is collected.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -53,7 +53,8 @@ const CLASSES: usize = WAYS * LINES;
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
 /// After this number of refusals a description that was not asked for makes room.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
-/// A thread cache holds at most this number of objects of one description, and a share of the bound, but at least `CACHED_COUNT_MIN`.
+/// A thread cache holds at most this number of objects of one description, and a share of the bound, but at least
+/// `CACHED_COUNT_MIN`.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
 /// Of the bound in bytes.
@@ -105,8 +106,8 @@ impl Key {
     }
 }
 
-/// What is known of an object that may be recycled. All that keeping it needs, and taking it by a key of few words, lies in one cache line:
-/// most often the object was not touched for some frames.
+/// What is known of an object that may be recycled. All that keeping it needs, and taking it by a key of few words,
+/// lies in one cache line: most often the object was not touched for some frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Recycling {
@@ -155,7 +156,8 @@ pub fn name_bits(name: &str) -> u64 {
 /// Odd numbers without a pattern.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// A number for each word of a key, so that words that change places make another key. No factor is 0 for words that are likely.
+/// A number for each word of a key, so that words that change places make another key. No factor is 0 for words that
+/// are likely.
 const APART: [u64; Key::WORDS] = {
     let (mut apart, mut at) = ([0; Key::WORDS], 0);
     while at < Key::WORDS {
@@ -298,8 +300,8 @@ pub struct Recycled<T, O> {
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// Keeps at most `bytes_max` bytes. A description that was not requested during `grace_ticks` ticks, and up to 64 more, is
-    /// forgotten. With no ticks nothing is kept.
+    /// Keeps at most `bytes_max` bytes. A description that was not requested during `grace_ticks` ticks, and up to 64
+    /// more, is forgotten. With no ticks nothing is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // Without a clock nothing would ever go.
@@ -352,7 +354,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         Some(if serves_it { Ok((item, owner)) } else { Err(item) })
     }
 
-    /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes nothing.
+    /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes
+    /// nothing.
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
@@ -367,7 +370,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has room for it.
+    /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has
+    /// room for it.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: &str) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -406,8 +410,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         true
     }
 
-    /// Keeps an object, for this thread if there is room, which [`Recycled::would_keep`] has just said. `gone` is given what makes room
-    /// for it.
+    /// Keeps an object, for this thread if there is room, which [`Recycled::would_keep`] has just said. `gone` is given
+    /// what makes room for it.
     ///
     /// # Errors
     /// The object, if its bytes would exceed the bound, or nothing is kept any more.
@@ -652,8 +656,8 @@ impl<T: Recyclable, O> Store<T, O> {
         surplus
     }
 
-    /// Reserves bytes for an object that comes in; says how much more was reserved, for this thread's account. `None` if the bound
-    /// would be exceeded.
+    /// Reserves bytes for an object that comes in; says how much more was reserved, for this thread's account. `None`
+    /// if the bound would be exceeded.
     fn reserve(&self, bytes: u64) -> Option<u64> {
         if self.thread_caches.with_account(|account| account.pays(bytes)) == Some(true) {
             return Some(0);
@@ -680,7 +684,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.reserved.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// An object of a class found no room. Once in a while the other description that was not asked for the longest makes some.
+    /// An object of a class found no room. Once in a while the other description that was not asked for the longest
+    /// makes some.
     fn refuse(&self, class: usize, time: &AtomicU32, mut gone: impl FnMut(T)) {
         if !self.refused.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(REFUSALS_STEP) {
             return;
@@ -727,8 +732,8 @@ impl<T: Recyclable, O> Store<T, O> {
         Some(index as u32)
     }
 
-    /// Knows a tag from now on, in the place of a free one, or of the one that was not asked for the longest. A class that holds
-    /// objects stays until these have gone by their age.
+    /// Knows a tag from now on, in the place of a free one, or of the one that was not asked for the longest. A class
+    /// that holds objects stays until these have gone by their age.
     #[cold]
     #[inline(never)]
     fn note(&self, tag: u64, tick: u32) {
@@ -767,8 +772,9 @@ impl<T: Recyclable, O> Store<T, O> {
         Some((first, self.thread_caches.take_owner()))
     }
 
-    /// How many objects this thread's thread cache should be given; makes it if need be. One that is made while the last handle of
-    /// the allocator goes is closed here if it came too late for that: what it held would keep the allocator alive.
+    /// How many objects this thread's thread cache should be given; makes it if need be. One that is made while the
+    /// last handle of the allocator goes is closed here if it came too late for that: what it held would keep the
+    /// allocator alive.
     fn thread_wants(&self, class: usize, is_closed: &AtomicBool) -> usize {
         let wanted = self.thread_caches.wanted(class);
         fence(Ordering::SeqCst);
@@ -779,8 +785,8 @@ impl<T: Recyclable, O> Store<T, O> {
         0
     }
 
-    /// Keeps an object whose bytes are reserved, with `more` bytes for the account of this thread. Where the thread has no room, the older
-    /// half of what it has goes to the list of the class, or the object.
+    /// Keeps an object whose bytes are reserved, with `more` bytes for the account of this thread. Where the thread has
+    /// no room, the older half of what it has goes to the list of the class, or the object.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
         let full = self.cached_max(bytes_of(&item));
         let count = |account: &mut Account, held| {

@@ -10,24 +10,25 @@
 //!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! A thread with a [thread slot](crate::thread_slot) has a shard to itself, and puts items into its single-producer queues with plain
-//! stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot, or with a thread slot beyond the
-//! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
-//! another thread has it, it goes to the next one. The thread that takes out has the collector's side of a shard to itself.
+//! A thread with a [thread slot](crate::thread_slot) has a shard to itself, and puts items into its single-producer
+//! queues with plain stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot,
+//! or with a thread slot beyond the shards of this bin, takes the door of a shared shard for the few instructions that
+//! it takes to put an item down; if another thread has it, it goes to the next one. The thread that takes out has the
+//! collector's side of a shard to itself.
 //!
 //! # Why nothing is given out too early
 //!
-//! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded work
-//! that uses the item had to begin a frame before (the contract of `Allocator::timeline`)
-//! and to hold a reference while recording, so that the frame's beginning *happens before* the item's retirement. The
-//! set holds the latest value begun on each timeline, so it covers that frame. A queue keeps the set for as long as the
-//! *turn* stands, a number that rises with each frame that begins, before `begin` returns: if the turn that the retiring
-//! thread reads is the one of the kept set, every frame whose beginning happened before is in the set. A set that is too
-//! old is therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
+//! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded
+//! work that uses the item had to begin a frame before (the contract of `Allocator::timeline`) and to hold a reference
+//! while recording, so that the frame's beginning *happens before* the item's retirement. The set holds the latest
+//! value begun on each timeline, so it covers that frame. A queue keeps the set for as long as the *turn* stands, a
+//! number that rises with each frame that begins, before `begin` returns: if the turn that the retiring thread reads is
+//! the one of the kept set, every frame whose beginning happened before is in the set. A set that is too old is
+//! therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
 //!
 //! The progress is read before the shards are looked at, and values only rise: an item that is put down meanwhile is
-//! compared with values that the device had reached already. Each item is taken out of its queue by the thread that has the shard,
-//! and so is given out once.
+//! compared with values that the device had reached already. Each item is taken out of its queue by the thread that has
+//! the shard, and so is given out once.
 //!
 //! # Order
 //!
@@ -101,8 +102,8 @@ struct Shard<T> {
     spared: AtomicUsize,
 }
 
-/// How many times [`RetireBin::release_unspared`] skips a shard whose thread takes out what it has put in. Without that 16 threads, each
-/// of which takes out what it has put in, do a quarter of the work: they take items from one another.
+/// How many times [`RetireBin::release_unspared`] skips a shard whose thread takes out what it has put in. Without that
+/// 16 threads, each of which takes out what it has put in, do a quarter of the work: they take items from one another.
 const SPARED: usize = 8;
 
 /// The queue of items that wait for all that has begun.
@@ -110,8 +111,9 @@ const BEGUN: usize = 0;
 /// The queue of items with sets of their own.
 const PRECISE: usize = 1;
 
-// SAFETY: what the thread that puts in reaches is reached by one thread at a time: the one with the thread slot, or the one that has the
-// door. The rest of a queue is reached by who has the collector. Items are sent from one thread to another.
+// SAFETY: what the thread that puts in reaches is reached by one thread at a time: the one with the thread slot, or the
+// one that has the door. The rest of a queue is reached by who has the collector. Items are sent from one thread to
+// another.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
 // SAFETY: a shard that is sent has no other user, and its items may be sent.
@@ -206,7 +208,8 @@ impl<T> RetireBin<T> {
         self.put_tagged(turn, tag, usize::MAX, item);
     }
 
-    /// As [`RetireBin::retire`]. After at most `step` items more of this thread [`RetireBin::try_retire`] gives one back.
+    /// As [`RetireBin::retire`]. After at most `step` items more of this thread [`RetireBin::try_retire`] gives one
+    /// back.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
         self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
@@ -223,8 +226,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Puts items into a queue of this thread's shard, or of one that is free. Sets and host memory come from the caller's
-    /// code or may run it: that is done while nothing is taken and each queue is whole.
+    /// Puts items into a queue of this thread's shard, or of one that is free. Sets and host memory come from the
+    /// caller's code or may run it: that is done while nothing is taken and each queue is whole.
     fn put(
         &self,
         queue: usize,
@@ -240,7 +243,8 @@ impl<T> RetireBin<T> {
             let next = next.ready(tag);
             // The queue may be another's to fill meanwhile; what it gave is this thread's.
             let again = shard.is_shared.then(|| shard.door.take());
-            // SAFETY: the shard is again open to this thread alone; `fill_from` gave the chunk for this key, and it is ready.
+            // SAFETY: the shard is again open to this thread alone; `fill_from` gave the chunk for this key, and it is
+            // ready.
             Self::behind(again, || unsafe { queue.go_on(next, key) });
             door = shard.is_shared.then(|| shard.door.take());
         }
@@ -285,7 +289,8 @@ impl<T> RetireBin<T> {
         self.near().len()
     }
 
-    /// As [`RetireBin::release`], of the items where this thread puts its own. Nothing if another thread takes from there.
+    /// As [`RetireBin::release`], of the items where this thread puts its own. Nothing if another thread takes from
+    /// there.
     pub fn release_near(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let shard = self.near();
         let Some(collector) = shard.collector.0.try_take() else { return 0 };
@@ -293,10 +298,11 @@ impl<T> RetireBin<T> {
     }
 
     /// Moves what has passed to `into`, at most `items_max` items, and says how many those were. A shard that another
-    /// thread collects from at the moment is looked at once more at the end, and left for the next time if it still does.
+    /// thread collects from at the moment is looked at once more at the end, and left for the next time if it still
+    /// does.
     ///
-    /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked once
-    /// for each timeline that something waits for, while nothing of the bin is taken: it may use the bin itself.
+    /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked
+    /// once for each timeline that something waits for, while nothing of the bin is taken: it may use the bin itself.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
@@ -307,8 +313,8 @@ impl<T> RetireBin<T> {
     }
 
     /// Gives what has passed to `each`, one by one and at most `items_max` items, and says how many those were: as
-    /// [`RetireBin::collect`], without moving the items to a vector first. No shard is taken while `each` runs, which may
-    /// retire more; that waits for the next time.
+    /// [`RetireBin::collect`], without moving the items to a vector first. No shard is taken while `each` runs, which
+    /// may retire more; that waits for the next time.
     ///
     /// If `each` panics, the item that it was given is gone, and all others are still here.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
@@ -320,15 +326,15 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// As [`RetireBin::release_near`], by a thread that does so again and again: [`RetireBin::release_unspared`] leaves its items to it
-    /// for a while.
+    /// As [`RetireBin::release_near`], by a thread that does so again and again: [`RetireBin::release_unspared`] leaves
+    /// its items to it for a while.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         self.spare_own();
         self.release_near(passed, items_max, each)
     }
 
-    /// As [`RetireBin::release_passed`], but passes by the shards whose threads do this or [`RetireBin::release_own`] themselves,
-    /// a few times after each time that they did. Else threads would take items from one another.
+    /// As [`RetireBin::release_passed`], but passes by the shards whose threads do this or [`RetireBin::release_own`]
+    /// themselves, a few times after each time that they did. Else threads would take items from one another.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         self.spare_own();
         let own = thread_number();
@@ -367,7 +373,8 @@ impl<T> RetireBin<T> {
         known
     }
 
-    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for a thread that collects.
+    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for a thread that
+    /// collects.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
             shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {
@@ -485,8 +492,8 @@ impl<T> Shard<T> {
         self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
     }
 
-    /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs, which
-    /// gets at most `items_max` items out of what is lent to it.
+    /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs,
+    /// which gets at most `items_max` items out of what is lent to it.
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,

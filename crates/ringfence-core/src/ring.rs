@@ -65,7 +65,8 @@ pub struct Ring<T> {
     tail: u64,
     /// Where `head` lies: below `capacity`, and 0 whenever the ring is empty, so that the largest request fits then.
     head_offset: u64,
-    /// Units that are free and lie in one piece from `head_offset` on, or fewer: 0 where the head has just come around. As long as a request fits there, nothing else is looked at.
+    /// Units that are free and lie in one piece from `head_offset` on, or fewer: 0 where the head has just come around.
+    /// As long as a request fits there, nothing else is looked at.
     room: u64,
     /// The largest `head - tail` before the last release. It falls only there, so allocating need not look.
     high_water: u64,

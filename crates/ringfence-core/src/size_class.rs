@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A class is a *size*, not a logarithm of one: 128 KiB and 192 KiB are two classes, where a logarithm to base 2
-//! would make them one and let blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every block of a
-//! pool is aligned if its heap is: if max(size, alignment) were rounded to 64 KiB alone, the second block of 192 KiB
-//! would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
+//! would make them one and let blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every
+//! block of a pool is aligned if its heap is: if max(size, alignment) were rounded to 64 KiB alone, the second block of
+//! 192 KiB would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
 //!
 //! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it.
 //! Both functions are O(1).

@@ -9,22 +9,23 @@
 //!               └ chunks before it were taken out; empty ones come back: returned ─▶ spare, by their sizes
 //! ```
 //!
-//! The items of a chunk wait for the same set. A chunk is closed by the one that is linked after it: when the set changes, or
-//! when it is full. A new one has room for as many as were put in for the set before, so that as a rule a set is one
-//! chunk; within a set each is twice as large as the one before it.
+//! The items of a chunk wait for the same set. A chunk is closed by the one that is linked after it: when the set
+//! changes, or when it is full. A new one has room for as many as were put in for the set before, so that as a rule a
+//! set is one chunk; within a set each is twice as large as the one before it.
 //!
 //! # Who touches what
 //!
-//! An item is written, and *then* counted in `pushed` (release). A chunk gets its set and its `first`, and *then* is linked
-//! (release). The thread that takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, and stays so.
-//! A chunk that is seen to have none after it was still open when `pushed` was read, so the items up to `pushed` are its own.
-//! Chunks go back, empty, through a stack that is pushed to (release) and taken as a whole (acquire).
+//! An item is written, and *then* counted in `pushed` (release). A chunk gets its set and its `first`, and *then* is
+//! linked (release). The thread that takes out reads `pushed`, *then* follows the links (acquire): up to there all is
+//! written, and stays so. A chunk that is seen to have none after it was still open when `pushed` was read, so the
+//! items up to `pushed` are its own. Chunks go back, empty, through a stack that is pushed to (release) and taken as a
+//! whole (acquire).
 //!
-//! No step that changes the queue asks for host memory: a chunk is taken out or made, gets its set, and then is linked. The
-//! caller's code that gives memory (a global allocator may drop a resource) finds the queue whole.
+//! No step that changes the queue asks for host memory: a chunk is taken out or made, gets its set, and then is linked.
+//! The caller's code that gives memory (a global allocator may drop a resource) finds the queue whole.
 //!
-//! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in the
-//! way.
+//! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in
+//! the way.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -32,8 +33,8 @@
 //! | a new chunk | O(1): an atomic exchange if no spare one is cached; host memory only at a record of chunks in use |
 //! | take out | O(1) a chunk; the items are moved by the thread that gets them |
 //!
-//! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own items, or twice that of the set
-//! before it, and the smallest chunk at least.
+//! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own
+//! items, or twice that of the set before it, and the smallest chunk at least.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -66,7 +67,8 @@ struct Chunk<T> {
     /// The chunk after this one, written once; in the stack of empty ones, the one below it.
     next: AtomicPtr<Chunk<T>>,
     slots: Box<[Slot<T>]>,
-    /// The thread that takes out: how many batches are of this chunk, and one more as long as it may get items. Begins at 1.
+    /// The thread that takes out: how many batches are of this chunk, and one more as long as it may get items. Begins
+    /// at 1.
     users: Cell<usize>,
     /// The one made before: all are freed with the queue.
     made_before: Cell<*mut Chunk<T>>,
@@ -144,8 +146,8 @@ pub(super) struct Batch<T> {
     end: usize,
 }
 
-// SAFETY: a batch is the only one that reads its items, which may be sent; what else it reads of its chunk does not change,
-// or belongs to the thread that takes out.
+// SAFETY: a batch is the only one that reads its items, which may be sent; what else it reads of its chunk does not
+// change, or belongs to the thread that takes out.
 unsafe impl<T: Send> Send for Batch<T> {}
 
 // SAFETY: a head belongs to the one thread at a time that takes out.
@@ -189,8 +191,8 @@ impl<T> SpscQueue<T> {
     #[inline]
     unsafe fn slot(&self) -> Option<&Slot<T>> {
         let pushed = self.pushed.load(Ordering::Relaxed);
-        // SAFETY: the open chunk, which lives as long as the queue, has a slot for each item from its first up to the limit, and
-        // there are never more than that.
+        // SAFETY: the open chunk, which lives as long as the queue, has a slot for each item from its first up to the
+        // limit, and there are never more than that.
         (pushed != self.limit.get()).then(|| unsafe { &*self.base.get().wrapping_add(pushed) })
     }
 
@@ -242,9 +244,9 @@ impl<T> SpscQueue<T> {
         }
     }
 
-    /// Puts items in as long as the open chunk is for them and has room, with one step that others see. If some are left,
-    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](SpscQueue::go_on). After at most `step`
-    /// items more, [`SpscQueue::slot`] gives none, so that the thread that puts in comes here again.
+    /// Puts items in as long as the open chunk is for them and has room, with one step that others see. If some are
+    /// left, gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](SpscQueue::go_on). After
+    /// at most `step` items more, [`SpscQueue::slot`] gives none, so that the thread that puts in comes here again.
     ///
     /// Nothing here asks for host memory or frees any: what gives it out is the caller's code, which may come back to
     /// this very queue.
@@ -259,8 +261,8 @@ impl<T> SpscQueue<T> {
     ) -> Option<Next<T>> {
         let is_for = self.is_for(key);
         if is_for {
-            // SAFETY: the caller promises that no other thread puts items in at the same time and that the iterator only
-            // gives items; a set has begun, so a chunk is open.
+            // SAFETY: the caller promises that no other thread puts items in at the same time and that the iterator
+            // only gives items; a set has begun, so a chunk is open.
             unsafe { self.fill_open(step, items) };
         }
         (items.len() > 0).then(|| {
@@ -421,8 +423,8 @@ impl<T> Drop for SpscQueue<T> {
     fn drop(&mut self) {
         let mut chunk = self.made.get();
         while !chunk.is_null() {
-            // SAFETY: each chunk was made from a box and stands in this list once; no other thread has the queue any more.
-            // Items that still lie there are lost.
+            // SAFETY: each chunk was made from a box and stands in this list once; no other thread has the queue any
+            // more. Items that still lie there are lost.
             chunk = unsafe { Box::from_raw(chunk) }.made_before.get();
         }
     }
@@ -458,7 +460,8 @@ impl<T> Head<T> {
     /// It is always this queue, and one thread at a time takes out of it.
     pub(super) unsafe fn sets(&self, queue: &SpscQueue<T>, mut each: impl FnMut(&SyncSet)) {
         let mut chunk = if self.chunk.is_null() { queue.start.load(Ordering::Acquire) } else { self.chunk };
-        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was linked.
+        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was
+        // linked.
         while let Some(held) = unsafe { chunk.as_ref() } {
             // SAFETY: no thread changes the set of a chunk that is linked.
             held.points.with(|points| each(unsafe { &*points }));
@@ -471,8 +474,8 @@ impl<T> Head<T> {
         self.taken
     }
 
-    /// Takes out what is in the queue: each chunk that is closed goes to `closed`, with whether its set has passed, and the set.
-    /// Gives what is in the open one by now, if that has passed. No batch is empty.
+    /// Takes out what is in the queue: each chunk that is closed goes to `closed`, with whether its set has passed, and
+    /// the set. Gives what is in the open one by now, if that has passed. No batch is empty.
     ///
     /// # Safety
     /// It is always this queue, and one thread at a time takes out of it.
@@ -487,7 +490,8 @@ impl<T> Head<T> {
         if self.chunk.is_null() {
             self.chunk = queue.start.load(Ordering::Acquire);
         }
-        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was linked.
+        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was
+        // linked.
         while let Some(chunk) = unsafe { self.chunk.as_ref() } {
             let next = chunk.next.load(Ordering::Acquire);
             // SAFETY: null, or the next chunk of the queue, which lives as long; it was written before it was linked.
@@ -537,8 +541,8 @@ impl<T> Batch<T> {
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         for slot in slots {
             self.at += 1;
-            // SAFETY: the item was written before it was counted, no thread writes there before the batch is given back, and it
-            // is read once: this batch is the only one that has it, and goes on behind it.
+            // SAFETY: the item was written before it was counted, no thread writes there before the batch is given
+            // back, and it is read once: this batch is the only one that has it, and goes on behind it.
             each(slot.with(|slot| unsafe { (*slot).assume_init_read() }));
         }
         count
@@ -555,8 +559,8 @@ impl<T> Batch<T> {
         // SAFETY: chunks live as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         self.at += count;
-        // SAFETY: each item was written before it was counted, and is read once: this batch alone has it, and `at` is past
-        // it. The vector has room, so that no other code runs in between.
+        // SAFETY: each item was written before it was counted, and is read once: this batch alone has it, and `at` is
+        // past it. The vector has room, so that no other code runs in between.
         into.extend(slots.iter().map(|slot| slot.with(|slot| unsafe { (*slot).assume_init_read() })));
         count
     }

@@ -1,4 +1,5 @@
-//! Thread caches: for each thread a few items of a pool that threads share, taken from the pool already and not in use yet.
+//! Thread caches: for each thread a few items of a pool that threads share, taken from the pool already and not in use
+//! yet.
 //!
 //! ```text
 //!   thread 1 ─▶ thread cache 0    class 0: ▒▒▒▒▒    class 1: ▒▒    …     owners: ● ● ●
@@ -8,37 +9,38 @@
 //!                                  the pool ◀─────────────────┘    slots of size classes, descriptors, bound objects, …
 //! ```
 //!
-//! An item is anything that can be used again: a slot of a size class, a descriptor, a buffer with its memory. Items of one class
-//! are equal: any of them serves any request of the class. A thread cache is one thread's, mostly: taking an item out and putting
-//! one in is an exchange on a cache line that no other thread wants. No thread waits for a thread cache: one that finds it taken
-//! goes to the pool.
+//! An item is anything that can be used again: a slot of a size class, a descriptor, a buffer with its memory. Items of
+//! one class are equal: any of them serves any request of the class. A thread cache is one thread's, mostly: taking an
+//! item out and putting one in is an exchange on a cache line that no other thread wants. No thread waits for a thread
+//! cache: one that finds it taken goes to the pool.
 //!
 //! The pool is the caller's, and nothing of it runs while a thread cache is taken, but for what [`ThreadCaches::fill`],
-//! [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`] are given. So the pool may have a lock, and its items may come
-//! back here when they are dropped.
+//! [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`] are given. So the pool may have a lock, and its items
+//! may come back here when they are dropped.
 //!
 //! # What keeps the pool alive
 //!
-//! An item in use keeps its pool alive, often by a count that all threads share. So that neither taking nor putting changes that
-//! count, a thread cache keeps the reference too, for the next user: inside the item, or beside it as an *owner*, of type `O`, where
-//! any owner serves any item. That is a circle, which [`ThreadCaches::close`] breaks when the last handle of the pool goes: from
-//! then on thread caches stay empty.
+//! An item in use keeps its pool alive, often by a count that all threads share. So that neither taking nor putting
+//! changes that count, a thread cache keeps the reference too, for the next user: inside the item, or beside it as an
+//! *owner*, of type `O`, where any owner serves any item. That is a circle, which [`ThreadCaches::close`] breaks when
+//! the last handle of the pool goes: from then on thread caches stay empty.
 //!
 //! # Accounts
 //!
-//! Beside its items a thread cache keeps an [`Account`]: numbers of the caller's that change with what goes in and out, under the same
-//! exchange, so that counting does not make threads write one line.
+//! Beside its items a thread cache keeps an [`Account`]: numbers of the caller's that change with what goes in and out,
+//! under the same exchange, so that counting does not make threads write one line.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
 //! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(items that are moved), once a batch |
 //! | [`ThreadCaches::empty_class`] | O(thread caches), and what is given back |
-//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is given back |
-//! | [`ThreadCaches::count`], [`ThreadCaches::each_account`], [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
+//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is freed |
+//! | [`ThreadCaches::count`], [`ThreadCaches::each_account`] | O(thread caches) |
+//! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(items) |
 //!
-//! Host memory: a list of pointers from the start, a thread cache when its thread first asks, the room of a class when it is first
-//! used. Nothing after that.
+//! Host memory: a list of pointers from the start, a thread cache when its thread first asks, the room of a class when
+//! it is first used. Nothing after that.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -83,7 +85,8 @@ pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
 
 /// The items of one class in a thread cache.
 struct ClassCache<T> {
-    /// The last goes first. As many may lie here as there is memory for: none before the first use, and none after the end.
+    /// The last goes first. As many may lie here as there is memory for: none before the first use, and none after the
+    /// end.
     items: Vec<T>,
     /// How many the next batch has.
     batch: usize,
@@ -231,8 +234,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.last().map(look))
     }
 
-    /// How many items this thread's thread cache, which has none of the class, should be given beside the one that the caller
-    /// needs: none at first, as that may stay the only one, then twice as many each time. 0 if it is taken or closed.
+    /// How many items this thread's thread cache, which has none of the class, should be given beside the one that the
+    /// caller needs: none at first, as that may stay the only one, then twice as many each time. 0 if it is taken or
+    /// closed.
     ///
     /// Makes the thread cache if need be. Only while a handle of the pool lives.
     #[cold]
@@ -254,8 +258,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts items into this thread's thread cache, the last to be taken first; asks for no more than fit, and for none if it is
-    /// taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
+    /// Puts items into this thread's thread cache, the last to be taken first; asks for no more than fit, and for none
+    /// if it is taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
     ///
     /// The iterator runs while the thread cache is taken: it must not wait for another thread, nor come back here.
     #[cold]
@@ -269,7 +273,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts an item into this thread's thread cache, to be taken first; gives it back if that is taken, closed or without room.
+    /// Puts an item into this thread's thread cache, to be taken first; gives it back if that is taken, closed or
+    /// without room.
     ///
     /// # Errors
     /// The item.
@@ -278,7 +283,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.put_item_counted(class, item, |_, _| true)
     }
 
-    /// As [`ThreadCaches::put_item`], if there is room and `count`, which counts it and is given how many items lie there, says so.
+    /// As [`ThreadCaches::put_item`], if there is room and `count`, which counts it and is given how many items lie
+    /// there, says so.
     ///
     /// # Errors
     /// The item.
@@ -301,8 +307,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Takes the older half of a class out of this thread's thread cache, or a batch of it, if it is full: for the pool. After that,
-    /// unless it is taken or closed, [`put`] finds room.
+    /// Takes the older half of a class out of this thread's thread cache, or a batch of it, if it is full: for the
+    /// pool. After that, unless it is taken or closed, [`put`] finds room.
     #[cold]
     pub fn older(&self, class: usize) -> Batch<T> {
         self.older_of(class, ROOM_MAX)
@@ -326,7 +332,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Gives a class its room if it has none yet. Host memory is asked for and freed while the thread cache is not taken.
+    /// Gives a class its room if it has none yet. Host memory is asked for and freed while the thread cache is not
+    /// taken.
     fn furnish(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
         let mut room = Vec::with_capacity(self.rooms[class]);
         if let Some(taken) = thread_cache.try_take() {
@@ -379,7 +386,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
 
     /// Does something while the thread caches are empty and stay so: what was in them is given back before.
     ///
-    /// While `work` runs all thread caches are taken: it must not wait for a thread that waits for one, nor come back here.
+    /// While `work` runs all thread caches are taken: it must not wait for a thread that waits for one, nor come back
+    /// here.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
         fn hold<T, O, const CLASSES: usize>(
             thread_caches: &mut dyn Iterator<Item = &TryCell<ThreadCache<T, O, CLASSES>>>,
@@ -419,8 +427,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
     }
 
-    /// Looks at all items, with their classes. `look` runs while a thread cache is taken: it must not come back here. Waits for
-    /// threads that are at theirs.
+    /// Looks at all items, with their classes. `look` runs while a thread cache is taken: it must not come back here.
+    /// Waits for threads that are at theirs.
     pub fn each_item(&self, mut look: impl FnMut(usize, &T)) {
         for thread_cache in self.each() {
             thread_cache.take().with(|held| {
@@ -469,8 +477,8 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     })
 }
 
-/// Puts an item into a thread cache, with the owner that its user had; gives both back if the thread cache is taken, closed or
-/// without room. `item` does nothing but give it.
+/// Puts an item into a thread cache, with the owner that its user had; gives both back if the thread cache is taken,
+/// closed or without room. `item` does nothing but give it.
 ///
 /// # Safety
 /// The item or the owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
@@ -503,9 +511,9 @@ pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     owner: O,
     count: impl FnOnce(&mut Account, usize) -> bool,
 ) -> Result<(), (I, O)> {
-    // SAFETY: the item or the owner keeps the thread cache until it lies in it. From then on the taken flag does: the thread that
-    // takes it out, and with it what may be the last to keep the thread cache, takes the flag first. Nothing follows the release
-    // of the flag.
+    // SAFETY: the item or the owner keeps the thread cache until it lies in it. From then on the taken flag does: the
+    // thread that takes it out, and with it what may be the last to keep the thread cache, takes the flag first.
+    // Nothing follows the release of the flag.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err((item, owner)) };
     taken.with(move |thread_cache| {
         let items = &mut thread_cache.classes[class].items;

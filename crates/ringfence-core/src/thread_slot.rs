@@ -6,11 +6,12 @@
 //!   thread B ends ─▶ its slot is free, with all that it did there ──▶ the next thread that comes has it
 //! ```
 //!
-//! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread that takes a
-//! thread slot sees all that the one before it did there. That is what makes [`RetireBin`](crate::retire_bin::RetireBin) cheap.
+//! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread
+//! that takes a thread slot sees all that the one before it did there. That is what makes
+//! [`RetireBin`](crate::retire_bin::RetireBin) cheap.
 //!
-//! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from [`THREAD_SLOTS`] on,
-//! which says nothing: all that have such a number share.
+//! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from
+//! [`THREAD_SLOTS`] on, which says nothing: all that have such a number share.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -97,8 +98,9 @@ mod of_threads {
     /// Apart, so that the rest is a load and a compare wherever it stands.
     #[cold]
     fn draw() -> usize {
-        // A thread that is so far torn down that nothing would give the thread slot back gets none. One that has a thread slot may ask again:
-        // some platforms take a thread's values apart in any order, and make them anew if they are asked for after that.
+        // A thread that is so far torn down that nothing would give the thread slot back gets none. One that has a
+        // thread slot may ask again: some platforms take a thread's values apart in any order, and make them anew if
+        // they are asked for after that.
         let thread_slot = OWN_SLOT.try_with(|own| {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
@@ -152,8 +154,8 @@ mod of_threads {
 #[cfg(loom)]
 pub use of_threads::{cached_number, take_slot, thread_number};
 
-/// A number for what is only spread over the threads, and guarded in another way: all threads in one place are a model's
-/// hardest case.
+/// A number for what is only spread over the threads, and guarded in another way: all threads in one place are a
+/// model's hardest case.
 #[inline]
 pub fn thread_place() -> usize {
     if cfg!(any(loom, miri)) { 0 } else { thread_number() }
@@ -170,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    /// So often a test that needs thread slots tries: other tests' threads have some too, and those that have just ended until they
-    /// are gone altogether.
+    /// So often a test that needs thread slots tries: other tests' threads have some too, and those that have just
+    /// ended until they are gone altogether.
     const TRIES: usize = 2_000;
 
     #[test]
@@ -229,8 +231,8 @@ mod tests {
         static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
     }
 
-    /// Where the platform's own keys stand for thread-local values, as on Windows with the GNU tools, a value that is gone is
-    /// made anew if it is asked for: there such a thread may take another thread slot.
+    /// Where the platform's own keys stand for thread-local values, as on Windows with the GNU tools, a value that is
+    /// gone is made anew if it is asked for: there such a thread may take another thread slot.
     #[test]
     #[cfg(not(windows))]
     fn a_thread_that_is_torn_down_keeps_its_slot_or_has_none() {
@@ -273,8 +275,8 @@ mod models {
 
     struct Room {
         thread_slots: ThreadSlots,
-        /// What belongs to the first thread slot: `loom` fails the model if two threads are at it at once, or if one does not see
-        /// what the other did.
+        /// What belongs to the first thread slot: `loom` fails the model if two threads are at it at once, or if one
+        /// does not see what the other did.
         first: UnsafeCell<u32>,
     }
 

@@ -8,9 +8,9 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and the pass that has planned a move
-//! finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning, which
-//! takes a ticket only from `FREE`: so that no two plans have the same one.
+//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and the pass that has planned a
+//! move finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning,
+//! which takes a ticket only from `FREE`: so that no two plans have the same one.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 

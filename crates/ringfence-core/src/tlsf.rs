@@ -279,8 +279,8 @@ impl Tlsf {
         }
     }
 
-    /// With few spans the chance is small that a hole of the right size comes up by itself, and deferral takes some away:
-    /// it needs the more room.
+    /// With few spans the chance is small that a hole of the right size comes up by itself, and deferral takes some
+    /// away: it needs the more room.
     fn roomy_from(&self) -> u64 {
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
@@ -450,12 +450,12 @@ impl Peek for Tlsf {
 }
 
 impl Tlsf {
-    /// Allocates below a limit: the range ends at `limit` or before. For callers that move ranges towards the beginning of
-    /// the heap, so that what is free comes together at its end.
+    /// Allocates below a limit: the range ends at `limit` or before. For callers that move ranges towards the beginning
+    /// of the heap, so that what is free comes together at its end.
     ///
-    /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the lowest
-    /// of the first class in which one will do. `None` if none of them will, or nothing can serve the request; nothing has
-    /// changed then, but that spans given back before may have been joined.
+    /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the
+    /// lowest of the first class in which one will do. `None` if none of them will, or nothing can serve the request;
+    /// nothing has changed then, but that spans given back before may have been joined.
     ///
     /// O(1), and merging what is deferred.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {

@@ -5,8 +5,8 @@
 //!   thread 2 ── try_take ──▶ None: it does something else
 //! ```
 //!
-//! There is no queue of waiters: a thread that finds it taken does something else. That is what makes it cheaper than a mutex,
-//! whose release has to look whether another thread sleeps.
+//! There is no queue of waiters: a thread that finds it taken does something else. That is what makes it cheaper than a
+//! mutex, whose release has to look whether another thread sleeps.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -27,8 +27,8 @@ pub struct TryCell<T> {
     life: UnsafeCell<()>,
 }
 
-// SAFETY: the value is reached by one thread at a time, whichever took the flag, as with a mutex; so it has to be `Send`
-// only.
+// SAFETY: the value is reached by one thread at a time, whichever took the flag, as with a mutex; so it has to be
+// `Send` only.
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// The right to the value. It ends when this is dropped, also when a panic passes.
@@ -75,9 +75,9 @@ impl<T> Taken<'_, T> {
     /// Does something with the value, and gives it back.
     #[inline]
     pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that no other thread
-        // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it. The
-        // cell lives as long as the flag is set, at least.
+        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that no other
+        // thread reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of
+        // it. The cell lives as long as the flag is set, at least.
         unsafe { (*self.cell).value.with_mut(|value| work(&mut *value)) }
     }
 }
@@ -90,8 +90,8 @@ impl<T> Drop for Taken<'_, T> {
     }
 }
 
-/// A model fails if the cell goes while it is taken, or while a thread may still come here: each access, the giving back
-/// included, has to be ordered before.
+/// A model fails if the cell goes while it is taken, or while a thread may still come here: each access, the giving
+/// back included, has to be ordered before.
 #[cfg(loom)]
 impl<T> Drop for TryCell<T> {
     fn drop(&mut self) {

@@ -1,5 +1,5 @@
-//! Every algorithm that can be chosen, by generated operations: ranges never overlap, `peek` tells what `allocate` does,
-//! stale and foreign ranges are refused.
+//! Every algorithm that can be chosen, by generated operations: ranges never overlap, `peek` tells what `allocate`
+//! does, stale and foreign ranges are refused.
 
 use proptest::prelude::*;
 use ringfence_core::algorithm::{Algorithm, AnyAllocator, EqualBlocks, virtual_allocator};
@@ -194,7 +194,8 @@ fn equal_blocks_agree_with_their_twin() {
     assert_eq!((none.capacity(), none.largest_free(), none.allocate(1, 1).is_err()), (7, 0, true));
 }
 
-/// Each span that is used is reported with the slot of its range, from both ends, after the numbers of slots have moved on.
+/// Each span that is used is reported with the slot of its range, from both ends, after the numbers of slots have moved
+/// on.
 #[test]
 fn the_spans_of_a_linear_allocator_name_their_ranges() {
     for high in [false, true] {
@@ -277,8 +278,8 @@ fn a_virtual_allocator_grows_block_by_block() {
     }
 }
 
-/// What lies in the middle of a full linear block is taken back without becoming free: the block stays full, and is in the
-/// index of blocks with room once only when it has room.
+/// What lies in the middle of a full linear block is taken back without becoming free: the block stays full, and is in
+/// the index of blocks with room once only when it has room.
 #[test]
 fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     let desc = BlocksDesc { basic_size: 4, destroy_threshold: 0, grace_ticks: 0 };

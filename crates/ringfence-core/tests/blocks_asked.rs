@@ -100,7 +100,8 @@ fn a_block_that_refused_a_size_is_not_asked_for_it_again_wherever_it_goes_in_the
     assert_eq!((asked, made.map(|made| made.block())), (1, Some(tens)));
 }
 
-/// A block looks at a few spans of a size class alone, so that after a grant a longer one of the class may stand in front.
+/// A block looks at a few spans of a size class alone, so that after a grant a longer one of the class may stand in
+/// front.
 #[test]
 fn a_block_that_grants_something_is_asked_again_up_to_the_end_of_the_class_that_it_refused() {
     let mut ours = Ours::new();

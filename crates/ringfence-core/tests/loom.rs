@@ -89,13 +89,14 @@ fn two_threads_fill_and_drain_two_groups() {
     });
 }
 
-/// A thread that finds a group full takes its mark away, looks again, and puts the mark back. Meanwhile the group may have a
-/// block that was freed before, which no mark tells of.
+/// A thread that finds a group full takes its mark away, looks again, and puts the mark back. Meanwhile the group may
+/// have a block that was freed before, which no mark tells of.
 #[test]
 fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 4));
-        // Both groups are full, and the mark of the later one is there still; one hint was there last, the other one before it.
+        // Both groups are full, and the mark of the later one is there still; one hint was there last, the other one
+        // before it.
         let mut held: Vec<_> = (0..4).map(|_| pool.allocate_near(0).unwrap()).collect();
         pool.free_near(1, held.remove(0)).unwrap();
         held.insert(0, pool.allocate_near(1).unwrap());

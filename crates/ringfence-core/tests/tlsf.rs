@@ -304,7 +304,8 @@ fn a_long_churn_leaves_one_span() {
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
 }
 
-/// A heap with room and enough spans that the merging of frees is deferred: 1,500 small ranges, every other one given back.
+/// A heap with room and enough spans that the merging of frees is deferred: 1,500 small ranges, every other one given
+/// back.
 fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
     for number in 0..3000 {
@@ -325,7 +326,8 @@ fn deferred_count(tlsf: &Tlsf) -> usize {
     count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
-/// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be missed as holes.
+/// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be
+/// missed as holes.
 #[test]
 fn the_more_ranges_the_more_of_a_class_are_deferred() {
     for (ranges, deferred) in [(3_000, 8), (30_000, 14), (100_000, 32)] {

@@ -51,7 +51,8 @@ fn half_of_that_room_is_deferred_at_most() {
     assert!(heap.deferred_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.deferred_size());
 }
 
-/// With something deferred, a request below a 64th of the heap is rounded up to its class, and what is not shorter is left alone.
+/// With something deferred, a request below a 64th of the heap is rounded up to its class, and what is not shorter is
+/// left alone.
 #[test]
 fn a_64th_of_the_heap_is_neither_deferred_nor_rounded() {
     let capacity = 64 * 2050 + 5;

@@ -3,7 +3,8 @@
 use ringfence_core::range::{Allocate, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// What has as many units as the size and all that an alignment may skip is found, however many that are shorter stand before it.
+/// What has as many units as the size and all that an alignment may skip is found, however many that are shorter stand
+/// before it.
 #[test]
 fn a_span_that_holds_a_request_wherever_it_begins_is_found() {
     // Each begins one after a multiple of four: 10 units do not hold 8 so aligned, 11 do.

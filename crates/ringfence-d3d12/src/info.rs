@@ -15,11 +15,13 @@ pub struct ResourceInfo {
     pub initial_state: D3D12_RESOURCE_STATES,
     /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
     pub clear_value: Option<D3D12_CLEAR_VALUE>,
-    /// Whether the program sees to it that a texture is in `initial_state` again, all subresources of it, when the work that uses it is
-    /// complete: then it may be recycled for the next request of the same description and state, which finds it as if it were new. If
-    /// the program breaks this, the next owner's first barrier names a state that the texture is not in; the debug layer says so.
+    /// Whether the program sees to it that a texture is in `initial_state` again, all subresources of it, when the work
+    /// that uses it is complete: then it may be recycled for the next request of the same description and state, which
+    /// finds it as if it were new. If the program breaks this, the next owner's first barrier names a state that the
+    /// texture is not in; the debug layer says so.
     ///
-    /// Buffers, and textures for simultaneous access in the common state, return to it by themselves, so that this is of no effect.
+    /// Buffers, and textures for simultaneous access in the common state, return to it by themselves, so that this is
+    /// of no effect.
     pub returns_to_initial_state: bool,
 }
 

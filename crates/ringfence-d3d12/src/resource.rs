@@ -154,8 +154,8 @@ unsafe impl<K: Shape> Create<K> for Device {
         Some(describe::key(info))
     }
 
-    /// Buffers, and textures for simultaneous access, are in the common state again once the submissions that used them are
-    /// complete. Any other texture is in the state that its owner left it in, which only the owner knows.
+    /// Buffers, and textures for simultaneous access, are in the common state again once the submissions that used them
+    /// are complete. Any other texture is in the state that its owner left it in, which only the owner knows.
     fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
         let is_buffer = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
         let decays = is_buffer || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS);

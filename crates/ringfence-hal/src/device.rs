@@ -150,8 +150,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Use and budget of each memory heap now, as the driver reports them; `None` where it does not.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// For how long an answer of [`Driver::budgets`] is good enough where nothing was made or freed meanwhile: asking takes some
-    /// drivers microseconds. None by default.
+    /// For how long an answer of [`Driver::budgets`] is good enough where nothing was made or freed meanwhile: asking
+    /// takes some drivers microseconds. None by default.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
@@ -205,22 +205,23 @@ pub unsafe trait Create<K: Kind>: Driver {
     }
 
     /// As [`Create::key`], if an object of this description may go to another owner, bound as it is, once the device is
-    /// done with it: its state is then one that a new object could be in. `None` where the state that its owner left it in
-    /// matters. What [`Create::key`] says, by default. Middleware forwards it.
+    /// done with it: its state is then one that a new object could be in. `None` where the state that its owner left it
+    /// in matters. What [`Create::key`] says, by default. Middleware forwards it.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
     }
 
-    /// The same description but for its size, which is what `round` makes of it and no smaller; and how many bytes that are more.
-    /// `None` where a resource of another size is another thing (textures), or that cannot be said. Middleware forwards it.
+    /// The same description but for its size, which is what `round` makes of it and no smaller; and how many bytes that
+    /// are more. `None` where a resource of another size is another thing (textures), or that cannot be said.
+    /// Middleware forwards it.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let _ = (info, round);
         None
     }
 
-    /// Called when the device is done with an object that will go to another owner, bound as it is: says what names it from
-    /// now on. A device that watches lifetimes gives it another identity, so that a use of the old one is found. The same
-    /// object, by default. Middleware forwards it.
+    /// Called when the device is done with an object that will go to another owner, bound as it is: says what names it
+    /// from now on. A device that watches lifetimes gives it another identity, so that a use of the old one is found.
+    /// The same object, by default. Middleware forwards it.
     ///
     /// # Safety
     /// It is this device's and alive; no work that uses it is pending.

@@ -37,8 +37,8 @@ pub enum DeviceError {
     Other(i64),
 }
 
-/// The rule that a description breaks, and the numbers that break it. Prints as `a texture as wide as this (20000, at most
-/// 16384)`.
+/// The rule that a description breaks, and the numbers that break it. Prints as
+/// `a texture as wide as this (20000, at most 16384)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reason {
     /// What is refused, or what should be.

@@ -6,8 +6,8 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`FaultInjector::failed`] counts how often a call was made to fail; [`FaultInjector::set_hook`] lets a test do at that moment what a
-//! real fault would do to the device (lose it, say).
+//! [`FaultInjector::failed`] counts how often a call was made to fail; [`FaultInjector::set_hook`] lets a test do at
+//! that moment what a real fault would do to the device (lose it, say).
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
 //! traits promise of failed calls. What cannot fail is passed on.
@@ -159,8 +159,8 @@ impl Call {
 pub struct Rule {
     /// Calls of this kind; of every kind if `None`.
     pub call: Option<Call>,
-    /// Only calls for memory of at least this number of bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others count as
-    /// 0 bytes.
+    /// Only calls for memory of at least this number of bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others
+    /// count as 0 bytes.
     pub bytes_min: u64,
     /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
     pub memory_types: u32,

@@ -17,14 +17,15 @@
 //!
 //! | trait | methods without a default | for |
 //! |---|---|---|
-//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | everything |
-//! | [`Create<Buffers>`](Create), [`Create<Textures>`](Create) | 8 each: raw, describe, prepare, discard, place, dedicate, destroy, set_name | everything |
+//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | all |
+//! | [`Create<Buffers>`](Create) | 8: raw, describe, prepare, discard, place, dedicate, destroy, set_name | all |
+//! | [`Create<Textures>`](Create) | the same 8 | all |
 //! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
 //! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
 //! | [`sharing::Share`] | 3 | memory that other processes see |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
 //!
-//! [`Device`] follows from the first two rows. The traits are `unsafe` to implement, since the library hands out the
+//! [`Device`] follows from the first three rows. The traits are `unsafe` to implement, since the library hands out the
 //! memory that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`.
 //! Middleware wraps a device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
 //! buffers and textures.

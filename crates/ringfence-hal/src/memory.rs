@@ -30,7 +30,8 @@ pub struct MemoryDesc<'a> {
     pub size: u64,
     /// The strictest alignment in bytes of what will be placed in it.
     pub alignment: u64,
-    /// The class of what will be placed in it, where [`Capabilities::class_groups`](super::Capabilities::class_groups) parts them.
+    /// The class of what will be placed in it, where [`Capabilities::class_groups`](super::Capabilities::class_groups)
+    /// parts them.
     pub class: ResourceClass,
     /// How much it matters.
     pub priority: Priority,

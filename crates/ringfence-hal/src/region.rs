@@ -175,8 +175,8 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
 
 /// Checks a box of texels against a texture and the rules of a copy; for backends.
 ///
-/// Beside those of every API these are the queue's, which copies `unit` blocks across, down and deep at least (0 for whole
-/// mip levels), and the device's: `partial_depth` says whether it copies parts of a mip level of depth or stencil
+/// Beside those of every API these are the queue's, which copies `unit` blocks across, down and deep at least (0 for
+/// whole mip levels), and the device's: `partial_depth` says whether it copies parts of a mip level of depth or stencil
 /// ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
 ///
 /// # Errors

@@ -43,8 +43,8 @@ pub unsafe trait Sparse: Device {
     /// What reads of unbound pages of a buffer give; `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
-    /// Makes a buffer without memory, and says what it needs: whole pages, whose bytes are the alignment. It is destroyed
-    /// as any buffer ([`Create::destroy`](super::Create::destroy)).
+    /// Makes a buffer without memory, and says what it needs: whole pages, whose bytes are the alignment. It is
+    /// destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`]; out of memory or addresses, or the description is invalid.
@@ -59,8 +59,8 @@ pub unsafe trait Sparse: Device {
     /// Device lost or out of memory; nothing is bound then.
     ///
     /// # Safety
-    /// All is this device's and alive; `buffer` is the buffer and the bytes of one of its pages. The queue can bind, and
-    /// nothing else uses it meanwhile. The runs do not overlap and lie inside the buffer; the memory of each lies
+    /// All is this device's and alive; `buffer` is the buffer and the bytes of one of its pages. The queue can bind,
+    /// and nothing else uses it meanwhile. The runs do not overlap and lie inside the buffer; the memory of each lies
     /// inside its memory object, aligned, of a type that the requirements allow. Work that uses pages which lose their
     /// memory is ordered before.
     unsafe fn bind_pages(

@@ -1,7 +1,8 @@
-//! A page of 100,000 allocations that a real allocator made on the simulated device, recorded from the first to the last.
+//! A page of 100,000 allocations that a real allocator made on the simulated device, recorded from the first to the
+//! last.
 //!
-//! `cargo run --release -p ringfence-report --example large_page [FOLDER] [COUNT]` writes `large.html`, `large.json` and
-//! `large.rft` there, and says how long each took and how large it is.
+//! `cargo run --release -p ringfence-report --example large_page [FOLDER] [COUNT]` writes `large.html`, `large.json`
+//! and `large.rft` there, and says how long each took and how large it is.
 
 use std::fs::{self, File};
 use std::io::BufReader;

@@ -1,4 +1,5 @@
-//! An aliasing plan as a page: a Gantt chart of time by offset, in which two that share bytes stand one behind the other.
+//! An aliasing plan as a page: a Gantt chart of time by offset, in which two that share bytes stand one behind the
+//! other.
 //!
 //! ```text
 //!   offset ▲   ┌───b───┐┌────d────┐
@@ -7,9 +8,9 @@
 //!          └─┴────────────┴─┴─────┴─▶ time
 //! ```
 //!
-//! The page needs no network. Its script draws every rectangle, on a canvas, and adds a slider over time: which rows are
-//! alive at a moment, where they lie, what is used and what is free. Without a script there is the chart as SVG, in which
-//! a rectangle's name, bytes and lifetime show when it is pointed at. A table holds the largest ones.
+//! The page needs no network. Its script draws every rectangle, on a canvas, and adds a slider over time: which rows
+//! are alive at a moment, where they lie, what is used and what is free. Without a script there is the chart as SVG, in
+//! which a rectangle's name, bytes and lifetime show when it is pointed at. A table holds the largest ones.
 
 use std::fmt::Write;
 
@@ -53,8 +54,8 @@ pub struct PlanPage {
     pub lower_bound: u64,
     /// What there is, if that was given.
     pub capacity: Option<u64>,
-    /// Of several heaps, which stand one upon the other, where each begins, ascending from 0: offsets are shown from there. Empty for
-    /// one heap.
+    /// Of several heaps, which stand one upon the other, where each begins, ascending from 0: offsets are shown from
+    /// there. Empty for one heap.
     pub heaps: Vec<u64>,
     /// Further lines for the head: label and value.
     pub facts: Vec<(String, String)>,

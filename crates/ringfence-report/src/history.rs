@@ -199,7 +199,8 @@ impl Lifetime {
 }
 
 impl History {
-    /// Reads a trace: its history, and the memory at its end. Of a trace that is cut off or damaged, what could be read;
+    /// Reads a trace: its history, and the memory at its end. Of a trace that is cut off or damaged, what could be
+    /// read;
     /// [`History::damage`] says why that is not all.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Pictures of GPU memory: a snapshot, and what a run measured, as one HTML page that needs nothing else.
 //!
-//! The page holds its styles, its script and its data; it requests nothing from the network. Every figure, every chart over
-//! the frames and a table of every block stand in the HTML itself and are there without JavaScript. The script adds
-//! the memory map, the search and what a pointer or the arrow keys point at.
+//! The page holds its styles, its script and its data; it requests nothing from the network. Every figure, every chart
+//! over the frames and a table of every block stand in the HTML itself and are there without JavaScript. The script
+//! adds the memory map, the search and what a pointer or the arrow keys point at.
 //!
 //! ```
 //! use ringfence_report::{FrameSample, Report};
@@ -99,7 +99,8 @@ impl Report {
         })
     }
 
-    /// Every chart as an SVG file of its own, black on white, for papers and slides: name (without an ending) and content.
+    /// Every chart as an SVG file of its own, black on white, for papers and slides: name (without an ending) and
+    /// content.
     #[must_use]
     pub fn to_svgs(&self) -> Vec<(String, String)> {
         let mut drawings = vec![plot::memory_map(&self.snapshot)];

@@ -1,4 +1,5 @@
-//! The page's colours, read out of its style sheet: distinguishable by those who see fewer colours, and text that can be read.
+//! The page's colours, read out of its style sheet: distinguishable by those who see fewer colours, and text that can
+//! be read.
 
 use std::collections::HashMap;
 

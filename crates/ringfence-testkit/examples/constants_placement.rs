@@ -3,12 +3,12 @@
 //!
 //! `cargo run --release -p ringfence-testkit --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`
 //!
-//! A frame writes a number of slots of 256 bytes; each of them is read k times, in either of two ways. `draws`: a draw a slot
-//! (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads all of the slot), where
-//! starting the draws may cost more than all reads. `instances`: a draw of all slots, a group a slot. Printed for each k and placement: the host's time
-//! to write, the device's time from the first copy to the last draw, their sum; medians; and the median over the rounds of
-//! the sum over that of upload memory in the same round. The draws of each placement are the same, so that what they cost
-//! besides reading constants is too.
+//! A frame writes a number of slots of 256 bytes; each of them is read k times, in either of two ways. `draws`: a draw
+//! a slot (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads all of the slot),
+//! where starting the draws may cost more than all reads. `instances`: a draw of all slots, a group a slot. Printed for
+//! each k and placement: the host's time to write, the device's time from the first copy to the last draw, their sum;
+//! medians; and the median over the rounds of the sum over that of upload memory in the same round. The draws of each
+//! placement are the same, so that what they cost besides reading constants is too.
 
 mod bench;
 

@@ -1,5 +1,5 @@
-//! What each choice of `AllocatorDesc::debug` costs on a Vulkan device: the time of making and destroying a host-visible
-//! buffer, beside an allocator that looks for nothing, in turns.
+//! What each choice of `AllocatorDesc::debug` costs on a Vulkan device: the time of making and destroying a
+//! host-visible buffer, beside an allocator that looks for nothing, in turns.
 //!
 //! ```text
 //! cargo run --release -p ringfence-testkit --example debug_cost [part of the device's name]

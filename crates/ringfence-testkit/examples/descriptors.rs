@@ -1,5 +1,5 @@
-//! What descriptors cost on the Vulkan device of this machine, in each way that it can keep them; and whether work that goes
-//! through them reaches what it should. `cargo run --release -p ringfence-testkit --example descriptors`
+//! What descriptors cost on the Vulkan device of this machine, in each way that it can keep them; and whether work that
+//! goes through them reaches what it should. `cargo run --release -p ringfence-testkit --example descriptors`
 
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,8 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
             cpu: shown.cpu_handle(0),
             buffer: *buffers[at].object(),
         };
-        // The first slot of the frame region is that of a table, which shows the first buffer; its second slot the other.
+        // The first slot of the frame region is that of a table, which shows the first buffer; its second slot the
+        // other.
         let jobs = [
             Job::Fill { to: slot(index, 0), words: WORDS, value: round },
             Job::Copy { from: slot(index, 0), constants: false, to: slot(1, 1), words: WORDS },

@@ -1,7 +1,7 @@
 //! The conformance suite: what every device has to do, as generic functions over [`Gpu`](crate::Gpu).
 //!
-//! [`conformance!`](crate::conformance!) makes a `#[test]` of each; each function takes an open [`Rig`](crate::rig::Rig), and may
-//! be called by itself too. The front page of the crate says what to implement.
+//! [`conformance!`](crate::conformance!) makes a `#[test]` of each; each function takes an open
+//! [`Rig`](crate::rig::Rig), and may be called by itself too. The front page of the crate says what to implement.
 //!
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
@@ -10,8 +10,9 @@
 //!        └── a device of your own                                                              conformance!(…)
 //! ```
 //!
-//! A test that is not for a device (no sparse buffers, no sharing) reports that and returns. Each test ends with a check that
-//! nothing is left behind and that what watches the device (the hazard finder, validation layers) has reported nothing.
+//! A test that is not for a device (no sparse buffers, no sharing) reports that and returns. Each test ends with a
+//! check that nothing is left behind and that what watches the device (the hazard finder, validation layers) has
+//! reported nothing.
 #![expect(missing_docs, reason = "the name of each function states what must hold")]
 
 pub mod constants;
@@ -31,10 +32,11 @@ pub mod texels;
 pub mod transient;
 pub mod upload;
 
-/// Makes a `#[test]` of each function of the [conformance suite](mod@crate::conformance), in a module for each of its parts.
+/// Makes a `#[test]` of each function of the [conformance suite](mod@crate::conformance), in a module for each of its
+/// parts.
 ///
-/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. It opens the device anew for
-/// each, as [`rig::run_on`](crate::rig::run_on) does.
+/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. It opens the device anew
+/// for each, as [`rig::run_on`](crate::rig::run_on) does.
 ///
 /// ```
 /// mod own_device {

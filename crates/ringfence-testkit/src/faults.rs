@@ -1,4 +1,5 @@
-//! The fault walker: a scenario runs once to count its driver calls, and then once for each of them, with that call failing.
+//! The fault walker: a scenario runs once to count its driver calls, and then once for each of them, with that call
+//! failing.
 //!
 //! ```text
 //!   for each k ── for each error
@@ -8,8 +9,8 @@
 //!   and then: nothing left on the device, nothing released twice (the hazard finder, the validation layers)
 //! ```
 //!
-//! A scenario is a function over a [`Stage`]; what may fail in it goes through [`Stage::step`] or a [`Trial`], which do it
-//! again. [`Walk::scenario`] runs one on any [`Gpu`]. A failure names the scenario, the call and the error;
+//! A scenario is a function over a [`Stage`]; what may fail in it goes through [`Stage::step`] or a [`Trial`], which do
+//! it again. [`Walk::scenario`] runs one on any [`Gpu`]. A failure names the scenario, the call and the error;
 //! `RINGFENCE_FAULT='scenario,k'` runs it alone.
 //!
 //! ```
@@ -172,8 +173,8 @@ impl Walk<'_> {
         afterwards(&mut stage, outcome, scenario, error, lasting);
         stage.check_texts(error);
         table.add(&stage, injected, error);
-        // No caller is left at the end of an allocator's life to report to that the driver will not wait: what work may still
-        // use is leaked then. That is the one leak there is.
+        // No caller is left at the end of an allocator's life to report to that the driver will not wait: what work may
+        // still use is leaked then. That is the one leak there is.
         let waits = stage.faults.failed(Call::Wait);
         let may_leak = name.starts_with("teardown") && lasting == Lasting::FromThenOn && waits >= 3;
         let mut found = stage.finish();
@@ -229,8 +230,8 @@ impl Table {
         }
     }
 
-    /// Checks that each function of the contract failed with each of these errors. Checks nothing while `RINGFENCE_FAULT` picks
-    /// one fault.
+    /// Checks that each function of the contract failed with each of these errors. Checks nothing while
+    /// `RINGFENCE_FAULT` picks one fault.
     ///
     /// # Panics
     /// One did not.

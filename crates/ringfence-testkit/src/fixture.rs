@@ -91,8 +91,9 @@ where
     fn over(inner: D, device: sim::Device, faults: FaultInjector, allocator: AllocatorDesc, timelines: usize) -> Self {
         let memory = Allocator::over(inner, allocator);
         let fences: Vec<_> = (0..timelines).map(|_| device.create_fence(0)).collect();
-        // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame. A test
-        // that breaks this on purpose looks at what the simulated device reports; no byte of the host is reached by it.
+        // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame.
+        // A test that breaks this on purpose looks at what the simulated device reports; no byte of the host is reached
+        // by it.
         let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
         let timelines = fences.iter().map(timeline).collect();
         Self { device, faults, memory, timelines, fences }

@@ -1,4 +1,5 @@
-//! Tests of a device for Ringfence: with this crate Ringfence tests its own devices, and anyone tests a device of their own.
+//! Tests of a device for Ringfence: with this crate Ringfence tests its own devices, and anyone tests a device of their
+//! own.
 //!
 //! ```text
 //!   rig           an open device with an allocator and a timeline a queue; the check at the end that all is clean
@@ -13,9 +14,9 @@
 //!      └── a device of your own
 //! ```
 //!
-//! Ringfence itself opens no device and records no work of its own. This crate does, in the plainest way: one command list a
-//! submission, run from its first command to its last, with barriers that wait for everything. It is for showing that memory is
-//! right, not for speed.
+//! Ringfence itself opens no device and records no work of its own. This crate does, in the plainest way: one command
+//! list a submission, run from its first command to its last, with barriers that wait for everything. It is for showing
+//! that memory is right, not for speed.
 //!
 //! # A device of your own
 //!
@@ -133,7 +134,8 @@
 //!
 //! # Features
 //!
-//! `conformance` (on by default): the suite and its rig. `vulkan` (on by default), `d3d12`: Ringfence's own devices on these APIs.
+//! `conformance` (on by default): the suite and its rig. `vulkan` (on by default), `d3d12`: Ringfence's own devices on
+//! these APIs.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -181,8 +183,8 @@ pub struct Options {
     pub seed: u64,
     /// How descriptors are to be kept, on Vulkan, where the device can; its best way if `None`.
     pub descriptors: Option<DescriptorModel>,
-    /// Whether slots of plain sets that show nothing are to show placeholders, on Vulkan: null descriptors and partially
-    /// bound arrays are not enabled.
+    /// Whether slots of plain sets that show nothing are to show placeholders, on Vulkan: null descriptors and
+    /// partially bound arrays are not enabled.
     pub placeholders: bool,
 }
 
@@ -268,14 +270,15 @@ pub trait Gpu: Sized + Send + 'static {
     /// The fence that submissions to `queue` signal.
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
 
-    /// The queue as pages are bound on it; `None` if it cannot. What is bound signals the queue's fence, as a submission.
+    /// The queue as pages are bound on it; `None` if it cannot. What is bound signals the queue's fence, as a
+    /// submission.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
     /// The names of all formats that the API has for textures of one plane, whether or not the device has them.
     fn texel_formats(&self) -> Vec<String>;
 
-    /// A texture of one of [`Gpu::texel_formats`], by its index, of the size and shape that `desc` says, to be copied to and
-    /// from; `None` if the device has no such texture, or does not copy to and from it.
+    /// A texture of one of [`Gpu::texel_formats`], by its index, of the size and shape that `desc` says, to be copied
+    /// to and from; `None` if the device has no such texture, or does not copy to and from it.
     fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>>;
 
     /// What rows in a buffer are multiples of, in bytes, where [`Command::CopySubresource`] copies them.
@@ -298,8 +301,8 @@ pub trait Gpu: Sized + Send + 'static {
     /// Device lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
 
-    /// What opens the gate for all that was submitted behind it so far: from any thread, while the device is in use elsewhere. For a
-    /// program that fails while work is held back, so that what waits for that work ends.
+    /// What opens the gate for all that was submitted behind it so far: from any thread, while the device is in use
+    /// elsewhere. For a program that fails while work is held back, so that what waits for that work ends.
     fn gate_opener(&self) -> GateOpener;
 
     /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
@@ -340,7 +343,8 @@ pub trait Gpu: Sized + Send + 'static {
     /// up to the end: objects that were left over show only then.
     fn close(self) -> Vec<String>;
 
-    /// What validation layers (Vulkan) or the hazard finder (simulated) have said since the last call; each is a defect.
+    /// What validation layers (Vulkan) or the hazard finder (simulated) have said since the last call; each is a
+    /// defect.
     fn take_messages(&mut self) -> Vec<String>;
 }
 
@@ -467,8 +471,8 @@ pub struct TextureRegion {
 pub struct Subresource {
     /// First byte in the buffer.
     pub buffer_offset: u64,
-    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`]; on
-    /// Vulkan no more than those of the blocks.
+    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`];
+    /// on Vulkan no more than those of the blocks.
     pub row_bytes: u64,
     /// Mip level.
     pub mip: u32,

@@ -1,7 +1,7 @@
 //! What a test run has to report beside "ok": tests that do not apply to a device, and which layers listened.
 //!
-//! Rust's test runner knows no skipped test: one that returns early counts as passed. Such a test calls [`skipped`], and
-//! `ci/drivers.sh` reads the file that `RINGFENCE_TEST_REPORT` names, one line an event, fields separated by tabs:
+//! Rust's test runner knows no skipped test: one that returns early counts as passed. Such a test calls [`skipped`],
+//! and `ci/drivers.sh` reads the file that `RINGFENCE_TEST_REPORT` names, one line an event, fields separated by tabs:
 //!
 //! ```text
 //! skipped     NAME OF THE TEST    REASON

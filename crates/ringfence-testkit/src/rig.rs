@@ -1,5 +1,5 @@
-//! What each test of the [conformance suite](mod@crate::conformance) is given: an open device with an allocator and a timeline
-//! a queue, and at its end the check that all is clean.
+//! What each test of the [conformance suite](mod@crate::conformance) is given: an open device with an allocator and a
+//! timeline a queue, and at its end the check that all is clean.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
@@ -203,7 +203,8 @@ pub fn pattern(seed: u64, size: usize) -> Vec<u8> {
 /// Runs a test on a device of its own, which there has to be.
 ///
 /// # Panics
-/// The device does not open, the test fails, something is left behind, or what watches the device has reported something.
+/// The device does not open, the test fails, something is left behind, or what watches the device has reported
+/// something.
 pub fn run_on<G: Gpu>(options: &Options, test: impl FnOnce(&mut Rig<G>)) {
     run(open(options, true), test);
 }
@@ -243,8 +244,8 @@ thread_local! {
     static PANICS_ARE_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Opens the gate at the first panic of a test, before anything is dropped: an allocator that the test made waits for its
-/// work when it is dropped, and would do so for ever.
+/// Opens the gate at the first panic of a test, before anything is dropped: an allocator that the test made waits for
+/// its work when it is dropped, and would do so for ever.
 struct GateWatch;
 
 impl GateWatch {

@@ -188,8 +188,8 @@ fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     Ok((placed.object, memory))
 }
 
-/// A subresource row of blocks by row of blocks, so that nothing is asked of the device but to copy one. At once where it
-/// copies no parts, or insists on where rows begin.
+/// A subresource row of blocks by row of blocks, so that nothing is asked of the device but to copy one. At once where
+/// it copies no parts, or insists on where rows begin.
 fn rows(part: &Subresource, one_by_one: bool) -> impl Iterator<Item = TexelRegion> {
     let Subresource { buffer_offset, row_bytes, mip, layer, aspect, extent, block, block_bytes, .. } = *part;
     let [width, height, depth] = extent;

@@ -31,7 +31,8 @@ pub enum Job<D: Descriptors> {
     Copy {
         /// Where from.
         from: Slot<D>,
-        /// Whether that slot, the heap's first, shows constants, of which the first 64 words can be read, and not words.
+        /// Whether that slot, the heap's first, shows constants, of which the first 64 words can be read, and not
+        /// words.
         constants: bool,
         /// Where to.
         to: Slot<D>,

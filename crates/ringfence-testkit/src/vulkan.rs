@@ -79,8 +79,8 @@ fn open_gate(
     let value = value.unwrap_or(*awaited);
     if value > *opened {
         let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
-        // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and the
-        // lock is held.
+        // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and
+        // the lock is held.
         unsafe { device.raw().signal_semaphore(&info) }.map_err(|error| device_error(error, "vkSignalSemaphore"))?;
         *opened = value;
     }
@@ -100,7 +100,8 @@ impl VulkanGpu {
         self.queue_family
     }
 
-    /// The index of another family that can copy, of which the device has a queue (index 0) that nothing else uses; that of
+    /// The index of another family that can copy, of which the device has a queue (index 0) that nothing else uses;
+    /// that of
     /// [`VulkanGpu::queue_family`] if there is no other.
     #[must_use]
     pub fn copy_family(&self) -> u32 {

@@ -1,5 +1,5 @@
-//! Seeded worlds: random programs on the simulated device, under its hazard finder. A seed is a world; the same seed is the
-//! same world, to the byte, as long as one thread runs it.
+//! Seeded worlds: random programs on the simulated device, under its hazard finder. A seed is a world; the same seed is
+//! the same world, to the byte, as long as one thread runs it.
 //!
 //! ```text
 //!   seed ─▶ profile, queues, lateness, program
@@ -10,13 +10,13 @@
 //!   library ──▶ sim::Device ─▶ hazards?   bytes read back: right?   validate(): sound?   at the end: nothing left?
 //! ```
 //!
-//! *Fault model.* The program is correct: it orders its queues by what its work reads and writes, and host access waits. What
-//! goes wrong then is the library's (or the finder's). With a [`Bug`] the program does one thing wrong on purpose, which shows
-//! that such a thing is found. Drivers that fail are the business of the fault tests, not of worlds; memory that runs short
-//! and a device that is lost belong to both.
+//! *Fault model.* The program is correct: it orders its queues by what its work reads and writes, and host access
+//! waits. What goes wrong then is the library's (or the finder's). With a [`Bug`] the program does one thing wrong on
+//! purpose, which shows that such a thing is found. Drivers that fail are the business of the fault tests, not of
+//! worlds; memory that runs short and a device that is lost belong to both.
 //!
-//! Found or not, a world can be written as a trace ([`run`]'s second argument), which `ringfence replay` and `ringfence report`
-//! read. `ringfence world --seed N` runs one again.
+//! Found or not, a world can be written as a trace ([`run`]'s second argument), which `ringfence replay` and
+//! `ringfence report` read. `ringfence world --seed N` runs one again.
 
 mod dice;
 mod outcome;
@@ -36,7 +36,8 @@ pub struct WorldOptions {
     pub seed: u64,
     /// What the program does, in steps.
     pub steps: u32,
-    /// How many threads work at once, each with a queue of its own; with more than one, how they meet is a matter of luck.
+    /// How many threads work at once, each with a queue of its own; with more than one, how they meet is a matter of
+    /// luck.
     pub threads: usize,
     /// What the program does wrong on purpose.
     pub bug: Option<Bug>,

@@ -35,8 +35,8 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
-    // First the device lags as far as the frames allow, so that all that is reused reaches its size; then for a while, and
-    // in the frames that count, it takes what time it takes.
+    // First the device lags as far as the frames allow, so that all that is reused reaches its size; then for a while,
+    // and in the frames that count, it takes what time it takes.
     let mut steady = 0;
     for number in 0..300_u64 {
         let before = host_allocation_count();

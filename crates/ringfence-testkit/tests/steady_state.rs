@@ -40,8 +40,8 @@ fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized 
     (buffers, small, textures)
 }
 
-/// Streams frames without objects, and with some; `textures` says whether these are recycled here. Says how often the host
-/// allocated in steady frames.
+/// Streams frames without objects, and with some; `textures` says whether these are recycled here. Says how often the
+/// host allocated in steady frames.
 fn stream<G: Gpu>(gpu: &mut G, textures: bool) -> u64 {
     stream_with(gpu, |_| ()) + stream_with(gpu, |memory| objects::<G>(memory, textures))
 }

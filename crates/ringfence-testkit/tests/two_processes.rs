@@ -1,5 +1,5 @@
-//! Two processes and one buffer, on Mesa's driver: a file descriptor goes over a Unix socket, and each process sees what
-//! the other's device has written.
+//! Two processes and one buffer, on Mesa's driver: a file descriptor goes over a Unix socket, and each process sees
+//! what the other's device has written.
 //!
 //! ```text
 //!   the test                                      the same program, started anew

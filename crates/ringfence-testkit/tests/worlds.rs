@@ -1,7 +1,8 @@
-//! Seeded worlds under the hazard finder: correct programs are silent and right, wrong ones are found, equal seeds are equal.
+//! Seeded worlds under the hazard finder: correct programs are silent and right, wrong ones are found, equal seeds are
+//! equal.
 //!
-//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` COUNT of the first test, `RINGFENCE_THREADED_WORLDS=COUNT` of
-//! the second; `ringfence world --seed N` does the same with a trace.
+//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` COUNT of the first test,
+//! `RINGFENCE_THREADED_WORLDS=COUNT` of the second; `ringfence world --seed N` does the same with a trace.
 
 use ringfence::trace::{Reader, State};
 use ringfence_testkit::fixture::Recording;

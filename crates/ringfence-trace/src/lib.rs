@@ -1,5 +1,5 @@
-//! Traces and snapshots of GPU memory: what an allocator did, event by event, in a compact file that can be read however
-//! it ended; and what is in memory at a moment. Plain data: it knows no graphics API.
+//! Traces and snapshots of GPU memory: what an allocator did, event by event, in a compact file that can be read
+//! however it ended; and what is in memory at a moment. Plain data: it knows no graphics API.
 //!
 //! ```text
 //!   Event ──▶ Chunk ──▶ Writer ──▶ length, count, checksum, events ──▶ any `io::Write`

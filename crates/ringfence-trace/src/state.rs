@@ -73,8 +73,8 @@ impl State {
         Self::default()
     }
 
-    /// What follows from `event`. An event that cannot be, as the end of a range that never began, changes nothing and is
-    /// counted in [`State::odd_count`]: a whole trace has none.
+    /// What follows from `event`. An event that cannot be, as the end of a range that never began, changes nothing and
+    /// is counted in [`State::odd_count`]: a whole trace has none.
     pub fn apply(&mut self, event: &Event) {
         let is_possible = match event {
             Event::Device { name } => {
@@ -332,7 +332,8 @@ impl State {
         self.transient_bytes
     }
 
-    /// Descriptor heaps that shaders see, and allocators of CPU-only ones: each as a whole, in the order of their numbers.
+    /// Descriptor heaps that shaders see, and allocators of CPU-only ones: each as a whole, in the order of their
+    /// numbers.
     #[must_use]
     pub fn descriptor_uses(&self) -> Vec<DescriptorUse> {
         self.descriptors.uses()
@@ -370,10 +371,11 @@ impl State {
     }
 
     /// The memory as the allocator's own snapshot would have shown it, blocks in the order in
-    /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits and
-    /// what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in transient
-    /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from;
-    /// that of blocks begins with the trace. Names of pools, and what waits of small buffers and of objects alone, are not in a trace.
+    /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits
+    /// and what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in
+    /// transient heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the
+    /// chunks that small ones may come from; that of blocks begins with the trace. Names of pools, and what waits of
+    /// small buffers and of objects alone, are not in a trace.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {

@@ -14,8 +14,8 @@ pub struct TypeStatistics {
     pub range_count: u64,
     /// Bytes set aside for them, rounding included.
     pub range_bytes: u64,
-    /// The most that was ever set aside in the blocks, in bytes: ranges, and pools of slots as a whole, so that it is not
-    /// counted up by each slot.
+    /// The most that was ever set aside in the blocks, in bytes: ranges, and pools of slots as a whole, so that it is
+    /// not counted up by each slot.
     pub range_bytes_high_water: u64,
     /// Resources in use with memory of their own.
     pub dedicated_count: u64,
@@ -24,7 +24,8 @@ pub struct TypeStatistics {
 }
 
 impl TypeStatistics {
-    /// Adds the figures of another type, or of another part of this one. High-water marks add up to at least the true one.
+    /// Adds the figures of another type, or of another part of this one. High-water marks add up to at least the true
+    /// one.
     pub fn add(&mut self, other: &Self) {
         self.block_count += other.block_count;
         self.block_bytes += other.block_bytes;

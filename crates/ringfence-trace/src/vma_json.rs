@@ -1,7 +1,7 @@
 //! A snapshot in the JSON format of VMA's statistics dump, so that viewers made for that open it.
 //!
-//! The shape is that of `vmaBuildStatsString`: `General`, `Total`, `MemoryInfo` by heap and type, `DefaultPools` by type
-//! with every block's sub-allocations, `CustomPools`. What this library does not know is left out or said to be
+//! The shape is that of `vmaBuildStatsString`: `General`, `Total`, `MemoryInfo` by heap and type, `DefaultPools` by
+//! type with every block's sub-allocations, `CustomPools`. What this library does not know is left out or said to be
 //! `UNKNOWN`: the kind of a range where buffers and textures share blocks, and usage flags.
 
 use std::collections::BTreeMap;

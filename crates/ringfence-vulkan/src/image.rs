@@ -68,7 +68,8 @@ unsafe impl Create<Textures> for Device {
         })
     }
 
-    /// What was made `PREINITIALIZED` cannot be in that layout again; any other begins in `UNDEFINED`, as a new one does.
+    /// What was made `PREINITIALIZED` cannot be in that layout again; any other begins in `UNDEFINED`, as a new one
+    /// does.
     fn recycle_key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
         let is_undefined = info.raw().initial_layout == vk::ImageLayout::UNDEFINED;
         is_undefined.then(|| Create::<Textures>::key(self, info)).flatten()

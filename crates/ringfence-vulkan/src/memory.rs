@@ -72,8 +72,8 @@ impl Device {
         self.has(Features::BUFFER_DEVICE_ADDRESS) && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
     }
 
-    /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is consumed;
-    /// it is closed if this fails.
+    /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is
+    /// consumed; it is closed if this fails.
     ///
     /// # Safety
     /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.

@@ -70,8 +70,8 @@ pub fn frame(count: usize, every: u64, random: &mut Random) -> Vec<Item> {
     (0..count).map(item).collect()
 }
 
-/// Very many tensors of about a hundred sizes that differ by six powers of ten: most live for some ticks, one in ten for
-/// thousands of them.
+/// Very many tensors of about a hundred sizes that differ by six powers of ten: most live for some ticks, one in ten
+/// for thousands of them.
 pub fn long_lived(count: usize, random: &mut Random) -> Vec<Item> {
     let sizes: Vec<u64> = (0..100).map(|_| (1 + random.below(32)) << random.below(24)).collect();
     let end = 3 * count as u64 / 2;

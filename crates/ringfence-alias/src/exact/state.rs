@@ -147,8 +147,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         self.low.iter().map(|low| low.get() * self.grain).collect()
     }
 
-    /// After [`Outcome::Failed`], the least height that is left: canonical plans end at a multiple of the grain, plus the
-    /// size of the item on top.
+    /// After [`Outcome::Failed`], the least height that is left: canonical plans end at a multiple of the grain, plus
+    /// the size of the item on top.
     pub fn next_height(&self) -> u64 {
         let above = |(limit, size): (&U, &u64)| (limit.get() + 1) * self.grain + size;
         self.limit.iter().zip(self.true_sizes).map(above).min().unwrap_or(0)

@@ -46,8 +46,8 @@ pub(crate) struct Strategy {
 /// How many of [`strategies`] have succeeded so often that they take every turn; the others share one.
 pub(crate) const LEADING: usize = 5;
 
-/// The ways that take turns, the most successful first. Where alignments are mixed, one goes before them that is of no use
-/// elsewhere.
+/// The ways that take turns, the most successful first. Where alignments are mixed, one goes before them that is of no
+/// use elsewhere.
 pub(crate) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
     const MIXED: [(Pick, bool, Keys); 2] = [(Pick::Ranked, false, Keys::Aligned), (Pick::Lowest, false, Keys::Aligned)];
     const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };

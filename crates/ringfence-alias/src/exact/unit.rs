@@ -64,7 +64,8 @@ impl Scale {
         let most = sizes.alignment.iter().copied().max().unwrap_or(1);
         let padded = sizes.size.iter().map(|size| size.next_multiple_of(least));
         let common = padded.clone().fold(0, gcd).max(1);
-        // An alignment that divides every size changes nothing; another one gives offsets that its divisors alone share.
+        // An alignment that divides every size changes nothing; another one gives offsets that its divisors alone
+        // share.
         let grain = if common % most == 0 { common } else { gcd(common, most) };
         let scaled: Vec<u64> = padded.map(|size| size / grain).collect();
         let masks: Vec<u64> = sizes.alignment.iter().map(|alignment| (alignment / grain).max(1) - 1).collect();

@@ -1,7 +1,8 @@
-//! The checker of plans for several heaps. It shares no code with the planners: it reads heaps and items as they were given.
+//! The checker of plans for several heaps. It shares no code with the planners: it reads heaps and items as they were
+//! given.
 //!
-//! The items alive in a heap are apart from one another at every moment, so a new one clashes with one of those that touch the
-//! pages at its ends, or with none. O(n log n), and what lies on these pages.
+//! The items alive in a heap are apart from one another at every moment, so a new one clashes with one of those that
+//! touch the pages at its ends, or with none. O(n log n), and what lies on these pages.
 
 use super::{Heap, HeapItem, HeapOffset};
 use crate::item::{ItemError, Lifetime};

@@ -1,9 +1,9 @@
 //! Every plan worth looking at, for few items.
 //!
-//! Take a best plan and place its items again, the lowest first, each at the lowest free offset: none comes to lie higher.
-//! So some best plan is found by placing heap by heap, in an order in which each item lies at the lowest free offset and
-//! no lower than the one before it. These orders are walked, depth first; a branch is left as soon as it costs as much as
-//! the best plan.
+//! Take a best plan and place its items again, the lowest first, each at the lowest free offset: none comes to lie
+//! higher. So some best plan is found by placing heap by heap, in an order in which each item lies at the lowest free
+//! offset and no lower than the one before it. These orders are walked, depth first; a branch is left as soon as it
+//! costs as much as the best plan.
 
 use super::HeapOffset;
 use super::greedy::{Candidate, total};

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! One walk over time finds what clashes with something that stays (O(n log n)); only that and what is new is placed,
-//! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces few
-//! bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that which keeps more is taken.
-//! Where both fail, what lives around the failure is placed anew; where that fails too, everything.
+//! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces
+//! few bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that
+//! which keeps more is taken. Where both fail, what lives around the failure is placed anew; where that fails too,
+//! everything.
 
 use super::around::around;
 use super::greedy::{Candidate, first};
@@ -40,15 +41,15 @@ pub struct ReplannedHeaps {
     pub kept_count: usize,
 }
 
-/// Plans with as many items as can stay where `last` has them; it holds for each item where it lay, if it was there. The
-/// heaps may grow up to their capacities.
+/// Plans with as many items as can stay where `last` has them; it holds for each item where it lay, if it was there.
+/// The heaps may grow up to their capacities.
 ///
-/// O(n log n + n · changes), where there is room. In a heap that is nearly full some tenths of a second may go by: then what
-/// lives around a crowded moment moves, and in the end everything.
+/// O(n log n + n · changes), where there is room. In a heap that is nearly full some tenths of a second may go by: then
+/// what lives around a crowded moment moves, and in the end everything.
 ///
 /// # Errors
-/// [`HeapError::NotFound`] if no plan was found, not even with everything moved, in some tenths of a second. There may be one
-/// that [`plan_heaps`] finds with more time, unless the error says that it is proven.
+/// [`HeapError::NotFound`] if no plan was found, not even with everything moved, in some tenths of a second. There may
+/// be one that [`plan_heaps`] finds with more time, unless the error says that it is proven.
 ///
 /// # Panics
 /// `last` is not as long as there are items.
@@ -115,7 +116,8 @@ fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
     chosen && at.offset & (flat.alignment - 1) == 0 && fits(at.heap)
 }
 
-/// Takes the place from those that clash with one that begins before them, or is pinned; backwards, that ends after them.
+/// Takes the place from those that clash with one that begins before them, or is pinned; backwards, that ends after
+/// them.
 fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards: bool) {
     let mut alive: BTreeMap<(usize, u64), u32> = BTreeMap::new();
     let many = problem.events.len();

@@ -1,5 +1,5 @@
-//! The search: greedy orders, then all orders of few items, then better orders of many; each heap without pins by the planner
-//! of one heap too.
+//! The search: greedy orders, then all orders of few items, then better orders of many; each heap without pins by the
+//! planner of one heap too.
 
 use super::exact::{ITEMS_MAX, Walk};
 use super::greedy::{Candidate, LeftOver, place, rank, total};
@@ -17,16 +17,17 @@ use core::cmp::Reverse;
 const TRIES_MIN: usize = 64;
 /// Steps of better orders that found nothing, after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
-/// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some seconds.
+/// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some
+/// seconds.
 const HEAP_STEPS_FIRST: u64 = 20_000;
 const HEAP_STEPS_LAST: u64 = 2_000_000;
 
 /// Plans the items into the heaps, as long as the closure says to go on and the plan is not proven.
 ///
 /// The closure is asked after every greedy order, once there is a plan; [`Progress::height`] is that of all heaps
-/// together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for each
-/// order. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that
-/// way. The search ends by itself where nothing better was found for long.
+/// together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for
+/// each order. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are
+/// proven that way. The search ends by itself where nothing better was found for long.
 ///
 /// # Errors
 /// [`HeapError::NotFound`] if no plan was found; it says whether that is proven.
@@ -230,7 +231,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         blamed
     }
 
-    /// Every heap without pins by the planner of one heap, which has more ways; what fell back returns if there is room.
+    /// Every heap without pins by the planner of one heap, which has more ways; what fell back returns if there is
+    /// room.
     fn each_heap(&mut self, steps_max: u64) {
         for heap in 0..self.problem.heaps.len() {
             if self.is_done() {
@@ -291,8 +293,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 }
 
-/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes take
-/// whole pages, so that no item of another kind has a part of them.
+/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes
+/// take whole pages, so that no item of another kind has a part of them.
 pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for &at in inside {

@@ -42,8 +42,8 @@ impl Learner {
             && self.order_others(literal, lower, upper)
     }
 
-    /// What lies below the lower one lies below the upper one, and what lies above this lies above that, where they clash.
-    /// So no circle is left to be found by raising its items one by one.
+    /// What lies below the lower one lies below the upper one, and what lies above this lies above that, where they
+    /// clash. So no circle is left to be found by raising its items one by one.
     fn order_others(&mut self, literal: u32, lower: usize, upper: usize) -> bool {
         let count = self.size.len();
         self.looks += self.near[lower].len() as u64;

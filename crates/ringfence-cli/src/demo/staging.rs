@@ -7,8 +7,8 @@
 //!                                  thread 2: 6 7 8  ─ page ─┘
 //! ```
 //!
-//! On the simulated device the threads take turns, so that which of them gets which page, and what waits for what, is the
-//! same in every run.
+//! On the simulated device the threads take turns, so that which of them gets which page, and what waits for what, is
+//! the same in every run.
 
 use ringfence::device::Device;
 use ringfence::upload::BatchFigures;

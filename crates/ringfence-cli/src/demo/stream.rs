@@ -1,5 +1,5 @@
-//! The frame loop. A frame brings new data in, works with it, draws its targets and reads results back; three frames are
-//! in flight.
+//! The frame loop. A frame brings new data in, works with it, draws its targets and reads results back; three frames
+//! are in flight.
 //!
 //! ```text
 //!   host    │ frame n: make, stage, record ─▶ submit ─▶ reclaim │ frame n+1 …        frame n+3 compares

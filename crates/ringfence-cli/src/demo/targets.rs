@@ -5,9 +5,9 @@
 //!   queue 1                 └──▶ occlusion ──────┘
 //! ```
 //!
-//! A pass makes its target out of those that it reads: their texels, one after another, go through a transient buffer. The
-//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that the one that
-//! wrote to its bytes too early is found.
+//! A pass makes its target out of those that it reads: their texels, one after another, go through a transient buffer.
+//! The first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that the
+//! one that wrote to its bytes too early is found.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
 use ringfence::device::{TextureDesc, TextureUsage, Textures};

@@ -68,8 +68,8 @@ impl World {
         let swing = ((frame as f64 / 40.0).sin() + 1.0) / 2.0;
         let wanted = 100 + (swing * 300.0) as usize;
         let few = if live < wanted { 12 } else { 4 };
-        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight. Not in frames with
-        // a picture, which some devices have to be given through the ring too.
+        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight. Not in frames
+        // with a picture, which some devices have to be given through the ring too.
         let creates = if (4..8).contains(&(frame % 32)) { 40 } else { few };
         let drops = if live > wanted { 16 } else { 3 };
         Events { creates, updates: 6, clones: 2, checks: 3, drops }

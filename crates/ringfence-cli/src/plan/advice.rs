@@ -5,8 +5,8 @@
 //!                      3 before 5 before 9; of two passes that only read neither comes first
 //! ```
 //!
-//! The first use of a row writes it, `w` or not. Passes run in the order of their numbers today; the advice is another order,
-//! allowed by who reads what whom wrote, in which less is alive at once: the bound below every plan falls.
+//! The first use of a row writes it, `w` or not. Passes run in the order of their numbers today; the advice is another
+//! order, allowed by who reads what whom wrote, in which less is alive at once: the bound below every plan falls.
 
 use std::time::{Duration, Instant};
 

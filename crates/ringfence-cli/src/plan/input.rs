@@ -1,7 +1,7 @@
 //! The rows as they come in, each checked.
 //!
-//! The file is kept as it is, and read once more for the output: ten million rows then cost their text, 40 bytes each for
-//! the planner, and 16 each while their ids are compared.
+//! The file is kept as it is, and read once more for the output: ten million rows then cost their text, 40 bytes each
+//! for the planner, and 16 each while their ids are compared.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::File;
@@ -105,7 +105,8 @@ fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both counts.
+/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both
+/// counts.
 pub fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All).from_reader(text)
 }

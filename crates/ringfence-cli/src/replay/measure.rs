@@ -2,7 +2,8 @@
 //!
 //! Time is measured in stretches of 1,024 operations, in turn: one stretch as a whole, for the mean, and one operation
 //! by operation, for the 99.9th percentile (less the median cost of reading the clock). A short trace is run again on
-//! fresh heaps until there is enough to measure. What is timed includes finding the operation's slot, a few nanoseconds.
+//! fresh heaps until there is enough to measure. What is timed includes finding the operation's slot, a few
+//! nanoseconds.
 //!
 //! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to do, down
 //! to a thousandth of the peak. A smaller one may hold a trace that a larger one does not (placement depends on both),
@@ -171,7 +172,8 @@ impl Clock {
         refused
     }
 
-    /// Of the stretches that were timed as a whole; of a trace with a single stretch run once, of those timed one by one.
+    /// Of the stretches that were timed as a whole; of a trace with a single stretch run once, of those timed one by
+    /// one.
     fn mean_ns(&self) -> f64 {
         if self.total_count == 0 { self.each.mean() } else { self.total_ns as f64 / self.total_count as f64 }
     }

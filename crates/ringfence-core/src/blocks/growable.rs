@@ -73,8 +73,8 @@ impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// [`Blocks::try_allocate`], and from a new block if it must. For callers without a lock: `source` is called while `self`
-    /// is held.
+    /// [`Blocks::try_allocate`], and from a new block if it must. For callers without a lock: `source` is called while
+    /// `self` is held.
     ///
     /// # Errors
     /// [`GrowError`]: nothing has changed then, and a heap that was made in vain has been given back.

@@ -7,9 +7,9 @@
 //!   list        (8, F) ◀─▶ (40, C) ◀─▶ (100, D)
 //! ```
 //!
-//! A node is its block's slot, so that nothing is allocated but when there are more slots. A priority is a hash of the slot:
-//! the depth is logarithmic for any order of sizes, and the same in each run. The list says at once whether a block that
-//! has changed stands where it is to stand, which most do.
+//! A node is its block's slot, so that nothing is allocated but when there are more slots. A priority is a hash of the
+//! slot: the depth is logarithmic for any order of sizes, and the same in each run. The list says at once whether a
+//! block that has changed stands where it is to stand, which most do.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -3,7 +3,8 @@
 use crate::range::{FreeError, Range, Serial};
 use core::fmt;
 
-/// Names a block of one [`Blocks`](super::Blocks): never again used for another block, here or elsewhere in the process.
+/// Names a block of one [`Blocks`](super::Blocks): never again used for another block, here or elsewhere in the
+/// process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockId {
     pub(super) serial: Serial,

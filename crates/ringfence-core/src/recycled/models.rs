@@ -1,11 +1,11 @@
-//! Recycled objects under threads that take, keep, age, empty and close: in every order of their steps, and in some orders over memory
-//! that is watched.
+//! Recycled objects under threads that take, keep, age, empty and close: in every order of their steps, and in some
+//! orders over memory that is watched.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 //! `cargo +nightly miri test -p ringfence-core --lib models`
 //!
-//! An object that two threads have fails a model by its cell, one that is lost or destroyed twice by its count, and bytes that are
-//! counted wrong by `validate`. All threads have one thread cache.
+//! An object that two threads have fails a model by its cell, one that is lost or destroyed twice by its count, and
+//! bytes that are counted wrong by `validate`. All threads have one thread cache.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -22,8 +22,8 @@ struct Object {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the content is touched by the thread that has the object; that it is one is what is shown here. `loom`'s cell may be shared by
-// itself.
+// SAFETY: the content is touched by the thread that has the object; that it is one is what is shown here. `loom`'s cell
+// may be shared by itself.
 #[cfg(not(loom))]
 unsafe impl Sync for Object {}
 
@@ -47,8 +47,8 @@ struct Owned {
 }
 
 impl World {
-    /// With room for `count` objects. Their description was asked for once, and the thread cache is made: `loom` knows no order by a
-    /// `OnceLock`.
+    /// With room for `count` objects. Their description was asked for once, and the thread cache is made: `loom` knows
+    /// no order by a `OnceLock`.
     fn new(count: u64) -> Arc<Self> {
         let world = Arc::new(Self { objects: Recycled::new(BYTES * count, 1), lives: AtomicU32::new(0) });
         assert!(world.objects.take(&world.objects.wanted(&key())).is_none());
@@ -142,7 +142,8 @@ fn an_object_has_one_owner_at_a_time() {
     });
 }
 
-/// Two threads put objects in, and one object fits: the bytes that are kept never exceed the bound, and all of them are counted.
+/// Two threads put objects in, and one object fits: the bytes that are kept never exceed the bound, and all of them are
+/// counted.
 #[test]
 fn the_bound_holds_while_two_threads_put_in() {
     model(2, || {

@@ -1,5 +1,5 @@
-//! A queue whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each set is
-//! written before it is read, and that no chunk is used again while a thread still looks at it.
+//! A queue whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each
+//! set is written before it is read, and that no chunk is used again while a thread still looks at it.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
@@ -75,7 +75,8 @@ fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     });
 }
 
-/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by the thread that takes out.
+/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by the thread that takes
+/// out.
 #[test]
 fn a_chunk_that_has_come_back_is_used_again() {
     model(None, || {

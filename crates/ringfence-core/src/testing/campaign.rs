@@ -1,8 +1,8 @@
 //! Generated operations from one seed after the other: a short run for the tests, and a campaign for as long as wanted.
 //! Counts operations, not runs.
 //!
-//! `1000000000ops` goes on until that number of operations is done, whatever time that takes: the same seeds, and so the same
-//! operations, on every machine.
+//! `1000000000ops` goes on until that number of operations is done, whatever time that takes: the same seeds, and so
+//! the same operations, on every machine.
 
 use std::borrow::ToOwned;
 use std::string::String;

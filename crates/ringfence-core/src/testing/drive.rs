@@ -7,7 +7,8 @@
 //!                                        └▶ naive twin  ┘ the first difference panics
 //! ```
 //!
-//! Each function says how many operations it did. [`ALL`] lists them with their names, which are those of the fuzz targets.
+//! Each function says how many operations it did. [`ALL`] lists them with their names, which are those of the fuzz
+//! targets.
 
 mod pools;
 mod ranges;

@@ -1,4 +1,5 @@
-//! The random numbers of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Same seed, same numbers, on every machine.
+//! The random numbers of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Same seed, same numbers, on every
+//! machine.
 
 /// A seeded source of numbers.
 #[derive(Clone, Debug)]

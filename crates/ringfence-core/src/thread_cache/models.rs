@@ -1,12 +1,13 @@
-//! Thread caches under threads that take, put, recall and close, over a chain of real slots: in every order of their steps, and
-//! in some orders over memory that is watched.
+//! Thread caches under threads that take, put, recall and close, over a chain of real slots: in every order of their
+//! steps, and in some orders over memory that is watched.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 //! `cargo +nightly miri test -p ringfence-core --lib models`
 //!
-//! With `loom` the owners are its own: one that is never dropped fails a model, and so does a world that goes while a thread
-//! is still at its thread cache (see [`TryCell`]'s drop). The bytes of the slots are `loom`'s too: two owners of one slot fail it.
-//! With miri all of it is real: a pointer that is followed too late, or a reference that lives too long, is found.
+//! With `loom` the owners are its own: one that is never dropped fails a model, and so does a world that goes while a
+//! thread is still at its thread cache (see [`TryCell`]'s drop). The bytes of the slots are `loom`'s too: two owners of
+//! one slot fail it. With miri all of it is real: a pointer that is followed too late, or a reference that lives too
+//! long, is found.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -24,8 +25,8 @@ const CLASS: usize = 0;
 /// The memory of a pool.
 struct Bytes(Vec<UnsafeCell<u8>>);
 
-// SAFETY: a byte is touched by the thread that holds its slot alone; that a slot has one holder is what is shown here, and miri watches
-// each access. `loom`'s cell may be shared by itself.
+// SAFETY: a byte is touched by the thread that holds its slot alone; that a slot has one holder is what is shown here,
+// and miri watches each access. `loom`'s cell may be shared by itself.
 #[cfg(not(loom))]
 unsafe impl Sync for Bytes {}
 
@@ -220,8 +221,8 @@ fn a_sweep_beside_a_thread_that_takes() {
     });
 }
 
-/// All that keeps the thread caches, as a descriptor keeps its heap: `loom` finds one that is never dropped, and a thread cache that
-/// is used after.
+/// All that keeps the thread caches, as a descriptor keeps its heap: `loom` finds one that is never dropped, and a
+/// thread cache that is used after.
 #[cfg(loom)]
 struct Item(Arc<ThreadCaches<Item>>);
 

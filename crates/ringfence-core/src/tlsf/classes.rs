@@ -23,7 +23,8 @@ pub(crate) const fn class_of(size: u64) -> u32 {
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
-/// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size that is too small.
+/// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size
+/// that is too small.
 #[inline(always)]
 pub(crate) const fn fitting_class_of(size: u64) -> u32 {
     class_of(size - 1) + 1

@@ -11,8 +11,8 @@
 //! its neighbours only to cut it out again touches some ten cache lines and cannot be predicted; putting it aside
 //! touches one. What it costs is space, so it is done only where there is some:
 //!
-//! - while a sixteenth of the heap is free, and more where there are few ranges ([`Tlsf::roomy_from`](super::Tlsf)), and
-//!   so never in a heap that is nearly full;
+//! - while a sixteenth of the heap is free, and more where there are few ranges ([`Tlsf::roomy_from`](super::Tlsf)),
+//!   and so never in a heap that is nearly full;
 //! - at most [`EACH_MIN`] spans of a class, or up to [`EACH_MAX`] in a heap of very many ranges; [`ALL_MAX`] together;
 //! - once there were [`SPANS_MIN`] spans: a few ranges stay in the processor's cache anyhow;
 //! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is deferred there fits.
@@ -29,8 +29,8 @@
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
-/// How many spans of one class are deferred: one for each `EACH_SHARE` spans in all, within these bounds. In a heap of few ranges the
-/// holes that they leave are missed.
+/// How many spans of one class are deferred: one for each `EACH_SHARE` spans in all, within these bounds. In a heap of
+/// few ranges the holes that they leave are missed.
 const EACH_SHARE: usize = 2048;
 const EACH_MIN: usize = 8;
 const EACH_MAX: usize = 32;
@@ -42,8 +42,8 @@ const ALL_MAX: u32 = 2048;
 pub(super) const SPANS_MIN: usize = 512;
 /// For how many allocations nothing is deferred after all had to be merged.
 pub(super) const PAUSE: u32 = 4096;
-/// Spans of more than one part in `SIZE_SHARE` of the heap are not deferred: they are few, and the holes that they leave are
-/// what the next of their size needs.
+/// Spans of more than one part in `SIZE_SHARE` of the heap are not deferred: they are few, and the holes that they
+/// leave are what the next of their size needs.
 const SIZE_SHARE: u64 = 64;
 /// Larger spans are not deferred: their size does not fit beside the mark.
 const SIZE_MAX: u64 = 1 << 30;
@@ -129,7 +129,8 @@ impl Deferred {
         self.units
     }
 
-    /// Defers the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
+    /// Defers the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is
+    /// no place.
     #[inline(always)]
     pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };

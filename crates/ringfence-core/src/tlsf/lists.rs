@@ -63,7 +63,8 @@ impl Node {
 /// the heads of the lists can stand among the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// Free: the link before it in its circle. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the serial, and
+    /// Free: the link before it in its circle. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the
+    /// serial, and
     /// [`LARGER`] iff the span is.
     pub(super) high: u32,
     /// Free: the link after it in its circle. Deferred: the slot of the next of its class. Used: the lower half of the

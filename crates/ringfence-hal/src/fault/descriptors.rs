@@ -7,7 +7,8 @@ use crate::descriptors::{
     DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 
-// SAFETY: each call that is not made to fail is forwarded: heaps and slots are the inner device's, which upholds the trait.
+// SAFETY: each call that is not made to fail is forwarded: heaps and slots are the inner device's, which upholds the
+// trait.
 unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     type Heap = D::Heap;
     type Bound = D::Bound;

@@ -4,7 +4,8 @@ use super::{Call, FaultInjector};
 use crate::sharing::{Share, ShareKind, Tied};
 use crate::{DeviceError, MemoryDesc};
 
-// SAFETY: each call that is not made to fail is forwarded: imported and exported memory are the inner device's, which upholds the trait.
+// SAFETY: each call that is not made to fail is forwarded: imported and exported memory are the inner device's, which
+// upholds the trait.
 unsafe impl<D: Share> Share for FaultInjector<D> {
     type Handle = D::Handle;
 

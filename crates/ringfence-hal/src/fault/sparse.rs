@@ -4,7 +4,8 @@ use super::{Call, FaultInjector};
 use crate::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, Requirements, TextureInfo};
 
-// SAFETY: each call that is not made to fail is forwarded: bound pages and fences are the inner device's, which upholds the trait.
+// SAFETY: each call that is not made to fail is forwarded: bound pages and fences are the inner device's, which upholds
+// the trait.
 unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     type BindQueue = D::BindQueue;
 

@@ -1,5 +1,5 @@
-//! What rings and descriptors came to at the ends of frames: of each the most since the last moment, so that no peak is lost
-//! where a moment stands for many frames.
+//! What rings and descriptors came to at the ends of frames: of each the most since the last moment, so that no peak is
+//! lost where a moment stands for many frames.
 
 use std::collections::HashMap;
 

@@ -10,8 +10,8 @@ const DEPTH_MAX: usize = 16;
 
 /// Texts to try, the one that holds most first, and up to which byte each is that of `text`. O(bytes).
 ///
-/// For each depth the last place is kept at which a list, or the outermost object, had just got an element that is whole:
-/// at the deepest one, the object around it may lack fields without which it is nothing.
+/// For each depth the last place is kept at which a list, or the outermost object, had just got an element that is
+/// whole: at the deepest one, the object around it may lack fields without which it is nothing.
 pub(super) fn candidates(text: &[u8]) -> impl Iterator<Item = (Vec<u8>, usize)> {
     let (mut open, mut last) = (Vec::new(), [0; DEPTH_MAX]);
     let (mut is_text, mut is_escaped) = (false, false);

@@ -1,5 +1,5 @@
-//! Descriptors: each region of slots as a bar, with what is in use, what waits for the device, and the most there ever was
-//! as a mark; and the same as a table. The bar's end is the region's size.
+//! Descriptors: each region of slots as a bar, with what is in use, what waits for the device, and the most there ever
+//! was as a mark; and the same as a table. The bar's end is the region's size.
 
 use ringfence_trace::DescriptorSnapshot;
 

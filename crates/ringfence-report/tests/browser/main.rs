@@ -49,7 +49,8 @@ fn draws_every_block_to_scale() {
     for (index, block) in report.snapshot.blocks.iter().enumerate() {
         let drawn: f64 = page.root(&format!("data-inked-{index}")).parse().expect("a share of the row");
         let used = 1.0 - block.free_bytes() as f64 / block.bytes as f64;
-        // A range ends a pixel early, so that two can be distinguished; one too small for a pixel is drawn all the same.
+        // A range ends a pixel early, so that two can be distinguished; one too small for a pixel is drawn all the
+        // same.
         assert!((drawn - used).abs() < 0.15, "block {index}: {drawn} drawn, {used} used");
     }
 }

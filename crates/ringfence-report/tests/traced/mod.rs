@@ -9,7 +9,8 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::fixture::Recording;
 use ringfence_trace::{DescriptorUse, Event, Reader, State};
 
-/// So many frames: persistent descriptors come and go, tables of single frames grow and shrink, three targets share a heap.
+/// So many frames: persistent descriptors come and go, tables of single frames grow and shrink, three targets share a
+/// heap.
 pub fn frames(count: u32) -> Vec<u8> {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());

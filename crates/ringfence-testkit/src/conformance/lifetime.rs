@@ -175,7 +175,8 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
     rig.memory.retirement().retire_into(&bin, "mine");
-    // Nothing is begun there. With turns that are counted by each, the set of the item before would be taken for its own.
+    // Nothing is begun there. With turns that are counted by each, the set of the item before would be taken for its
+    // own.
     other.retirement().retire_into(&bin, "theirs");
     let mut out = Vec::new();
     other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");

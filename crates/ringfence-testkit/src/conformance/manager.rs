@@ -158,8 +158,8 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Devic
     held
 }
 
-/// The classes are powers of two and 1.5 of them, not multiples of 64 KiB: fewer than twenty of them hold what is small,
-/// and at most a third of a block is lost.
+/// The classes are powers of two and 1.5 of them, not multiples of 64 KiB: fewer than twenty of them hold what is
+/// small, and at most a third of a block is lost.
 pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
     const ROUNDS: usize = 40;
     let held = of_every_key(rig, ROUNDS);

@@ -1,5 +1,5 @@
-//! What is not used is evicted under pressure, comes back with its bytes, and is never touched while it is used. On devices
-//! that leave this to the system nothing happens, and says so.
+//! What is not used is evicted under pressure, comes back with its bytes, and is never touched while it is used. On
+//! devices that leave this to the system nothing happens, and says so.
 //!
 //! The pressure is made by a headroom larger than any heap: whatever may go is to go.
 

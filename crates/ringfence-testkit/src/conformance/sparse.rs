@@ -1,5 +1,5 @@
-//! Sparse buffers: pages that get memory and lose it, on every device that has such buffers. Of Mesa's software driver version
-//! 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
+//! Sparse buffers: pages that get memory and lose it, on every device that has such buffers. Of Mesa's software driver
+//! version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
 
 use std::ops::Range;
 

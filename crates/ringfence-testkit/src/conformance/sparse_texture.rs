@@ -1,5 +1,5 @@
-//! Sparse textures: tiles and tails that get memory and lose it, on every device that has such textures. Of Mesa's software
-//! driver version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
+//! Sparse textures: tiles and tails that get memory and lose it, on every device that has such textures. Of Mesa's
+//! software driver version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::device::{Create, DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage, Textures};

@@ -1,5 +1,5 @@
-//! Texels of every format, shape, mip, layer and aspect: uploaded by the library and read plainly, written plainly and read
-//! back by the library, whole and in parts. What is expected is reckoned here from the name of the format alone.
+//! Texels of every format, shape, mip, layer and aspect: uploaded by the library and read plainly, written plainly and
+//! read back by the library, whole and in parts. What is expected is reckoned here from the name of the format alone.
 
 use crate::{Command, Gpu, Subresource};
 use ringfence::device::{
@@ -289,14 +289,14 @@ fn write_plainly<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, subject
 }
 
 /// Whether the mips of a texture are uploaded in batches of their own. Synchronization validation reckons the blocks of
-/// block-compressed images wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; 1.3.239 and 1.4.309 still do) and sees copies
-/// to different mips overlap: a barrier between them keeps it silent, and all other messages are minded.
+/// block-compressed images wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; 1.3.239 and 1.4.309 still do) and sees
+/// copies to different mips overlap: a barrier between them keeps it silent, and all other messages are minded.
 fn has_batch_per_mip(facts: &Facts) -> bool {
     facts.block != [1, 1]
 }
 
-/// Boxes with their bytes, by layer where the layers are wrong about layers too: block-compressed arrays of one dimension,
-/// which SwiftShader alone has.
+/// Boxes with their bytes, by layer where the layers are wrong about layers too: block-compressed arrays of one
+/// dimension, which SwiftShader alone has.
 fn split_layers<'a, D: Device>(
     subject: &Subject<D>,
     (part, bytes): &'a (TexelBox, Vec<u8>),
@@ -460,7 +460,8 @@ fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut sub
     copy_parts(rig, bench, &mut subject, &near);
 }
 
-/// Shapes to try a format with: sides that are no multiple of a block and sides that are, and mips smaller than a block.
+/// Shapes to try a format with: sides that are no multiple of a block and sides that are, and mips smaller than a
+/// block.
 fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     let [across, down] = facts.block;
     let (flat, side) = (TextureDesc::default(), 2 * across.max(down));
@@ -479,7 +480,8 @@ fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     ]
 }
 
-/// Tries every format that `wanted` takes, and gives the names of those that the device copies, with the shapes of each.
+/// Tries every format that `wanted` takes, and gives the names of those that the device copies, with the shapes of
+/// each.
 fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> Vec<(String, usize)> {
     let mut bench = Bench::new(rig);
     let mut seen = Vec::new();

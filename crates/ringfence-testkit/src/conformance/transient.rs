@@ -104,7 +104,8 @@ pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu
     assert_eq!(transient.figures().object_count, 2);
 }
 
-/// The same call, with a pass of a graph and without one: what is made comes from its heaps, or from the policy's pools.
+/// The same call, with a pass of a graph and without one: what is made comes from its heaps, or from the policy's
+/// pools.
 pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
     let mut transient = transient(rig, small_heaps());
@@ -141,8 +142,8 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     transient.validate().expect("sound");
 }
 
-/// A graph of several passes: each reads constants of its own, which live for the execution alone, and writes a transient
-/// buffer that the next one reads.
+/// A graph of several passes: each reads constants of its own, which live for the execution alone, and writes a
+/// transient buffer that the next one reads.
 pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 5;
     const BYTES: u64 = 256;
@@ -320,7 +321,8 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     transient.validate().expect("sound");
 }
 
-/// Each is used in a frame of its own: what goes first is what was unused the longest, and what is used again counts anew.
+/// Each is used in a frame of its own: what goes first is what was unused the longest, and what is used again counts
+/// anew.
 pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
     let desc = TransientDesc { objects_kept: 2, latency_frames: 4, ..small_heaps() };
     let mut transient = transient(rig, desc);

@@ -1,8 +1,8 @@
 //! Commands, one after the other, into a command list.
 //!
 //! Every resource is in the common state between two commands; a command takes what it uses to the state it needs and
-//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state permanently and are left in
-//! it.
+//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state permanently and are left
+//! in it.
 //!
 //! ```text
 //!   COMMON ──▶ COPY_SOURCE ──▶ COMMON         COMMON ──▶ COPY_DEST ──▶ COMMON
@@ -103,7 +103,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a shader.
+    /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a
+    /// shader.
     pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
         // SAFETY: the list is open, and nothing was recorded to it yet.
         unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
@@ -146,7 +147,8 @@ impl<'a> Recorder<'a> {
         let (source, mapped) = self.own_buffer(D3D12_HEAP_TYPE_UPLOAD, piece)?;
         let words = mapped.ok_or(DeviceError::MapFailed)?.cast::<u32>();
         for index in 0..piece as usize / size_of::<u32>() {
-            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and in use by nothing yet.
+            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and in use by nothing
+            // yet.
             unsafe { words.add(index).write(value) };
         }
         self.copy_pieces(Bytes { buffer: &source, offset: 0 }, dst, size, piece)

@@ -107,8 +107,8 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
-/// Whether the driver knows that stencil lies in a plane of its own. The one of Wine 8 gives the format of both for it, and
-/// copies neither plane rightly.
+/// Whether the driver knows that stencil lies in a plane of its own. The one of Wine 8 gives the format of both for it,
+/// and copies neither plane rightly.
 fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
     let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);

@@ -1,5 +1,5 @@
-//! Any device of the test kit behind an injector of faults: what is submitted goes to the device as it is, what the library
-//! asks of it goes through the rules.
+//! Any device of the test kit behind an injector of faults: what is submitted goes to the device as it is, what the
+//! library asks of it goes through the rules.
 //!
 //! ```text
 //!   test ──submit──▶ FaultyGpu<G> ────────────────────────▶ G
@@ -89,7 +89,8 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         }
         Command::Upload(ref batch) => {
             let mut recorder = Recorder(Vec::new(), Vec::new());
-            // SAFETY: the recorder above records nothing on the device; it makes commands, and their submitter keeps the promise.
+            // SAFETY: the recorder above records nothing on the device; it makes commands, and their submitter keeps
+            // the promise.
             unsafe { batch.as_ref().clone().record(&mut recorder) };
             return into.append(&mut recorder.0);
         }

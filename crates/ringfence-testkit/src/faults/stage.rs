@@ -1,5 +1,5 @@
-//! What a scenario runs on: a device behind an injector of faults, an allocator with a timeline a queue, and what does again
-//! what failed, since a failed call has changed nothing.
+//! What a scenario runs on: a device behind an injector of faults, an allocator with a timeline a queue, and what does
+//! again what failed, since a failed call has changed nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -118,8 +118,8 @@ impl<G: Gpu> Stage<G> {
         }
     }
 
-    /// A call that may fail where faults last for one call: it fails at most once, only because it was made to, and with that
-    /// error; then everything is as before, and the same call succeeds.
+    /// A call that may fail where faults last for one call: it fails at most once, only because it was made to, and
+    /// with that error; then everything is as before, and the same call succeeds.
     ///
     /// # Panics
     /// Else.

@@ -12,8 +12,8 @@ use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Held by a thread that makes or destroys an instance or a device: NVIDIA's driver now and then never returns from that if many
-/// threads are at it at once.
+/// Held by a thread that makes or destroys an instance or a device: NVIDIA's driver now and then never returns from
+/// that if many threads are at it at once.
 pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// A Vulkan instance for Vulkan 1.2, and the loader that it came from.
@@ -165,8 +165,9 @@ fn load() -> Result<ash::Entry, OpenError> {
     }
 }
 
-/// Makes one instance that stays for as long as the process. The loader unloads the drivers with the last instance; NVIDIA's
-/// has no room for its thread-local variables any more after some thirty times, and then there seems to be no driver.
+/// Makes one instance that stays for as long as the process. The loader unloads the drivers with the last instance;
+/// NVIDIA's has no room for its thread-local variables any more after some thirty times, and then there seems to be no
+/// driver.
 fn keep_drivers_loaded(entry: &ash::Entry) {
     static KEPT: OnceLock<Option<(ash::Instance, ash::Entry)>> = OnceLock::new();
     KEPT.get_or_init(|| {

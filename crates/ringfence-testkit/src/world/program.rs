@@ -1,5 +1,5 @@
-//! A world of one thread: a program that records on several queues, knows what each byte must be, and orders its queues by
-//! what its work reads and writes.
+//! A world of one thread: a program that records on several queues, knows what each byte must be, and orders its queues
+//! by what its work reads and writes.
 //!
 //! ```text
 //!   step ─▶ what? ─▶ into the open recording of a queue ──submit──▶ device        at the end: submit all, read all back,
@@ -116,8 +116,8 @@ impl Program {
         let ahead: Vec<_> = (0..queues).filter(|_| lies).map(|_| gpu.sim().create_fence(0)).collect();
         let timelines = (0..queues).map(|queue| {
             let fence = ahead.get(queue).copied().unwrap_or(gpu.fence(queue));
-            // SAFETY: fences live as long as the device, and frames that are submitted signal their values. (That those of a
-            // liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
+            // SAFETY: fences live as long as the device, and frames that are submitted signal their values. (That those
+            // of a liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
             unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
         });
         let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
@@ -213,7 +213,8 @@ impl Program {
         Ok(())
     }
 
-    /// What a submission to a queue has to wait for to come after other work, which is submitted first if it is not yet.
+    /// What a submission to a queue has to wait for to come after other work, which is submitted first if it is not
+    /// yet.
     fn waits_for(&mut self, queue: usize, after: &[Use]) -> Result<Vec<(usize, u64)>, Stop> {
         let mut waits = Vec::new();
         for user in after {
@@ -298,8 +299,8 @@ impl Program {
         self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
     }
 
-    /// Ends a world in which something was found: everything is released, and nothing more is reported. What the device has
-    /// found says more than the wrong bytes that came of it.
+    /// Ends a world in which something was found: everything is released, and nothing more is reported. What the device
+    /// has found says more than the wrong bytes that came of it.
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
         self.memory.budgets().set_eviction(None);

@@ -1,5 +1,5 @@
-//! A world of several threads: each has a queue and things of its own, and all share the allocator, the ring and the device.
-//! What they do follows from the seed; how they meet does not.
+//! A world of several threads: each has a queue and things of its own, and all share the allocator, the ring and the
+//! device. What they do follows from the seed; how they meet does not.
 //!
 //! ```text
 //!   thread 0, queue 0   create · write · copy · draw · check · resize · move · drop
@@ -13,8 +13,8 @@
 //!                                                     the first loses the device; the others learn it, each by itself
 //! ```
 //!
-//! What may be evicted lies in memory objects of its own and in the blocks of a pool, beside things that may not: a block
-//! is then brought back while another thread is about to evict it.
+//! What may be evicted lies in memory objects of its own and in the blocks of a pool, beside things that may not: a
+//! block is then brought back while another thread is about to evict it.
 
 mod memory;
 mod things;
@@ -157,8 +157,8 @@ impl Shared {
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
         // With such a headroom every heap is beyond its budget: whatever may go is to go.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
-        // SAFETY: workers list what is evictable, and commit it before they submit. (With a bug planted they do not always:
-        // the simulated device finds that.)
+        // SAFETY: workers list what is evictable, and commit it before they submit. (With a bug planted they do not
+        // always: the simulated device finds that.)
         let residency = unsafe { memory.residency() };
         let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         let is_shared = options.bug == Some(Bug::SharedCanvas);

@@ -1,5 +1,5 @@
-//! Textures of three dimensions, which the portable description does not know, in the pools of the placement policy; and the
-//! clear values of targets there.
+//! Textures of three dimensions, which the portable description does not know, in the pools of the placement policy;
+//! and the clear values of targets there.
 
 use ringfence::d3d12::ResourceInfo;
 use ringfence::device::{ClearValue, Create, Format, TextureDesc, TextureUsage, Textures};

@@ -10,13 +10,15 @@
 //! ```
 //!
 //! A device that is not here skips its tests, saying so, unless `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
-//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard finder
-//! nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of what the
-//! device has (`placeholders`: plain sets without null descriptors); `RINGFENCE_NO_VALIDATION` does without the layers.
+//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
+//! finder nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of
+//! what the device has (`placeholders`: plain sets without null descriptors); `RINGFENCE_NO_VALIDATION` does without
+//! the layers.
 //!
-//! What watches a device is a line of its own on the standard error stream, once (`validation: VK_LAYER_KHRONOS_validation
-//! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`), and so is each test that is not for a device
-//! (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` a device that nothing watches fails its tests.
+//! What watches a device is a line of its own on the standard error stream, once
+//! (`validation: VK_LAYER_KHRONOS_validation 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`),
+//! and so is each test that is not for a device (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` a device that
+//! nothing watches fails its tests.
 
 mod debugging;
 mod devices;

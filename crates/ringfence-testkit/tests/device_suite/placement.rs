@@ -659,7 +659,8 @@ pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
 }
 
-/// At once, for those who know that the device is done: what stands alone with its memory, what is placed with its range.
+/// At once, for those who know that the device is done: what stands alone with its memory, what is placed with its
+/// range.
 pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { texture_bytes_max: 4 * MIB, ..Default::default() });
     let alone = make(&placement, dynamic(64 * MIB + 1));
@@ -731,8 +732,8 @@ pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &
     assert_eq!(placement.end_frame().objects, 2);
 }
 
-/// Each of three queues in turn is the one that is late, on real drivers with one queue too: there each of the three has a
-/// fence of its own, and the late one is submitted last.
+/// Each of three queues in turn is the one that is late, on real drivers with one queue too: there each of the three
+/// has a fence of its own, and the late one is submitted last.
 pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: &mut Rig<G>) {
     const QUEUES: usize = 3;
     let options = Options { queues: QUEUES, shared_queues: true, ..rig.options.clone() };

@@ -19,7 +19,8 @@ struct Pending<G: Gpu> {
     back: [Buffer<G::Device>; 3],
 }
 
-/// Writes a pattern to a texture by way of a buffer, to a buffer, and to a small buffer; all are dropped before the device has begun.
+/// Writes a pattern to a texture by way of a buffer, to a buffer, and to a small buffer; all are dropped before the
+/// device has begun.
 fn frame<G: Gpu>(rig: &mut Rig<G>, seed: u64) -> Pending<G> {
     let region = rig.region(SIDE, SIDE, 0);
     let bytes = region.row_bytes * u64::from(SIDE);

@@ -1,5 +1,5 @@
-//! A run that nothing watched does not look like one without faults: the suite runs one of its tests in a process of its own
-//! that finds no layer.
+//! A run that nothing watched does not look like one without faults: the suite runs one of its tests in a process of
+//! its own that finds no layer.
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! The contract's own text, read: what can fail there is known to the injector, and what the injector does not forward it
-//! would take away from the library.
+//! The contract's own text, read: what can fail there is known to the injector, and what the injector does not forward
+//! it would take away from the library.
 
 use ringfence::device::fault::Call;
 
@@ -12,7 +12,8 @@ const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../ringfence-hal/src/f
 const INJECTOR_OF_SHARING: &str = include_str!("../../../ringfence-hal/src/fault/sharing.rs");
 const INJECTOR_OF_SPARSE: &str = include_str!("../../../ringfence-hal/src/fault/sparse.rs");
 
-/// The functions of a trait: name, and whether it returns a `Result` of a [`DeviceError`](ringfence::device::DeviceError).
+/// The functions of a trait: name, and whether it returns a `Result` of a
+/// [`DeviceError`](ringfence::device::DeviceError).
 fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
     let start = source.find(of).unwrap_or_else(|| panic!("the contract has {of}"));
     let body = &source[start..];

@@ -1,4 +1,5 @@
-//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and no fault is blamed on the program.
+//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and no fault is blamed on the
+//! program.
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Call;

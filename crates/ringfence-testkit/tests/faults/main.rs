@@ -1,9 +1,9 @@
 //! Every driver call of every scenario fails once, with every kind of error: alone, and with all that follow
 //! ([`ringfence_testkit::faults`]).
 //!
-//! The table of calls is checked: each function of the contract that can fail did so in this very run. To add a scenario,
-//! write a function over any [`Gpu`](ringfence_testkit::Gpu) and list it below. A failure names the scenario, the call and
-//! the error; `RINGFENCE_FAULT='scenario, profile,k'` runs it alone (`'scenario,k'` on Vulkan).
+//! The table of calls is checked: each function of the contract that can fail did so in this very run. To add a
+//! scenario, write a function over any [`Gpu`](ringfence_testkit::Gpu) and list it below. A failure names the scenario,
+//! the call and the error; `RINGFENCE_FAULT='scenario, profile,k'` runs it alone (`'scenario,k'` on Vulkan).
 
 mod contract;
 mod descriptors;

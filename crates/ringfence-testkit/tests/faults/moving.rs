@@ -52,7 +52,8 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Everything that is not in use is to go, and comes back with its bytes. Where the system sees to that, nothing happens.
+/// Everything that is not in use is to go, and comes back with its bytes. Where the system sees to that, nothing
+/// happens.
 pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     // SAFETY: what is used of what is evictable is committed before.

@@ -145,8 +145,8 @@ impl<'a> Uploaded<'a> {
         unsafe { CopyRecorder::new(&queue.device, commands) }.texture_layout(self.layout)
     }
 
-    /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture; after the value at
-    /// which the main queue has released both, if it had them.
+    /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture; after the value
+    /// at which the main queue has released both, if it had them.
     fn upload(
         &self,
         transfer: &mut TransferQueue<Device>,

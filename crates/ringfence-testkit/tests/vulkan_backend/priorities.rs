@@ -88,8 +88,8 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
             features.set(Features::MEMORY_PRIORITY, at_allocation);
             features.set(Features::PAGEABLE_DEVICE_LOCAL_MEMORY, at_any_time);
             let desc = DeviceDesc { features, ..Default::default() };
-            // SAFETY: they were made from each other, with timeline semaphores, and outlive the call. The priorities, whose
-            // extensions were not enabled, are kept from the driver by the functions above.
+            // SAFETY: they were made from each other, with timeline semaphores, and outlive the call. The priorities,
+            // whose extensions were not enabled, are kept from the driver by the functions above.
             let device = unsafe { Device::new(&instance, physical, raw.clone(), desc) }.expect("Vulkan 1.2");
             let listens = match (at_allocation, at_any_time) {
                 (_, true) => MemoryPriority::AtAnyTime,

@@ -1,5 +1,6 @@
-//! Safe descriptions over the whole range of their numbers: what a device takes breaks no rule of valid usage (validation is
-//! silent), what it refuses is refused by name and changes nothing. The seed is printed; `RINGFENCE_SEED` sets it.
+//! Safe descriptions over the whole range of their numbers: what a device takes breaks no rule of valid usage
+//! (validation is silent), what it refuses is refused by name and changes nothing. The seed is printed;
+//! `RINGFENCE_SEED` sets it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -214,7 +214,8 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
     let bounds = [HeapKind::Resources, HeapKind::Samplers].map(|kind| *binding.bound(kind).expect("both are bound"));
     let (layout, pipeline) = pipeline(&device, &bounds);
     let point = vk::PipelineBindPoint::COMPUTE;
-    // SAFETY: all is the device's and alive; the layout has the heaps' set layouts at 0 and 1; nothing else uses the queue.
+    // SAFETY: all is the device's and alive; the layout has the heaps' set layouts at 0 and 1; nothing else uses the
+    // queue.
     unsafe {
         let family = vk::CommandPoolCreateInfo::default().queue_family_index(gpu.queue_family());
         let pool = raw.create_command_pool(&family, None).expect("a pool");

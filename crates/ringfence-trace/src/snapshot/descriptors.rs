@@ -8,19 +8,21 @@ pub struct DescriptorSnapshot {
     pub name: String,
     /// What its slots show: `resources`, `samplers`, `render targets`, `depth-stencils`.
     pub kind: String,
-    /// `CPU-only`, `persistent`, `frame` or `bindless`. The slots of bindless tables are a part of the persistent region too.
+    /// `CPU-only`, `persistent`, `frame` or `bindless`. The slots of bindless tables are a part of the persistent
+    /// region too.
     pub region: String,
     /// Slots that there are.
     pub slot_count: u64,
-    /// Slots that are not free, those included that the algorithm inside loses to rounding; in what is read from a trace,
-    /// those that were asked for.
+    /// Slots that are not free, those included that the algorithm inside loses to rounding; in what is read from a
+    /// trace, those that were asked for.
     pub used_count: u64,
-    /// Of those, slots that were released and wait for the device; of a frame region, and in what is read from a trace, 0.
+    /// Of those, slots that were released and wait for the device; of a frame region, and in what is read from a trace,
+    /// 0.
     pub waiting_count: u64,
     /// The most slots that were ever in use, where that is counted: of frame regions.
     pub high_water: Option<u64>,
-    /// The longest run of free slots; in a bindless table, where a slot is like any other, all of them. 0 in what is read
-    /// from a trace.
+    /// The longest run of free slots; in a bindless table, where a slot is like any other, all of them. 0 in what is
+    /// read from a trace.
     pub largest_free: u64,
     /// Heaps of the driver.
     pub heap_count: u64,

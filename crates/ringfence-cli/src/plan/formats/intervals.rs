@@ -7,13 +7,15 @@
 //!                                            c c
 //! ```
 //!
-//! Lex-BFS gives the maximal cliques and a tree of them; refining the set of cliques by the vertices on that tree's edges
-//! puts them in a row in which those of each vertex follow one another, if there is such a row (Habib, McConnell, Paul and Viennot, *Lex-BFS
-//! and partition refinement*, 2000, algorithm 9). That is checked at the end. O(n²) for n vertices.
+//! Lex-BFS gives the maximal cliques and a tree of them; refining the set of cliques by the vertices on that tree's
+//! edges puts them in a row in which those of each vertex follow one another, if there is such a row (Habib, McConnell,
+//! Paul and Viennot, *Lex-BFS and partition refinement*, 2000, algorithm 9). That is checked at the end. O(n²) for n
+//! vertices.
 
 use std::collections::HashSet;
 
-/// First moment, and the first moment after; `None` if no lifetimes have just these conflicts. Each conflict stands with both.
+/// First moment, and the first moment after; `None` if no lifetimes have just these conflicts. Each conflict stands
+/// with both.
 pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     for list in &mut conflicts {
         list.sort_unstable();

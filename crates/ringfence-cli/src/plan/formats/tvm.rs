@@ -1,4 +1,5 @@
-//! TVM's `BufferInfo`, as its Unified Static Memory Planner hands them to a planner: `tvm.ir.save_json(buffer_info_array)`.
+//! TVM's `BufferInfo`, as its Unified Static Memory Planner hands them to a planner:
+//! `tvm.ir.save_json(buffer_info_array)`.
 //!
 //! ```text
 //!   { "root": 1, "nodes": [ …,

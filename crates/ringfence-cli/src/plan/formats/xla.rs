@@ -8,8 +8,9 @@
 //!       fusion.1{}:3-7                           both ends are included
 //! ```
 //!
-//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and are not planned.
-//! Values that XLA lets share their first byte while both are alive are one buffer, worked on in place.
+//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and
+//! are not planned. Values that XLA lets share their first byte while both are alive are one buffer, worked on in
+//! place.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -112,8 +112,8 @@ pub fn tlsf_deferred(data: &[u8]) -> u64 {
     count
 }
 
-/// [`LinearRanges`], from both ends. What is given back in the middle of a row is not free yet, so that its twin is the list
-/// of live ranges alone.
+/// [`LinearRanges`], from both ends. What is given back in the middle of a row is not free yet, so that its twin is the
+/// list of live ranges alone.
 ///
 /// # Panics
 /// If two overlap, one is lost, or a second free is obeyed.

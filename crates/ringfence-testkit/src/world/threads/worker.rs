@@ -49,8 +49,8 @@ impl<'a> Worker<'a> {
     pub fn new(shared: &'a Shared, queue: usize, seed: u64) -> Step<Self> {
         let fence = shared.device.create_fence(0);
         let ahead = (shared.options.bug == Some(Bug::EarlyReclaim)).then(|| shared.device.create_fence(0));
-        // SAFETY: fences live as long as the device, and every frame that is submitted signals its own. (That those of a liar
-        // say nothing of the work is the point of it; the simulated device finds what comes of that.)
+        // SAFETY: fences live as long as the device, and every frame that is submitted signals its own. (That those of
+        // a liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
         let timeline = unsafe { shared.memory.timeline(ahead.unwrap_or(fence)) }.map_err(stop)?;
         let canvas = match &shared.canvas {
             Some(shared) => Arc::clone(shared),
@@ -75,7 +75,8 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// All steps; what is wrong, if anything. Once the device is lost they go on: each ends well or says that it is lost.
+    /// All steps; what is wrong, if anything. Once the device is lost they go on: each ends well or says that it is
+    /// lost.
     pub fn work(mut self) -> (Figures, Option<String>) {
         let steps = self.shared.options.steps;
         self.shared.start.wait();
@@ -171,8 +172,8 @@ impl<'a> Worker<'a> {
         Work { frame: self.timeline.begin(), waits: Vec::new(), commands: Vec::new() }
     }
 
-    /// The submission that is being put together uses this thing, which is declared if it may be evicted. Gives what it has
-    /// to come after.
+    /// The submission that is being put together uses this thing, which is declared if it may be evicted. Gives what it
+    /// has to come after.
     pub fn uses(&mut self, at: usize) -> Option<Point> {
         let after = self.held[at].after.take();
         let waits = !(self.has(Bug::MissingWait) && self.dice.one_in(2));
