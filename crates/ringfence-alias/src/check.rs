@@ -1,4 +1,4 @@
-//! The checker: whether a plan is one. It shares no code with the planners.
+//! The checker: whether a plan is valid. It shares no code with the planners.
 //!
 //! ```text
 //!   time ──▶   ends first, then beginnings; alive items lie in a map by offset

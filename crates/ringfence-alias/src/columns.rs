@@ -1,4 +1,4 @@
-//! Who has which bytes one after the other: what aliasing transitions are counted from, item by item.
+//! The items on each byte in order of time: aliasing transitions are counted from them, item by item.
 //!
 //! ```text
 //!            cut   cut  cut        a *column* is what lies between two cuts; its tenants have its bytes in turns:

@@ -32,7 +32,7 @@
 //! allocated or freed, and writes that group's line and the serials of its blocks alone. Lines travel only when a
 //! block is freed by another thread, when groups are full, or when more threads than groups meet.
 //!
-//! There is nothing to be ABA about: a block is claimed by clearing *its* bit, which says "free" whatever came before,
+//! ABA cannot occur: a block is claimed by clearing *its* bit, which says "free" whatever came before,
 //! and no link is followed. Groups are as small as 8 blocks in small pools, so that 16 threads find 16 of them from
 //! 128 blocks on. `rooms` is written late: a group loses its mark when it is found full, not when it becomes so, since
 //! the next block freed there would bring it back.

@@ -65,7 +65,7 @@ pub struct RetireQueue<T> {
     ready: VecDeque<usize>,
     /// Items in all batches.
     len: usize,
-    /// The batch that was added to last, whatever became of it: as a rule the next item joins it.
+    /// The batch that was added to last, which may be gone: as a rule the next item joins it.
     latest: usize,
 }
 

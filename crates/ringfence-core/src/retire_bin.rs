@@ -1,4 +1,4 @@
-//! What is retired and may still be in use, from any number of threads at once.
+//! A bin of retired items that may still be in use, for any number of threads at once.
 //!
 //! ```text
 //!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all

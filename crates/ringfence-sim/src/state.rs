@@ -1,4 +1,4 @@
-//! Memory objects and resources, behind the device's lock: what lies where, and what must not.
+//! Memory objects and resources, behind the device's lock: where each lies, and the checks of that.
 
 use super::counts::{CallCounts, Live};
 use super::hazard::{Hazard, HazardKind};

@@ -1,4 +1,4 @@
-//! Reading a trace, whatever became of it.
+//! Reading a trace: whole, cut off or damaged.
 
 use std::io::{self, Read};
 

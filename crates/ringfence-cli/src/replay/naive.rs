@@ -1,4 +1,4 @@
-//! What people write first, to compare with.
+//! Naive strategies, for comparison.
 
 use std::collections::HashMap;
 

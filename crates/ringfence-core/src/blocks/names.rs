@@ -1,4 +1,4 @@
-//! What names a block, and a range in one.
+//! Identifiers of blocks, and of ranges in them.
 
 use crate::range::{FreeError, Range, Serial};
 use core::fmt;
