@@ -23,4 +23,5 @@ chapters! {
     Residency = "residency",
     Debugging = "debugging",
     Sharing = "sharing",
+    SparseResources = "sparse-resources",
 }

@@ -10,7 +10,7 @@ use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, Shad
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, Descriptors, TextureView, TextureViewKind, ViewTypes,
 };
-use ringfence::device::{BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferUsage, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::{AllocationDesc, Buffer, Frame, Location, Texture};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::through::{Job, Slot, Through};
@@ -27,13 +27,7 @@ fn words<D: Descriptors>(buffer: &Buffer<D>) -> View<'_, D> {
 }
 
 fn texels<D: Descriptors>(texture: &Texture<D>) -> View<'_, D> {
-    let view = TextureView {
-        kind: TextureViewKind::Sampled,
-        format: Format::Rgba8Unorm,
-        mips: 0..1,
-        layers: 0..1,
-        cube: false,
-    };
+    let view = TextureView { kind: TextureViewKind::Sampled, mips: 0..1, layers: 0..1 };
     View::texture(texture, view).expect("it was made to be sampled")
 }
 
@@ -71,7 +65,7 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
         ringfence::descriptor::CpuHeapDesc { types, block_slots: 16, ..Default::default() },
     )
     .expect("a small block");
-    let mut slot = |frame: &Frame, index: u32, of: &Buffer<G::Device>| {
+    let slot = |frame: &Frame, index: u32, of: &Buffer<G::Device>| {
         let mut shown = cpu.allocate(1).expect("blocks grow");
         shown.write(0, &words(of)).expect("a storage buffer");
         let (gpu, cpu) = (heap.gpu_handle(index, frame), shown.cpu_handle(0));
@@ -91,7 +85,7 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     drop(frame_tables);
     let (to, _first_shown) = slot(&frame, entries[0].slot(), &first);
     let earlier = submit(rig, &heap, frame, to, (1, 1));
-    [entries[0], entries[2]].map(|entry| table.remove(entry).expect("it is live"));
+    [entries[0], entries[2]].into_iter().for_each(|entry| table.remove(entry).expect("it is live"));
     drop((first, texture));
 
     let frame = rig.timeline().begin();
