@@ -141,15 +141,17 @@ impl Recycling {
     }
 }
 
-/// 64 bits of a name: 0 for none.
+/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to share
+/// them.
 #[inline]
 #[must_use]
-pub fn name_bits(name: &str) -> u64 {
+pub fn name_bits(name: &str, key: u64) -> u64 {
     if name.is_empty() {
         return 0;
     }
     let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    let bits = name.as_bytes().chunks(8).fold(name.len() as u64, |sum, bytes| mixed(sum ^ word(bytes), FACTORS[1]));
+    let bits =
+        name.as_bytes().chunks(8).fold(key ^ name.len() as u64, |sum, bytes| mixed(sum ^ word(bytes), FACTORS[1]));
     bits.max(1)
 }
 
@@ -370,12 +372,12 @@ impl<T: Recyclable, O> Recycled<T, O> {
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled. From now on its list has
+    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From now on its list has
     /// room for it.
-    pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: &str) -> Option<Recycling> {
+    pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
-        let (class, groups, name) = (class? as u16, key.groups as u16, name_bits(name));
+        let (class, groups) = (class? as u16, key.groups as u16);
         Some(Recycling {
             tag: NonZero::new(tag)?,
             bytes: held.bytes,
@@ -403,10 +405,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         if !is_known || self.is_closed.load(Ordering::Relaxed) {
             return false;
         }
-        let is_kept = &store.classes[class].is_kept;
-        if !is_kept.load(Ordering::Relaxed) {
-            is_kept.store(true, Ordering::Relaxed);
-        }
+        store.classes[class].note_kept();
         true
     }
 
@@ -586,6 +585,15 @@ impl Account {
 }
 
 impl<T> Class<T> {
+    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while the class
+    /// was forgotten is swept to the list, and ages from then on.
+    #[inline]
+    fn note_kept(&self) {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            self.is_kept.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn new() -> Self {
         Self {
             used_at: AtomicU32::new(0),
@@ -798,7 +806,7 @@ impl<T: Recyclable, O> Store<T, O> {
         if self.thread_caches.mine().is_none() {
             self.thread_wants(class, is_closed);
         }
-        self.list(class).extend(self.thread_caches.older_of(class, full));
+        self.extend(class, self.thread_caches.older_of(class, full));
         let Err(item) = self.thread_caches.put_item_counted(class, item, count) else { return Ok(()) };
         self.give_back(more);
         self.push(class, item, is_closed)
@@ -806,7 +814,14 @@ impl<T: Recyclable, O> Store<T, O> {
 
     fn push(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
         // Asked under the lock: what closes takes it afterwards.
-        self.list(class).push(item, || is_closed.load(Ordering::SeqCst))
+        let put = self.list(class).push(item, || is_closed.load(Ordering::SeqCst));
+        self.classes[class].note_kept();
+        put
+    }
+
+    fn extend(&self, class: usize, items: impl Iterator<Item = T>) {
+        self.list(class).extend(items);
+        self.classes[class].note_kept();
     }
 
     /// Takes out what a class holds of some kinds.
@@ -822,7 +837,7 @@ impl<T: Recyclable, O> Store<T, O> {
         self.thread_caches.empty_class(class, &mut sort_out);
         core::iter::from_fn(|| self.list(class).pop()).for_each(sort_out);
         if !others.is_empty() {
-            self.list(class).extend(others.into_iter());
+            self.extend(class, others.into_iter());
         }
     }
 }

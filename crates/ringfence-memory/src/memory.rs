@@ -99,6 +99,7 @@ pub use plan::{Plan, PlannedWay, Planner};
 pub(crate) use pool_state::PoolState;
 pub use pressure::{Evict, Pressure, Tried};
 
+pub(crate) use recycle::name_bits;
 pub use release::Retirement;
 pub(crate) use request::grained;
 pub use request::{AllocationDesc, Dedicated};

@@ -6,7 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_core::recycled::{Wanted, name_bits};
+use ringfence_core::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
@@ -213,6 +213,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         *self.bound.is_altered.get_mut() |= self.bound.desc != desc;
         self.bound.desc = desc;
         self
+    }
+
+    /// Whether it was made with this description, as far as the device says what it was made as.
+    pub(crate) fn is_made_as(&self, info: &<D as Create<K>>::Info<'_>) -> bool {
+        let device = &self.shared.device;
+        let given = Create::<K>::portable(device, info);
+        let made = self.bound.desc.as_ref();
+        let is_same = made.is_none_or(|made| given.is_some_and(|given| K::is_same(made, &given)));
+        is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
     /// Notes for debugging which line made it.
@@ -464,7 +473,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         unsafe { Create::<K>::set_name(&shared.device, &bound.placed.object, name) };
         shared.rename(&mut bound.place, name);
         if let Some(recycling) = &mut bound.recycling {
-            recycling.name = name_bits(name);
+            recycling.name = crate::memory::name_bits(name);
         }
     }
 }

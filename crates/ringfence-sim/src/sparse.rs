@@ -5,7 +5,7 @@ use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Fence, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
-use super::objects::{Placement, Shape};
+use super::objects::{Location, Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
@@ -67,6 +67,15 @@ unsafe impl Sparse for Device {
     }
 }
 
+/// So many pages of a resource, with no memory.
+fn unbound(count: u64) -> Result<Box<[Option<Location>]>, DeviceError> {
+    let count = usize::try_from(count).map_err(|_| DeviceError::OutOfHostMemory)?;
+    let mut pages = Vec::new();
+    pages.try_reserve_exact(count).map_err(|_| DeviceError::OutOfHostMemory)?;
+    pages.resize(count, None);
+    Ok(pages.into_boxed_slice())
+}
+
 impl State {
     fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.check_alive()?;
@@ -78,10 +87,10 @@ impl State {
         let mut needs = buffer_requirements(&self.profile, info)?;
         needs.size = needs.size.checked_next_multiple_of(page_bytes).ok_or(DeviceError::OutOfDeviceMemory)?;
         needs.alignment = page_bytes;
-        let pages = usize::try_from(needs.size / page_bytes).map_err(|_| DeviceError::OutOfHostMemory)?;
+        let pages = unbound(needs.size / page_bytes)?;
         let id = self.prepare(Shape::Buffer(BufferDesc { size: needs.size, ..*info }), needs);
         if let Some(held) = self.resources.get_mut(&id) {
-            held.pages = Some(vec![None; pages].into_boxed_slice());
+            held.pages = Some(pages);
         }
         Ok((Buffer(id), needs))
     }
@@ -104,10 +113,10 @@ impl State {
         let mut needs = texture_requirements(&self.profile, desc)?;
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
-        let pages = usize::try_from(tiling.page_count()).map_err(|_| DeviceError::OutOfHostMemory)?;
+        let pages = unbound(tiling.page_count())?;
         let id = self.prepare(Shape::Texture(*desc), needs);
         if let Some(held) = self.resources.get_mut(&id) {
-            held.pages = Some(vec![None; pages].into_boxed_slice());
+            held.pages = Some(pages);
         }
         Ok((Texture(id), tiling))
     }

@@ -95,7 +95,7 @@ fn make(world: &Arc<World>) -> Owned {
         Some(Err(_)) => panic!("there is one description"),
         None => {
             world.lives.fetch_add(1, Ordering::Relaxed);
-            let recycling = world.objects.recycling(&wanted, Held { bytes: BYTES, kind: 0 }, "");
+            let recycling = world.objects.recycling(&wanted, Held { bytes: BYTES, kind: 0 }, 0);
             (Box::new(Object { recycling, content: UnsafeCell::new(0) }), None)
         }
     };

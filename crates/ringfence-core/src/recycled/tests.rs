@@ -26,7 +26,7 @@ fn object(objects: &Objects, number: u64, bytes: u64) -> Object {
     match objects.take(&wanted) {
         Some(Ok((object, _))) => object,
         Some(Err(_)) => panic!("no two of these keys have one tag"),
-        None => Object(Box::new(objects.recycling(&wanted, Held { bytes, kind: 1 }, "")), number as u32),
+        None => Object(Box::new(objects.recycling(&wanted, Held { bytes, kind: 1 }, 0)), number as u32),
     }
 }
 
@@ -218,4 +218,19 @@ fn threads_never_exceed_the_bound_and_lose_nothing() {
     let (count, _) = kept(&objects);
     let (made, gone) = (made.into_inner() as u64, gone.into_inner() as u64);
     assert_eq!(made, gone + count + objects.taken());
+}
+
+/// What another thread is about to keep while its class is forgotten.
+#[test]
+fn what_is_kept_while_its_class_is_forgotten_ages_all_the_same() {
+    let objects = Objects::new(1 << 20, AGE_STEP);
+    let [first, second] = [0, 1].map(|_| object(&objects, 1, 100));
+    assert!(objects.would_keep(first.recycling().expect("it may be kept")));
+    let mut gone = 0;
+    (1..=16 * AGE_STEP).for_each(|tick| objects.age(tick, |_| gone += 1));
+    assert!(objects.keep(first, drop).is_ok(), "it was asked whether it would be kept before");
+    (16 * AGE_STEP..=64 * AGE_STEP).for_each(|tick| objects.age(tick, |_| gone += 1));
+    assert_eq!((gone, kept(&objects)), (1, (0, 0)));
+    drop(second);
+    objects.validate().expect("sound");
 }

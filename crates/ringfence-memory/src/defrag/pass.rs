@@ -100,6 +100,12 @@ pub enum MoveError {
         /// Bytes of the new place.
         room: u64,
     },
+    /// The description given is not the one that the resource was made with.
+    #[error("the resource was made with another description than the one given")]
+    AnotherDescription,
+    /// The resource was not made to be copied from and to, as a move does.
+    #[error("the resource was not made with the usages of copies, from and to")]
+    NotCopied,
     /// The object could not be made anew.
     #[error(transparent)]
     Make(#[from] Error),
@@ -372,6 +378,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
     {
         let index = self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
         let shared = Arc::clone(self.run.shared());
+        if !resource.is_made_as(info) {
+            return Err(MoveError::AnotherDescription);
+        }
+        if !resource.desc().is_none_or(K::is_copied) {
+            return Err(MoveError::NotCopied);
+        }
         let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.

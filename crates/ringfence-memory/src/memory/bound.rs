@@ -19,7 +19,10 @@ use super::memory_object::RawObject;
 use super::place::Place;
 use super::shells::Shells;
 use crate::device::record::TextureParts;
-use crate::device::{BufferDesc, Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, TextureDesc, Textures};
+use crate::device::{
+    BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, TextureDesc, TextureUsage,
+    Textures,
+};
 
 /// See the [module](self).
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
@@ -138,7 +141,13 @@ pub(crate) trait ItemKind: Kind {
     /// A number for the kind.
     const NUMBER: u64;
     /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
-    type Parts: Copy + fmt::Debug + Send + Sync;
+    type Parts: Copy + PartialEq + fmt::Debug + Send + Sync;
+
+    /// Whether two descriptions make the same object.
+    fn is_same(one: &Self::Desc, other: &Self::Desc) -> bool;
+
+    /// Whether what a description makes can be copied from and to.
+    fn is_copied(desc: &Self::Desc) -> bool;
 
     /// The bytes of what a description makes; `None` where it leaves them to the driver.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
@@ -158,6 +167,14 @@ pub(crate) trait ItemKind: Kind {
 impl ItemKind for Buffers {
     const NUMBER: u64 = 0;
     type Parts = ();
+
+    fn is_same(one: &BufferDesc, other: &BufferDesc) -> bool {
+        one == other
+    }
+
+    fn is_copied(desc: &BufferDesc) -> bool {
+        desc.usage.contains(BufferUsage::COPY_SRC | BufferUsage::COPY_DST)
+    }
 
     fn bytes(desc: &BufferDesc) -> Option<u64> {
         Some(desc.size)
@@ -181,6 +198,15 @@ impl ItemKind for Buffers {
 impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
+
+    /// What it is cleared to as a rule is known to the owner alone where the API knows of no such value.
+    fn is_same(one: &TextureDesc, other: &TextureDesc) -> bool {
+        *one == TextureDesc { clear_value: one.clear_value, ..*other }
+    }
+
+    fn is_copied(desc: &TextureDesc) -> bool {
+        desc.usage.contains(TextureUsage::COPY_SRC | TextureUsage::COPY_DST)
+    }
 
     fn bytes(_: &TextureDesc) -> Option<u64> {
         None

@@ -9,6 +9,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::shared::Shared;
 use super::snapshot::DescriptorSnapshot;
@@ -33,6 +34,7 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 
 /// Every heap of an allocator.
 pub(crate) struct DescriptorHeaps<D: Device> {
+    /// Visited without the lock: a heap may be of the program's own, and call back.
     heaps: Mutex<Vec<Arc<dyn ReclaimHeap<D>>>>,
     /// The claims on the shader-visible heaps, by kind: each is made as long as somewhere its `Arc` is held.
     visible_kinds: Mutex<[Weak<()>; HeapKind::ALL.len()]>,
@@ -63,12 +65,24 @@ impl<D: Device> DescriptorHeaps<D> {
     }
 
     pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) {
-        self.heaps.lock().retain(|heap| heap.reclaim(shared, passed, device_lost));
+        let mut closed: SmallVec<[Arc<dyn ReclaimHeap<D>>; 4]> = SmallVec::new();
+        for heap in self.all() {
+            if !heap.reclaim(shared, passed, device_lost) {
+                closed.push(heap);
+            }
+        }
+        if !closed.is_empty() {
+            self.heaps.lock().retain(|held| !closed.iter().any(|heap| Arc::ptr_eq(heap, held)));
+        }
+    }
+
+    fn all(&self) -> SmallVec<[Arc<dyn ReclaimHeap<D>>; 16]> {
+        self.heaps.lock().iter().cloned().collect()
     }
 
     pub(crate) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
-        self.heaps.lock().iter().for_each(|heap| heap.snapshot(&mut regions));
+        self.all().iter().for_each(|heap| heap.snapshot(&mut regions));
         regions
     }
 
@@ -80,7 +94,8 @@ impl<D: Device> DescriptorHeaps<D> {
     /// # Safety
     /// No work that uses the heaps is pending, and no other owner of the allocator is left.
     pub(crate) unsafe fn destroy(&self, shared: &Shared<D>) {
-        for heap in self.heaps.lock().drain(..) {
+        let heaps = std::mem::take(&mut *self.heaps.lock());
+        for heap in heaps {
             // SAFETY: as the caller promises.
             unsafe { heap.destroy(shared) };
         }

@@ -160,7 +160,13 @@ impl<D: Device> Shared<D> {
     }
 
     /// Finds memory for a resource that was measured, and binds it there.
-    pub fn place<K: Kind>(
+    ///
+    /// # Errors
+    /// No memory, or the driver's. The resource is as before then.
+    ///
+    /// # Safety
+    /// `unplaced` is this device's and not used up, which this does; `needs` are what it was measured to need, or more.
+    pub unsafe fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
@@ -301,7 +307,8 @@ impl<D: Device> Shared<D> {
                 Err(failure) => failure,
             };
             let attempt = &mut placement.attempt;
-            let relieved = round == 0 && self.evict_unused(attempt, failure);
+            let relieved =
+                round == 0 && (self.evict_unused(attempt, failure) || self.empty_recycled_for(attempt, failure));
             if !relieved && !self.call_eviction(attempt, failure, round) {
                 return Err(self.give_up(attempt, request.pool, failure));
             }

@@ -6,9 +6,10 @@
 //!   reclaim, destroy_now ── release_item ──▶ kept, or destroyed
 //! ```
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
-use ringfence_core::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted, name_bits};
+use ringfence_core::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
 
 use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
@@ -69,6 +70,12 @@ impl<D: Device> Recyclable for Item<D> {
     }
 }
 
+/// 64 bits of a name, by which objects are compared.
+pub(crate) fn name_bits(name: &str) -> u64 {
+    static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+    if name.is_empty() { 0 } else { ringfence_core::recycled::name_bits(name, *KEY) }
+}
+
 impl<D: Device> Shared<D> {
     /// What the object holds that such a request would be given, if one is recycled.
     pub(super) fn peek_recycled<K: ItemKind>(
@@ -116,12 +123,12 @@ impl<D: Device> Shared<D> {
         }
         let memory_type = self.memory_of(place).memory_type;
         let held = Held { bytes: place.size(), kind: memory_type << 1 | u32::from(place.is_dedicated()) };
-        self.recycled.recycling(wanted, held, name)
+        self.recycled.recycling(wanted, held, name_bits(name))
     }
 
     /// As [`Shared::recycling_of`], for a range of a buffer that others share.
     pub(crate) fn recycling_of_small(&self, wanted: &Wanted<'_>, bytes: u64) -> Option<Recycling> {
-        self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, "")
+        self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, 0)
     }
 
     /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.

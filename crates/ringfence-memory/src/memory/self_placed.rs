@@ -14,6 +14,9 @@ use crate::error::Error;
 
 impl<D: Device> Shared<D> {
     /// Makes a resource wherever it fits.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer).
     pub fn create<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -22,12 +25,20 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
+        // SAFETY: the resource was measured just now, and is placed once.
+        self.create_measured::<K>(info, desc, |unplaced, needs| unsafe { self.place::<K>(unplaced, needs, desc) })
     }
 
     /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
     /// location allows.
-    pub fn create_with<K: Kind>(
+    ///
+    /// # Errors
+    /// As [`Shared::create`], and those of `place`. Nothing has changed then.
+    ///
+    /// # Safety
+    /// What `place` returns comes of the resource that it was given, by [`Shared::place`] or [`Shared::place_at`] of this
+    /// allocator.
+    pub unsafe fn create_with<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
@@ -44,6 +55,9 @@ impl<D: Device> Shared<D> {
     }
 
     /// What a resource would need, no memory taken.
+    ///
+    /// # Errors
+    /// The driver refuses the description, or is out of memory.
     pub fn measure<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
     where
         D: Create<K>,

@@ -142,6 +142,12 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
+    /// Destroys what is recycled for a request that may not grow: it counts as free. Says whether something went.
+    pub(super) fn empty_recycled_for(&self, attempt: &Attempt, failure: Failure) -> bool {
+        let is_stuck = matches!(failure, Failure::MayNotGrow);
+        is_stuck && attempt.best.is_some_and(|best| self.empty_recycled(|heap| heap == self.heap_of(best)))
+    }
+
     /// Calls the caller's callback; says whether something went. Under a lock it is called later: see
     /// [`retry_after_eviction`].
     pub(super) fn call_eviction(&self, attempt: &mut Attempt, failure: Failure, round: u32) -> bool {

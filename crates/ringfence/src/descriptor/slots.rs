@@ -7,24 +7,30 @@ use ringfence_core::tlsf::Tlsf;
 
 /// An allocator of slots. The defaults: buddy for CPU-only heaps, where nearly every request is for one
 /// slot and none is wasted; the free list for the shader-visible heap.
-pub trait SlotAllocator: RangeAllocator + Send + 'static {
+///
+/// # Safety
+/// Ranges that are allocated lie in `0..slots` and do not overlap: descriptors are written there unchecked.
+pub unsafe trait SlotAllocator: RangeAllocator + Send + 'static {
     /// An allocator over this many slots, at least 1.
     fn with_slots(slots: u32) -> Self;
 }
 
-impl SlotAllocator for Buddy {
+// SAFETY: its ranges lie within its capacity and are disjoint, which `validate` and the fuzz targets check.
+unsafe impl SlotAllocator for Buddy {
     fn with_slots(slots: u32) -> Self {
         Self::new(slots.into(), 1)
     }
 }
 
-impl SlotAllocator for FreeList {
+// SAFETY: its ranges lie within its capacity and are disjoint, which `validate` and the fuzz targets check.
+unsafe impl SlotAllocator for FreeList {
     fn with_slots(slots: u32) -> Self {
         Self::new(slots.into())
     }
 }
 
-impl SlotAllocator for Tlsf {
+// SAFETY: its ranges lie within its capacity and are disjoint, which `validate` and the fuzz targets check.
+unsafe impl SlotAllocator for Tlsf {
     fn with_slots(slots: u32) -> Self {
         Self::exact(slots.into())
     }

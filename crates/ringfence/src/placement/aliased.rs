@@ -68,11 +68,14 @@ impl<D: Device> AliasedHeap<D> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, desc)?;
         let allocation = AllocationDesc { name, location: Location::Device, ..Default::default() };
-        let ((placed, place), needs) = shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
-            self.check(needs, offset)?;
-            // SAFETY: the type and class are those of the heap, and the range lies inside, aligned.
-            Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
-        })?;
+        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies inside,
+        // aligned.
+        let ((placed, place), needs) = unsafe {
+            shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
+                self.check(needs, offset)?;
+                Ok(shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset))?)
+            })
+        }?;
         // SAFETY: the object was made of `info` just now, which describes `desc`, and bound to the place.
         let texture = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)

@@ -8,7 +8,7 @@ use super::heap_pools::HeapPools;
 use super::inner::Inner;
 use super::location::BufferLocation;
 use super::range_pool::Block;
-use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError, Numbers};
+use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError, Numbers, Requirements};
 use ringfence_memory::Error;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
@@ -153,17 +153,17 @@ impl<D: Device> Inner<D> {
         let info = Create::<Buffers>::describe(&shared.device, &request.desc())?;
         let BufferRequest { name, alignment, .. } = *request;
         let desc = AllocationDesc { name, alignment, location: Location::Device, ..Default::default() };
-        let ((placed, place), needs) = shared.create_with::<Buffers>(&info, desc, |unplaced, needs| {
+        let place = |unplaced: &_, needs: Requirements| {
             if needs.requires_dedicated {
                 route = Route::StandAlone;
-                return shared.place::<Buffers>(
-                    unplaced,
-                    needs,
-                    AllocationDesc { dedicated: Dedicated::Always, ..desc },
-                );
+                let alone = AllocationDesc { dedicated: Dedicated::Always, ..desc };
+                // SAFETY: `create_with` has measured it, and it was not placed.
+                return unsafe { shared.place::<Buffers>(unplaced, needs, alone) };
             }
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
-        })?;
+        };
+        // SAFETY: what `place` returns comes of what it is given.
+        let ((placed, place), needs) = unsafe { shared.create_with::<Buffers>(&info, desc, place) }?;
         // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
         let buffer = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)

@@ -43,7 +43,7 @@ impl<D: Device> Inner<D> {
         let (shared, policy) = (self.shared(), &self.desc);
         let (mut texture_kind, mut route) = (kind, Route::StandAlone);
         let desc = AllocationDesc { name, dedicated: Dedicated::Always, ..Default::default() };
-        let ((placed, place), needs) = shared.create_with::<Textures>(info, desc, |unplaced, needs| {
+        let place = |unplaced: &_, needs: Requirements| {
             texture_kind = kind.measured(needs.size, policy);
             let alone = needs.requires_dedicated || needs.size > policy.texture_bytes_max;
             if !alone {
@@ -54,8 +54,11 @@ impl<D: Device> Inner<D> {
                     made => return made,
                 }
             }
-            shared.place::<Textures>(unplaced, needs, desc)
-        })?;
+            // SAFETY: `create_with` has measured it, and it was not placed.
+            unsafe { shared.place::<Textures>(unplaced, needs, desc) }
+        };
+        // SAFETY: what `place` returns comes of what it is given.
+        let ((placed, place), needs) = unsafe { shared.create_with::<Textures>(info, desc, place) }?;
         // SAFETY: the object was made of `info` just now, and bound to the place.
         let texture =
             unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info) };

@@ -240,7 +240,11 @@ impl<D: Device> UploadBatch<D> {
         let parts = check_texels(to.parts(), &wanted, Some(format), self.unit, partial_depth)?;
         let (texture, source) = (to.object(), self.source(&from.bytes.buffer));
         for index in 0..layers {
-            let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
+            let of_layer = u64::from(index).checked_mul(slice_bytes);
+            let Some(buffer_offset) = of_layer.and_then(|bytes| bytes.checked_add(from.bytes.offset)) else {
+                let (offset, size, target_size) = (from.bytes.offset, slice_bytes, from.bytes.size);
+                return Err(BatchError::OutOfRange { offset, size, target_size });
+            };
             let layer = layer + index;
             let region =
                 TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
@@ -345,7 +349,8 @@ impl<D: Device> UploadBatch<D> {
     /// # Safety
     /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
-    ///   size that it was described with (they were checked against that of its memory, which may be a little more).
+    ///   size that it was described with.
+    /// - What was staged is as the ring returned it: offset, size and rows were not changed.
     /// - Texels do not overlap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
