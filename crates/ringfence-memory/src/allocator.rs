@@ -18,7 +18,9 @@ use crate::timeline::Timeline;
 /// Makes buffers and textures with memory, and takes them back once the GPU is done with them.
 ///
 /// Cheap to clone; every clone is the same allocator. All methods may be called from any thread. The allocator lives as
-/// long as something that it made.
+/// long as something that it made. What goes last waits for all that was submitted, for ever if a value that was declared by
+/// [`Timeline::submitted`] is never signalled: [`Allocator::shutdown`] waits for as long as it is allowed to. For a frame that was
+/// dropped it waits one second, and leaks what that may use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// What all clones have together, and nothing else.
@@ -45,7 +47,8 @@ impl<D: Device> Allocator<D> {
     /// [`DeviceError::Lost`].
     ///
     /// # Safety
-    /// The fence is of this allocator's device and outlives the allocator and all that it makes. For as long as that, the
+    /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that it
+    /// makes, dropped timelines included. For as long as that, the
     /// caller sees to it, in the whole program, that:
     ///
     /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command of it

@@ -377,7 +377,13 @@ mod tests {
         let (sampled, transient) = (vk::ImageUsageFlags::SAMPLED, vk::ImageUsageFlags::TRANSIENT_ATTACHMENT);
         let four = vk::SampleCountFlags::TYPE_4;
         let video = vk::ImageUsageFlags::VIDEO_DECODE_DST_KHR;
-        assert_eq!(image(&plain(), LIMITS), Ok(()));
+        let cube = plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE).array_layers(12);
+        let volume = plain().image_type(vk::ImageType::TYPE_3D).mip_levels(8);
+        let volume = volume.extent(vk::Extent3D { width: 1, height: 2, depth: 128 });
+        let row = plain().image_type(vk::ImageType::TYPE_1D).extent(vk::Extent3D { width: 9, height: 1, depth: 1 });
+        for valid in [plain(), cube, volume, row] {
+            assert_eq!(image(&valid, LIMITS), Ok(()));
+        }
         for (refused, reason) in [
             (usage(vk::ImageUsageFlags::empty()), "is for something"),
             (usage(sampled | video), "do not take"),
@@ -390,7 +396,12 @@ mod tests {
             (plain().format(vk::Format::UNDEFINED), "a format"),
             (plain().mip_levels(8), "more mip levels"),
             (plain().tiling(vk::ImageTiling::LINEAR), "raw description"),
-            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "raw description"),
+            (plain().flags(vk::ImageCreateFlags::MUTABLE_FORMAT), "raw description"),
+            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "six faces"),
+            (plain().image_type(vk::ImageType::TYPE_1D), "one texel high"),
+            (plain().image_type(vk::ImageType::TYPE_3D).array_layers(2), "one array layer"),
+            (plain().image_type(vk::ImageType::TYPE_3D).samples(four), "one sample"),
+            (plain().image_type(vk::ImageType::from_raw(7)), "another type"),
         ] {
             let refused = image(&refused, LIMITS);
             assert!(matches!(refused, Err(DeviceError::InvalidInfo(of)) if of.rule.contains(reason)), "{refused:?}");
@@ -434,8 +445,9 @@ mod tests {
             (of(planes).extent(extent(64, 61)), "(61, a multiple of 2)"),
             (usage(target).extent(extent(4097, 1)), "(4097, at most 4096)"),
             (usage(target).extent(extent(1, 5000)), "(5000, at most 4096)"),
-            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "(0x10, of 0x0)"),
-            (plain().image_type(vk::ImageType::TYPE_3D), "(2, only 1)"),
+            (plain().flags(vk::ImageCreateFlags::MUTABLE_FORMAT), "(0x8, of 0x10)"),
+            (plain().image_type(vk::ImageType::TYPE_3D).array_layers(3), "(3, only 1)"),
+            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE).array_layers(5), "(5, at least 6)"),
             (plain().extent(vk::Extent3D { width: 64, height: 64, depth: 9 }), "(9, only 1)"),
             (plain().tiling(vk::ImageTiling::LINEAR), "(1, only 0)"),
             (plain().sharing_mode(vk::SharingMode::CONCURRENT), "(1, only 0)"),

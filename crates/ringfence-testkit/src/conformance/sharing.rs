@@ -64,7 +64,7 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
     assert!(buffer.is_dedicated(), "it would show its neighbours else");
     let Some((handle, shared)) = export::<G>(&buffer) else { return };
-    assert_eq!((shared.kind, shared.offset, shared.memory_bytes), (kind, 0, buffer.size()));
+    assert_eq!((shared.kind, shared.offset, shared.memory_bytes), (kind, 0, buffer.memory_bytes()));
     let shared = SharedMemory::from_bytes(&shared.to_bytes()).expect("its own bytes");
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
     // SAFETY: the handle was exported just now, and nothing reads through the host.

@@ -148,7 +148,10 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let named = leaks.iter().find(|leak| &*leak.name == "forgotten").expect("the planted leak");
     let made_at = named.made_at.expect("a line of this file");
     assert_eq!((made_at.file(), made_at.line(), named.user_data), (file!(), line, 99));
-    assert_eq!((named.size, named.address, named.is_retired), (forgotten.size(), forgotten.memory_address(), false));
+    assert_eq!(
+        (named.size, named.address, named.is_retired),
+        (forgotten.memory_bytes(), forgotten.memory_address(), false)
+    );
     assert!(
         leaks.iter().any(|leak| &*leak.name == "small buffer" && leak.made_at.is_some_and(|at| at.file() == file!()))
     );

@@ -40,6 +40,9 @@ struct StageLimits {
     together: u32,
 }
 
+/// What a heap of plain sets leaves of `maxPerStageResources`: colour attachments count there, and the program's own sets.
+const OTHER_RESOURCES: u32 = 16;
+
 impl Facts {
     /// # Safety
     /// `physical` and `device` come from `instance`, the device from that physical one, and `desc` is true of it.
@@ -206,7 +209,7 @@ impl Facts {
             sampled: limits.max_per_stage_descriptor_sampled_images.min(limits.max_descriptor_set_sampled_images),
             stored: limits.max_per_stage_descriptor_storage_images.min(limits.max_descriptor_set_storage_images),
             samplers: limits.max_per_stage_descriptor_samplers.min(limits.max_descriptor_set_samplers),
-            together: limits.max_per_stage_resources,
+            together: limits.max_per_stage_resources.saturating_sub(OTHER_RESOURCES).max(1),
         }
     }
 

@@ -5,7 +5,7 @@ use ringfence::device::{Create, DeviceError, Numbers, Requirements, ResourceClas
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
 
-use ringfence_testkit::fixture::FaultyFixture;
+use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, info, needs};
 
@@ -63,7 +63,7 @@ fn what_lies_in_a_pool_may_outlive_it() {
 
 #[test]
 fn what_replaces_a_resource_lies_in_the_same_pool() {
-    let world = world();
+    let world = Fixture::new(FixtureDesc::default());
     let pool = world.memory.create_pool(PoolDesc { memory_type: 1, ..Default::default() }).expect("such a pool");
     let mut buffer = pool.create_buffer(&info(KIB), AllocationDesc::default()).expect("there is room");
     let ranges = || pool.statistics().range_count;

@@ -532,3 +532,22 @@ fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {
         }
     }
 }
+
+/// What is recycled counts as free: it goes for what finds no room and may not grow.
+#[test]
+fn what_is_recycled_makes_room_for_a_request_that_may_not_grow() {
+    let world = fixture(AllocatorDesc::default());
+    for _ in 0..3 {
+        let held: Vec<_> = (0..12).map(|_| world.memory.create_buffer(&info(MIB), AllocationDesc::default())).collect();
+        drop(held);
+        world.memory.reclaim();
+    }
+    let before = world.memory.statistics();
+    assert!(before.recycled_bytes >= 8 * MIB, "{before:?}");
+    let desc = AllocationDesc { never_grow: true, ..Default::default() };
+    let large =
+        world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks are empty but for what is recycled");
+    assert_eq!(world.memory.statistics().calls.allocate_memory, before.calls.allocate_memory);
+    drop(large);
+    world.finish();
+}
