@@ -72,7 +72,7 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
     // The first record, heading or row: its line, and how many fields it has.
     let mut first = None;
-    while read_record(&mut reader, &mut record).map_err(|what| format!("{}{what}", input.name))? {
+    while read_record(&mut reader, &mut record, &input.text).map_err(|what| format!("{}{what}", input.name))? {
         let line = input.line(&record);
         let at = |what: String| format!("{}:{line}: {what}", input.name);
         let is_first = first.is_none();
@@ -105,17 +105,25 @@ fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both
-/// counts.
-pub fn reader(text: &[u8]) -> Reader<&[u8]> {
-    ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All).from_reader(text)
+/// What a line begins with that is not read; where a field begins so, it is quoted.
+pub const COMMENT: Option<u8> = Some(b'#');
+
+/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both counts.
+fn reader(text: &[u8]) -> Reader<&[u8]> {
+    ReaderBuilder::new().has_headers(false).flexible(true).comment(COMMENT).from_reader(text)
 }
 
-fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord) -> Result<bool, String> {
-    reader.read_byte_record(record).map_err(|error| {
+/// The next record, blanks around its fields left out. A field ends on its line: a quote left open would swallow rows.
+fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8]) -> Result<bool, String> {
+    let is_read = reader.read_byte_record(record).map_err(|error| {
         let line = error.position().map_or(String::new(), |position| format!(":{}", position.line()));
         format!("{line}: {EXPECTED}: {error}")
-    })
+    })?;
+    if is_read && record.as_slice().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Err(format!(":{}: expected a quoted field to end on its line", line(text, record)));
+    }
+    record.trim();
+    Ok(is_read)
 }
 
 /// The line of a record. Its position is that of the blank lines and comments before it.
@@ -155,7 +163,10 @@ impl Columns {
         heap: None,
     };
 
-    /// What the command reads, or writes.
+    /// So many columns have a place; further ones are ignored.
+    const BY_PLACE_COUNT: usize = 5;
+
+    /// What the command reads, or writes; first those that have a place.
     const NAMES: [&[u8]; 12] = [
         b"id",
         b"lower",
@@ -254,12 +265,26 @@ impl Input {
         lines
     }
 
+    /// The heading; of rows without one what their columns are called, so that they are found again beside new ones.
+    pub fn heading(&self) -> Result<ByteRecord, Failure> {
+        let mut first = ByteRecord::new();
+        read_record(&mut reader(&self.text), &mut first, &self.text)?;
+        if self.columns.has_heading {
+            return Ok(first);
+        }
+        let name = |place: usize| match Columns::NAMES.get(place).filter(|_| place < Columns::BY_PLACE_COUNT) {
+            Some(name) => name.to_vec(),
+            None => format!("column {}", place + 1).into_bytes(),
+        };
+        Ok((0..first.len()).map(name).collect())
+    }
+
     /// The records of the rows, without the heading.
     pub fn each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<(), Failure>) -> Result<(), Failure> {
         let (mut reader, mut record) = (reader(&self.text), ByteRecord::new());
         let mut skip = usize::from(self.columns.has_heading);
         let mut number = 0;
-        while read_record(&mut reader, &mut record)? {
+        while read_record(&mut reader, &mut record, &self.text)? {
             if skip > 0 {
                 skip -= 1;
                 continue;

@@ -1,35 +1,41 @@
 //! What comes out: the rows with their offsets, and the page.
 
 use csv::ByteRecord;
-use ringfence::alias::{AliasPlan, HeapPlan};
+use ringfence::alias::{AliasPlan, HeapOffset, HeapPlan};
 use ringfence_report::{PlanPage, PlannedRow};
 
-use super::input::{Input, reader};
+use super::input::{COMMENT, Input};
 use crate::failure::Failure;
 
-/// The rows in their order, each with its offset; the heading too, if there was one.
+/// The rows in their order, each with its offset, under a heading.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
-    let offset = (input.columns.offset, "offset");
-    write(input, &[offset], |number, _| plan.offsets[number].to_string())
+    write(input, 1, |number| HeapOffset { heap: 0, offset: plan.offsets[number] })
 }
 
 /// The same with the heap, where there are several.
 pub fn rows_of_heaps(input: &Input, plan: &HeapPlan) -> Result<Vec<u8>, Failure> {
+    write(input, plan.heights.len(), |number| plan.offsets[number])
+}
+
+/// The rows at their places. Where there is one heap, the column of an earlier plan of several is still replaced.
+fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> Result<Vec<u8>, Failure> {
     let added = [(input.columns.offset, "offset"), (input.columns.heap, "heap")];
-    let added = if plan.heights.len() > 1 { &added[..] } else { &added[..1] };
-    write(input, added, |number, column| {
-        let at = plan.offsets[number];
+    let has_heap = heap_count > 1 || input.columns.heap.is_some();
+    let added = if has_heap { &added[..] } else { &added[..1] };
+    write_with(input, added, |number, column| {
+        let at = at(number);
         if column == 0 { at.offset.to_string() } else { at.heap.to_string() }
     })
 }
 
 /// The rows with columns that replace those of the same name, or are added; `field` of a row's number and a column.
-fn write(
+fn write_with(
     input: &Input,
     added: &[(Option<usize>, &str)],
     field: impl Fn(usize, usize) -> String,
 ) -> Result<Vec<u8>, Failure> {
-    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::with_capacity(input.text.len() * 3 / 2));
+    let text = Vec::with_capacity(input.text.len() * 3 / 2);
+    let mut writer = csv::WriterBuilder::new().flexible(true).comment(COMMENT).from_writer(text);
     let mut put = |record: &ByteRecord, own: &dyn Fn(usize) -> String| {
         let texts: Vec<String> = (0..added.len()).map(own).collect();
         let replaced = |(place, field)| {
@@ -39,11 +45,7 @@ fn write(
         let new = added.iter().zip(&texts).filter(|(held, _)| held.0.is_none()).map(|(_, text)| text.as_bytes());
         writer.write_record(record.iter().enumerate().map(replaced).chain(new))
     };
-    if input.columns.has_heading {
-        let mut heading = ByteRecord::new();
-        reader(&input.text).read_byte_record(&mut heading)?;
-        put(&heading, &|column| added[column].1.to_owned())?;
-    }
+    put(&input.heading()?, &|column| added[column].1.to_owned())?;
     input.each_row(|number, record| Ok(put(record, &|column| field(number, column))?))?;
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }

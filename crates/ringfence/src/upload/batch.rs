@@ -27,7 +27,7 @@ use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError,
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
-/// copies overlap the later one wins.
+/// copies to a buffer overlap the later one wins. Those to a texture must not overlap.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
