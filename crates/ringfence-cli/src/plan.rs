@@ -14,6 +14,7 @@
 //! ```
 
 mod advice;
+mod first_fit;
 mod formats;
 mod heaps;
 mod input;
@@ -24,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringfence::alias::{self, AliasPlan, Lowering, PlanDesc, Policy, Problem, Progress};
+use ringfence::alias::{self, AliasPlan, Lowering, PlanDesc, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
@@ -40,7 +41,10 @@ const NOT_MET: u8 = 2;
 /// Above this number of rows first fit is not computed for comparison: it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// Above this number of rows aliasing transitions are left as they are: no program records a barrier for each.
+/// Which part of the time limit first fit may take; it is left out if that is too short for it.
+const COMPARED_PART: u32 = 10;
+
+/// Above so many rows aliasing transitions are left as they are: where there are so many, no program records a barrier for each.
 const LOWERED_MAX: usize = 2_000;
 
 /// How often progress is shown.
@@ -90,19 +94,21 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         }
         return heaps::main(&input, options);
     }
-    let advice = advice::of(&input)?;
-    let started = Instant::now();
+    let advice = advice::of(&input, options.time_limit)?;
     let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
+    let started = Instant::now();
+    // Before the search, which often takes all the time that is left.
+    let first_fit = (problem.len() <= COMPARED_MAX).then(|| first_fit(&input, options.time_limit)).flatten();
+    let searched = Instant::now();
     let mut plan = search(&problem, options, started);
     let transitions = (problem.len() <= LOWERED_MAX).then(|| {
         let found = alias::transitions(&input.items, &plan.offsets).len();
         let go_on = |_: &Lowering| started.elapsed() < options.time_limit;
         Transitions { found, left: alias::lower_transitions(&problem, &mut plan, |_| true, go_on) }
     });
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = searched.elapsed().as_secs_f64();
     alias::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
     let met = options.capacity.map(|capacity| plan.height <= capacity);
-    let first_fit = (problem.len() <= COMPARED_MAX).then(|| alias::plan_by(&problem, Policy::OnlineFirstFit).height);
     let figures = Figures {
         input: input.name.clone(),
         rows: problem.len(),
@@ -126,10 +132,20 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = options.output.as_ref().filter(|_| met != Some(false)) {
         files::write_or_print(path, &output::rows(&input, &plan)?)?;
     }
-    let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
-    let out: &mut dyn Write = if to_output { &mut io::stderr().lock() } else { &mut io::stdout().lock() };
-    figures.print(options.json, out)?;
+    figures.print(options.json, &mut *figures_to(options))?;
     Ok(if met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
+}
+
+/// Where the figures go: to standard error where standard output has the rows or the page.
+fn figures_to(options: &PlanOptions) -> Box<dyn Write> {
+    let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
+    if to_output { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) }
+}
+
+/// The height of first fit, if it is found in its part of the time.
+fn first_fit(input: &input::Input, time_limit: Duration) -> Option<u64> {
+    let started = Instant::now();
+    first_fit::height(&input.items, || started.elapsed() < time_limit / COMPARED_PART)
 }
 
 /// Searches until the plan is proven, low enough, or the time is over; the first plan is always finished.

@@ -47,7 +47,7 @@ impl Advice {
 type Use = (u64, bool);
 
 /// Advice on the passes; `None` if the input does not say which passes use what, or there are too many.
-pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
+pub fn of(input: &Input, time_limit: Duration) -> Result<Option<Advice>, Failure> {
     let Some(column) = input.columns.uses else { return Ok(None) };
     let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
     input.each_row(|_, record| {
@@ -72,8 +72,8 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     };
     let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
     let today: Vec<usize> = (0..passes.len()).collect();
-    let started = Instant::now();
-    let found = suggest_order(&graph, &items, &today, |_| started.elapsed() < TIME_MAX);
+    let (started, time_max) = (Instant::now(), TIME_MAX.min(time_limit));
+    let found = suggest_order(&graph, &items, &today, |_| started.elapsed() < time_max);
     Ok(Some(Advice {
         order: found.order.iter().map(|&at| passes[at]).collect(),
         load_before_bytes: found.load_before,

@@ -1,0 +1,71 @@
+//! First fit, to compare with: by time of beginning, each row at the lowest gap that holds it. O(n²) at worst, and it can be stopped.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ringfence::alias::Item;
+
+/// The height of the plan; `None` if it was stopped.
+pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&number| items[number].lifetime.lower);
+    // Those that are alive: where each begins and ends, from the lowest up; and when they end.
+    let mut alive: Vec<(u64, u64)> = Vec::new();
+    let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
+    let mut height = 0;
+    for number in order {
+        if !go_on() {
+            return None;
+        }
+        let item = &items[number];
+        while let Some(&Reverse((_, offset))) = ends.peek().filter(|held| held.0.0 <= item.lifetime.lower) {
+            ends.pop();
+            alive.remove(alive.partition_point(|held| held.0 < offset));
+        }
+        let (place, offset) = lowest(&alive, item);
+        let end = offset + item.size;
+        alive.insert(place, (offset, end));
+        ends.push(Reverse((item.lifetime.upper, offset)));
+        height = height.max(end);
+    }
+    Some(height)
+}
+
+/// The lowest gap that holds an item: its place among those that are alive, and the offset.
+fn lowest(alive: &[(u64, u64)], item: &Item) -> (usize, u64) {
+    let mut offset = 0_u64;
+    for (place, &(begin, end)) in alive.iter().enumerate() {
+        if offset + item.size <= begin {
+            return (place, offset);
+        }
+        offset = end.next_multiple_of(item.alignment);
+    }
+    (alive.len(), offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence::alias::{Item, Policy, Problem, plan_by};
+
+    use super::height;
+
+    #[test]
+    fn it_is_as_high_as_the_policy_of_the_planner_and_can_be_stopped() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..300 {
+            let one = |_| {
+                let lower = random.u64(0..60);
+                Item::new(random.u64(1..100), lower, lower + random.u64(1..30)).aligned(1 << random.u32(0..5))
+            };
+            let items: Vec<Item> = (0..80).map(one).collect();
+            let problem = Problem::new(&items).expect("they are sound");
+            assert_eq!(height(&items, || true), Some(plan_by(&problem, Policy::OnlineFirstFit).height), "{items:?}");
+            let mut steps = 0;
+            let stopped = height(&items, || {
+                steps += 1;
+                steps < 40
+            });
+            assert_eq!(stopped, None);
+        }
+    }
+}
