@@ -17,7 +17,7 @@ use crate::units::parse_bytes;
     after_help = "Without a command, `demo` runs.\n\nExamples:\n  ringfence\n  ringfence demo --device sim --trace run.rft\n  \
     ringfence report run.rft --output page.html\n  ringfence replay run.rft\n\nExit codes:\n  0  all is well (also when \
     the reader of the answer stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a \
-    wrong byte\n  2  `plan` alone: no plan was found that the capacity holds\n\nTables go to standard output, progress and remarks to standard error. Output holds no colours, \
+    wrong byte\n  2  `plan` alone: no plan was found that the capacity, or the heaps, hold\n\nTables go to standard output, progress and remarks to standard error. Output holds no colours, \
     with or without NO_COLOR."
 )]
 pub struct Args {
@@ -127,11 +127,14 @@ pub struct ReplayOptions {
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
     ignored.\nWith a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
     order of the passes.\nWith a column pinned a row has to lie at that offset; with heaps, as in \"1 0\", in the first of these that \
-    holds it\n(--heap for each); rows of different kind, if there is that column, share no page of --granularity.\n\
-    A dump of XLA (its buffer assignment with its live ranges behind it) or of TVM (save_json of the USMP's BufferInfo) is\n\
-    read too.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
-    offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
-    no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
+    holds it\n(--heap for each; without it heaps have no end); rows of different kind, if there is that column, share no page of --granularity.\n\
+    A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of the USMP's \
+    BufferInfo)\nis read too; each pool of TVM's is a heap of its own, and a buffer lies in its first candidate.\n\
+    A buffer is alive from lower until before upper. The output has the same rows in the same order under a heading, and \
+    their offset.\nLines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\
+    With a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, or that the heaps \
+    are too\nsmall, and no output is written then. First fit, to compare with, is left out where a tenth of the time limit \
+    is too short for it.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
     ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  zcat big.csv.gz | ringfence plan - --json\n  \
     ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
     cat dump/*buffer-assignment.txt dump/*live-range.txt | ringfence plan - --alignment 64"

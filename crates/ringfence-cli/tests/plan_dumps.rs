@@ -136,6 +136,88 @@ fn conflicts_of_tvm_become_lifetimes_that_have_them() {
     assert_eq!((json["load_bytes"].as_u64(), json["rows"].as_u64()), (Some(500), Some(5)));
 }
 
+/// The same with pools: nodes for each, and of each buffer the candidates, the first first.
+fn tvm_with_pools(buffers: &[(u64, u64, &[usize])], pools: &[&str], candidates: &[&[usize]]) -> Value {
+    let mut dump = tvm(buffers);
+    let nodes = dump["nodes"].as_array_mut().expect("a list");
+    let first = nodes.len();
+    for (number, name) in pools.iter().enumerate() {
+        let kind = if number == 0 { "ir.ConstantPoolInfo" } else { "ir.WorkspacePoolInfo" };
+        let name_at = (nodes.len() + 1).to_string();
+        nodes.push(json!({ "type_key": kind, "attrs": { "pool_name": name_at, "size_hint_bytes": "0" } }));
+        nodes.push(json!({ "type_key": "runtime.String", "repr_str": name }));
+    }
+    for (own, list) in candidates.iter().enumerate() {
+        let list: Vec<usize> = list.iter().map(|pool| first + 2 * pool).collect();
+        nodes[2 + own * 5]["attrs"]["pool_candidates"] = json!(nodes.len().to_string());
+        nodes.push(json!({ "type_key": "Array", "data": list }));
+    }
+    dump
+}
+
+/// Two weights and two activations; activations conflict with each other alone.
+fn two_pools() -> Value {
+    let buffers: [(u64, u64, &[usize]); 4] = [(100, 16, &[2]), (64, 16, &[3]), (200, 16, &[0]), (32, 16, &[1])];
+    tvm_with_pools(&buffers, &["weights", "work"], &[&[0], &[1], &[0], &[1, 0]])
+}
+
+#[test]
+fn pools_of_tvm_are_heaps_of_their_own() {
+    let rows = planned(&[], &two_pools().to_string());
+    assert_eq!(rows[0][5..], ["name", "pool", "heaps", "offset", "heap"].map(str::to_owned));
+    let lies = |row: usize| (rows[row][6].as_str(), rows[row][7].as_str(), rows[row][9].as_str());
+    assert_eq!(
+        [1, 2, 3, 4].map(lies),
+        [("weights", "0", "0"), ("work", "1", "1"), ("weights", "0", "0"), ("work", "1", "1")]
+    );
+    let figures = |arguments: &[&str]| -> Value {
+        let all = [&["plan", "-", "--json"], arguments].concat();
+        let answer = ringfence_with_input(&all, two_pools().to_string().as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        serde_json::from_str(&answer.out).expect("it is JSON")
+    };
+    // 200 and behind it 100 aligned to 16, or 100 and 200 at 112; 64 and 32.
+    let json = figures(&[]);
+    let of = |heap: usize| (json["heaps"][heap]["pool"].as_str(), json["heaps"][heap]["peak_bytes"].as_u64());
+    assert_eq!((of(0), of(1)), ((Some("weights"), Some(308)), (Some("work"), Some(96))));
+    assert_eq!((&json["is_proven"], json["lower_bound_bytes"].as_u64()), (&true.into(), Some(404)));
+    assert_eq!(figures(&["--heap", "1KiB", "--heap", "100"])["heaps"][1]["capacity_bytes"], 100);
+    let one = ringfence_with_input(&["plan", "-", "--heap", "1KiB"], two_pools().to_string().as_bytes());
+    assert!(one.err.contains("expected --heap once for each of its 2 pools, found 1"), "{}", one.err);
+    // What was planned can be planned again; of one pool there is no column.
+    let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
+    assert_eq!(planned(&[], &(again.join("\n") + "\n")), rows);
+    let single = tvm_with_pools(&[(8, 1, &[1]), (8, 1, &[0])], &["all"], &[&[0], &[0]]);
+    assert_eq!(planned(&[], &single.to_string())[0].len(), 7);
+}
+
+#[test]
+fn conflicts_of_tvm_across_pools_need_no_lifetimes() {
+    // A ring of four, two of each pool: apart, each pool is a pair in conflict.
+    let ring: [(u64, u64, &[usize]); 4] = [(8, 1, &[1, 3]), (8, 1, &[0, 2]), (8, 1, &[1, 3]), (8, 1, &[2, 0])];
+    let dump = tvm_with_pools(&ring, &["weights", "work"], &[&[0], &[0], &[1], &[1]]);
+    let rows = planned(&[], &dump.to_string());
+    assert!(rows[1][8] != rows[2][8] && rows[3][8] != rows[4][8], "{rows:?}");
+}
+
+#[test]
+fn rows_of_tvm_come_in_the_order_of_the_roots_list() {
+    let mut dump = tvm(&[(100, 16, &[1]), (200, 16, &[0]), (300, 16, &[0])]);
+    // Numbers of nodes: of a buffer that is not listed there is no row, nor a conflict.
+    dump["nodes"][1]["data"] = json!([12, 2]);
+    let rows = planned(&[], &dump.to_string());
+    let names: Vec<&str> = rows[1..].iter().map(|row| row[5].as_str()).collect();
+    assert_eq!(names, ["sid_2", "sid_0"]);
+    assert_eq!((rows[1][3].as_str(), rows[2][3].as_str()), ("300", "100"));
+    let bad = |what: Value| {
+        let mut dump = dump.clone();
+        dump["nodes"][1]["data"] = what;
+        let answer = ringfence_with_input(&["plan", "-"], dump.to_string().as_bytes());
+        assert!(answer.code == Some(1) && answer.err.contains("expected root to be the number of"), "{}", answer.err);
+    };
+    [json!([2, 2]), json!([2, 3]), json!([99]), json!("2")].into_iter().for_each(bad);
+}
+
 #[test]
 fn what_is_wrong_with_a_dump_of_tvm_is_named() {
     let good = tvm(&[(100, 16, &[1]), (200, 16, &[0])]);
@@ -154,6 +236,10 @@ fn what_is_wrong_with_a_dump_of_tvm_is_named() {
         (changed("/nodes/3/attrs/value", json!("3")), ": node 2: expected alignment to be a power of two"),
         (changed("/nodes/7/attrs/size_bytes", json!("99")), ": node 7: expected size_bytes to be a whole number"),
         (changed("/nodes/9/data", json!([1])), ": node 7: expected conflicts to be a list of BufferInfo"),
+        (
+            changed("/nodes/2/attrs/pool_candidates", json!("3")),
+            ": node 2: expected pool_candidates to be a list of pools",
+        ),
         (pretty(&ring), "standard input: expected conflicts that lifetimes on one line of time have"),
     ];
     for (text, expected) in cases {

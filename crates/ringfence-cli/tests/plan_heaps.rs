@@ -76,14 +76,14 @@ fn what_heaps_cannot_hold_is_exit_code_2_and_nonsense_is_1_with_its_line() {
         (edit("0 1,,", "0 2,,"), &two, 1, "standard input:3: expected heaps to be numbers from 0 to 1"),
         (edit(",512,buffer", ",x,buffer"), &two, 1, "standard input:2: expected pinned to be an offset, found \"x\""),
         (edit(",512,buffer", ",100,buffer"), &two, 1, "standard input:2: expected pinned to be a multiple of 256"),
-        (edit(",512,buffer", ",1024,buffer"), &two, 1, "standard input:2: expected 256 at 1024 to end within"),
+        (edit(",512,buffer", ",1024,buffer"), &two, 2, "standard input:2: expected 256 at 1024 to end within"),
         (
             edit("0 1,,image\ndepth", "0,512,image\ndepth"),
             &two,
             1,
             "standard input:3: expected a place in heap 0 that line 2",
         ),
-        (edit("128,64,1", "70000,64,1"), &two, 1, "standard input:5: expected one of its heaps to hold 70000"),
+        (edit("128,64,1", "70000,64,1"), &two, 2, "standard input:5: expected one of its heaps to hold 70000"),
     ];
     for (text, arguments, code, expected) in cases {
         let all = [&["plan", "-"], arguments].concat();
@@ -103,6 +103,44 @@ fn a_capacity_that_the_heaps_together_do_not_meet_is_exit_code_2() {
     assert_eq!(answer.code, Some(2), "{}", answer.err);
     assert!(answer.out.contains("Capacity     1000 (1000 B), not met"), "{}", answer.out);
     assert!(answer.out.contains("Heap 0       768 (768 B) of 1024 (1 KiB), 2 rows"), "{}", answer.out);
+}
+
+#[test]
+fn heaps_that_are_too_small_say_so_as_json_where_that_was_asked() {
+    let rows = "id,lower,upper,size\na,0,2,3\nb,1,3,3\n";
+    // For both at once; for one alone.
+    for (heap, why) in [("5", "alive"), ("2", "expected one of its heaps to hold 3")] {
+        let out = folder("plan-heaps-not-met").join("out.csv");
+        let path = out.to_str().expect("a plain path");
+        let answer = ringfence_with_input(&["plan", "-", "--heap", heap, "--json", "--output", path], rows.as_bytes());
+        assert_eq!((answer.code, answer.err.as_str()), (Some(2), ""), "{heap}");
+        let json: Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        assert_eq!((&json["is_capacity_met"], &json["rows"]), (&false.into(), &2.into()), "{json}");
+        assert!(json["why"].as_str().is_some_and(|text| text.contains(why)), "{json}");
+        assert!(!out.exists());
+        let answer = ringfence_with_input(&["plan", "-", "--heap", heap], rows.as_bytes());
+        assert!(answer.code == Some(2) && answer.err.contains(why), "{}", answer.err);
+    }
+}
+
+#[test]
+fn without_heaps_of_a_size_there_are_as_many_as_the_rows_name() {
+    let text = "id,lower,upper,size,heaps\na,0,9,10,0\nb,0,9,10,2\nc,0,9,10,\n";
+    let rows = planned(&[], text);
+    let heaps: Vec<&str> = rows[1..].iter().map(|row| row[6].as_str()).collect();
+    assert_eq!(heaps, ["0", "2", "0"]);
+    let answer = ringfence_with_input(&["plan", "-"], text.replace(",2\n", ",900\n").as_bytes());
+    assert!(answer.code == Some(1) && answer.err.contains("standard input:3: expected heaps to be"), "{}", answer.err);
+}
+
+#[test]
+fn the_heaps_of_an_earlier_plan_do_not_stay_where_there_is_one() {
+    let text = "id,lower,upper,size,offset,heap\na,0,9,10,7,1\nb,0,9,10,0,3\n";
+    for arguments in [&["--heap", "1KiB"][..], &[]] {
+        let rows = planned(arguments, text);
+        assert_eq!(rows[0].join(","), "id,lower,upper,size,offset,heap");
+        assert!(rows[1][5] == "0" && rows[2][5] == "0", "{rows:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `csv` | `id,lower,upper,size[,alignment]`, MiniMalloc's too | as it is |
 //! | `xla` | `…-buffer-assignment.txt` of `--xla_dump_to`, with `…-live-range.txt` behind it | the values of preallocated temporaries |
-//! | `tvm` | `tvm.ir.save_json` of the USMP's array of `BufferInfo` | size, alignment, conflicts |
+//! | `tvm` | `tvm.ir.save_json` of the USMP's array of `BufferInfo` | size, alignment, conflicts, pools |
 
 mod intervals;
 mod tvm;
@@ -40,6 +40,7 @@ pub struct Rows {
 }
 
 /// What stands on a row.
+#[derive(Default)]
 struct Row {
     id: u64,
     lower: u64,
@@ -47,6 +48,8 @@ struct Row {
     size: u64,
     alignment: Option<u64>,
     name: String,
+    /// Where there are several pools: the number and the name of the one that it lies in.
+    pool: Option<(usize, String)>,
     line: u64,
 }
 
@@ -64,14 +67,17 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
     let text = std::str::from_utf8(text).map_err(|_| ": expected text in UTF-8".to_owned())?;
     let (rows, given_bytes) = read(text)?;
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut put = |fields: [String; 6]| writer.write_record(fields).map_err(|error| format!(": {error}"));
-    put(["id", "lower", "upper", "size", "alignment", "name"].map(str::to_owned))?;
-    for Row { id, lower, upper, size, alignment, name, .. } in &rows {
+    let count = if rows.iter().any(|row| row.pool.is_some()) { 8 } else { 6 };
+    let mut put = |fields: [String; 8]| writer.write_record(&fields[..count]).map_err(|error| format!(": {error}"));
+    // Each pool is a heap of its own.
+    put(["id", "lower", "upper", "size", "alignment", "name", "pool", "heaps"].map(str::to_owned))?;
+    for Row { id, lower, upper, size, alignment, name, pool, .. } in &rows {
         let alignment = alignment.map_or(String::new(), |alignment| alignment.to_string());
         let [id, lower, upper, size] = [id, lower, upper, size].map(u64::to_string);
         // One row, one line.
-        let name = name.replace(char::is_control, " ");
-        put([id, lower, upper, size, alignment, name])?;
+        let plain = |name: &str| name.replace(char::is_control, " ");
+        let (heap, pool) = pool.as_ref().map_or_else(Default::default, |(heap, pool)| (heap.to_string(), plain(pool)));
+        put([id, lower, upper, size, alignment, plain(name), pool, heap])?;
     }
     let csv = writer.into_inner().map_err(|error| format!(": {error}"))?;
     Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes }))

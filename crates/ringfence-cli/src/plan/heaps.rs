@@ -4,13 +4,14 @@
 //!   column heaps    "1 0"    the heaps that a row may lie in, the preferred one first; all of them in their order if it is empty
 //!   column pinned   65536    at this offset alone, in the first of its heaps
 //!   column kind     linear   rows of different kinds share no page (--granularity)
-//!   --heap BYTES    once for each heap; without it there is one, without an end
+//!   column pool     weights  what the pool was called that became the heap, of dumps with several
+//!   --heap BYTES    once for each heap; without it there are as many as the rows name, without an end
 //! ```
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use csv::ByteRecord;
 use ringfence::alias::{self, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Progress};
@@ -22,6 +23,9 @@ use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::output as files;
 use crate::units::bytes;
+
+/// So many heaps are made because rows name them; beyond that they have to be named by `--heap`.
+const UNBOUNDED_MAX: usize = 64;
 
 /// What is printed.
 #[derive(Serialize)]
@@ -42,9 +46,25 @@ struct Figures {
 
 #[derive(Serialize)]
 struct HeapFigures {
+    /// What all rows in it have in the column of that name.
+    pool: Option<String>,
     capacity_bytes: Option<u64>,
     peak_bytes: u64,
     rows: usize,
+}
+
+/// What is printed where the heaps do not hold the rows.
+#[derive(Serialize)]
+struct NotMet {
+    input: String,
+    rows: usize,
+    heap_bytes: Vec<u64>,
+    capacity_bytes: Option<u64>,
+    is_capacity_met: bool,
+    /// Whether no plan is held.
+    is_proven: bool,
+    why: String,
+    seconds: f64,
 }
 
 /// Whether the input or the options name what a plan of one heap does not know.
@@ -56,10 +76,13 @@ pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
 
 /// Plans into heaps, and writes what was wanted.
 pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
-    let heaps = heaps(options);
+    let heaps = heaps(input, options)?;
     let items = items(input, heaps.len())?;
     let started = Instant::now();
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| {
+        if options.capacity.is_none() && heaps.len() > 1 && items.iter().all(|item| item.classes.len() == 1) {
+            return plan_apart(&heaps, &items, options.time_limit);
+        }
         let is_low = |progress: &Progress| options.capacity.is_some_and(|capacity| progress.height <= capacity);
         let go_on = |progress: &Progress| !is_low(progress) && started.elapsed() < options.time_limit;
         alias::plan_heaps(&problem, go_on)
@@ -67,15 +90,15 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let plan = match found {
         Ok(plan) => plan,
         // What the heaps hold is not enough, as a capacity that is not met.
-        Err(error @ (HeapError::NotFound { .. } | HeapError::Overload { .. })) => {
-            eprintln!("ringfence: {}", explain(input, &error));
+        Err(error) if is_too_small(&error) => {
+            not_met(input, options, &error, started.elapsed().as_secs_f64())?;
             return Ok(ExitCode::from(NOT_MET));
         }
         Err(error) => return Err(explain(input, &error).into()),
     };
     let seconds = started.elapsed().as_secs_f64();
     alias::verify_heaps(&heaps, &items, &plan.offsets).map_err(|error| format!("the plan is wrong: {error}"))?;
-    let figures = figures(input, options, &heaps, &plan, seconds);
+    let figures = figures(input, options, &heaps, &plan, seconds)?;
     if let Some(path) = &options.report {
         let page = output::page_of_heaps(input, &plan, options.capacity, figures.facts());
         files::write_or_print(path, page.as_bytes())?;
@@ -83,18 +106,100 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = options.output.as_ref().filter(|_| figures.is_capacity_met != Some(false)) {
         files::write_or_print(path, &output::rows_of_heaps(input, &plan)?)?;
     }
-    let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
-    let out: &mut dyn Write = if to_output { &mut io::stderr().lock() } else { &mut io::stdout().lock() };
-    figures.print(options.json, out)?;
+    figures.print(options.json, &mut *super::figures_to(options))?;
     Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
+/// Plans heap after heap, where each row may lie in one alone: each has a bound of its own then, and a share of the time.
+fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
+    let started = Instant::now();
+    let nowhere = HeapOffset { heap: 0, offset: 0 };
+    let (offsets, heights) = (vec![nowhere; items.len()], Vec::new());
+    let mut whole = HeapPlan { offsets, heights, fallback_bytes: 0, lower_bound: 0, is_proven: true };
+    for (place, heap) in heaps.iter().enumerate() {
+        let own: Vec<usize> = (0..items.len()).filter(|&number| items[number].classes == [heap.class]).collect();
+        let alone = |&number: &usize| {
+            let item = items[number].clone();
+            HeapItem { pinned: item.pinned.map(|at| HeapOffset { heap: 0, ..at }), ..item }
+        };
+        let part: Vec<HeapItem> = own.iter().map(alone).collect();
+        if part.is_empty() {
+            whole.heights.push(0);
+            continue;
+        }
+        let (begun, left) = (Instant::now(), time_limit.saturating_sub(started.elapsed()));
+        let share = left / (heaps.len() - place) as u32;
+        let plan = HeapProblem::new(std::slice::from_ref(heap), &part)
+            .and_then(|problem| alias::plan_heaps(&problem, |_| begun.elapsed() < share))
+            .map_err(|error| match error {
+                HeapError::NotFound { index, size, end, capacity, is_proven, .. } => {
+                    HeapError::NotFound { index: own[index], size, heap: place, end, capacity, is_proven }
+                }
+                error => error,
+            })?;
+        for (&number, at) in own.iter().zip(&plan.offsets) {
+            whole.offsets[number] = HeapOffset { heap: place, ..*at };
+        }
+        // None is lower: that is the bound, whatever was known before.
+        let bound = if plan.is_proven { plan.height() } else { plan.lower_bound };
+        whole.lower_bound = whole.lower_bound.saturating_add(bound);
+        whole.is_proven &= plan.is_proven;
+        whole.heights.extend(plan.heights);
+    }
+    Ok(whole)
+}
+
+/// Whether larger heaps would do.
+fn is_too_small(error: &HeapError) -> bool {
+    use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity};
+    matches!(error, NotFound { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
+}
+
+/// Says what the heaps do not hold.
+fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64) -> io::Result<()> {
+    let why = explain(input, error);
+    if !options.json {
+        eprintln!("ringfence: {why}");
+        return Ok(());
+    }
+    let figures = NotMet {
+        input: input.name.clone(),
+        rows: input.items.len(),
+        heap_bytes: options.heap.clone(),
+        capacity_bytes: options.capacity,
+        is_capacity_met: false,
+        is_proven: !matches!(error, HeapError::NotFound { is_proven: false, .. }),
+        why,
+        seconds,
+    };
+    let mut out = super::figures_to(options);
+    serde_json::to_writer_pretty(&mut *out, &figures)?;
+    writeln!(out)
+}
+
 /// The heaps, each a class of its own.
-fn heaps(options: &PlanOptions) -> Vec<Heap> {
-    let capacities = if options.heap.is_empty() { vec![u64::MAX] } else { options.heap.clone() };
+fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
+    let (named, given) = (named_count(input)?, options.heap.len());
+    if input.is_dump() && (1..named).contains(&given) {
+        return Err(format!("{}: expected --heap once for each of its {named} pools, found {given}", input.name).into());
+    }
+    let capacities = if given == 0 { vec![u64::MAX; named] } else { options.heap.clone() };
     let granularity = options.granularity;
     let heap = |(class, capacity)| Heap { class, granularity, ..Heap::new(capacity) };
-    (0..).zip(capacities).map(heap).collect()
+    Ok((0..).zip(capacities).map(heap).collect())
+}
+
+/// How many heaps the rows name, one at least.
+fn named_count(input: &Input) -> Result<usize, Failure> {
+    let mut count = 1;
+    let Some(column) = input.columns.heaps else { return Ok(count) };
+    input.each_row(|_, record| {
+        let text = String::from_utf8_lossy(record.get(column).unwrap_or_default());
+        let numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+        count = numbers.filter(|&heap: &usize| heap < UNBOUNDED_MAX).fold(count, |count, heap| count.max(heap + 1));
+        Ok(())
+    })?;
+    Ok(count)
 }
 
 fn items(input: &Input, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
@@ -170,14 +275,40 @@ fn explain(input: &Input, error: &HeapError) -> String {
     }
 }
 
-fn figures(input: &Input, options: &PlanOptions, heaps: &[Heap], plan: &HeapPlan, seconds: f64) -> Figures {
+/// Of each heap the pool that all of its rows are of.
+fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure> {
+    let mut pools: Vec<Option<String>> = vec![None; plan.heights.len()];
+    let Some(column) = input.columns.pool else { return Ok(pools) };
+    input.each_row(|number, record| {
+        let name = String::from_utf8_lossy(record.get(column).unwrap_or_default());
+        let pool = &mut pools[plan.offsets[number].heap];
+        // An empty name stands for several.
+        match pool {
+            None => *pool = Some(name.into_owned()),
+            Some(known) if *known != name => known.clear(),
+            Some(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(pools.into_iter().map(|pool| pool.filter(|name| !name.is_empty())).collect())
+}
+
+fn figures(
+    input: &Input,
+    options: &PlanOptions,
+    heaps: &[Heap],
+    plan: &HeapPlan,
+    seconds: f64,
+) -> Result<Figures, Failure> {
+    let pools = pools(input, plan)?;
     let heap = |(place, (heap, &peak_bytes)): (usize, (&Heap, &u64))| HeapFigures {
+        pool: pools[place].clone(),
         capacity_bytes: Some(heap.capacity).filter(|&capacity| capacity != u64::MAX),
         peak_bytes,
         rows: plan.offsets.iter().filter(|at| at.heap == place).count(),
     };
     let peak_bytes = plan.height();
-    Figures {
+    Ok(Figures {
         input: input.name.clone(),
         rows: input.items.len(),
         peak_bytes,
@@ -189,7 +320,7 @@ fn figures(input: &Input, options: &PlanOptions, heaps: &[Heap], plan: &HeapPlan
         capacity_bytes: options.capacity,
         is_capacity_met: options.capacity.map(|capacity| peak_bytes <= capacity),
         seconds,
-    }
+    })
 }
 
 impl Figures {
@@ -206,7 +337,8 @@ impl Figures {
         for (place, heap) in self.heaps.iter().enumerate() {
             let of = heap.capacity_bytes.map_or(String::new(), |capacity| format!(" of {}", both(capacity)));
             let rows = if heap.rows == 1 { "1 row".to_owned() } else { format!("{} rows", heap.rows) };
-            facts.push((format!("Heap {place}"), format!("{}{of}, {rows}", both(heap.peak_bytes))));
+            let pool = heap.pool.as_ref().map_or(String::new(), |name| format!(", pool {name}"));
+            facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
         if self.heaps.len() > 1 {
             facts.push(("Fallback".to_owned(), format!("{}, not in the heap preferred", both(self.fallback_bytes))));

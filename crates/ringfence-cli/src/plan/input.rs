@@ -52,6 +52,8 @@ pub struct Columns {
     pub kind: Option<usize>,
     /// Where the heaps of a plan stand already: they are replaced.
     pub heap: Option<usize>,
+    /// What the pool is called that became a heap.
+    pub pool: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
@@ -161,6 +163,7 @@ impl Columns {
         heaps: None,
         kind: None,
         heap: None,
+        pool: None,
     };
 
     /// So many columns have a place; further ones are ignored.
@@ -211,6 +214,7 @@ impl Columns {
             heaps: column("heaps"),
             kind: column("kind"),
             heap: column("heap"),
+            pool: column("pool"),
         }))
     }
 }
@@ -248,6 +252,11 @@ fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<
 }
 
 impl Input {
+    /// Whether the rows were made of a dump.
+    pub fn is_dump(&self) -> bool {
+        !self.dump_lines.is_empty()
+    }
+
     /// The line of a record.
     pub fn line(&self, record: &ByteRecord) -> u64 {
         let line = line(&self.text, record);

@@ -128,7 +128,7 @@ fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Ro
         let upper = last.checked_add(1).ok_or_else(|| format!(":{line}: expected {name} to end before 2^64-1"))?;
         // Tokens and empty arrays take no bytes.
         if size > 0 {
-            places.entry(at).or_default().push(Row { id, lower, upper, size, alignment: None, name, line });
+            places.entry(at).or_default().push(Row { id, lower, upper, size, name, line, ..Row::default() });
         }
     }
     let mut rows: Vec<Row> = Vec::new();
