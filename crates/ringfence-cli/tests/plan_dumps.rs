@@ -65,6 +65,59 @@ fn temporaries_of_xla_are_rows_and_what_it_works_on_in_place_is_one() {
     assert_eq!(planned(&["--alignment", "256"], XLA).len(), 5);
 }
 
+/// Two loops, the second behind the first, whose counters XLA put in one place; between them something else lies there.
+const LOOPS: &str = "BufferAssignment:
+allocation 0: size 72, preallocated-temp:
+ value: <1 begin @0> (size=8,offset=0): s64[]
+ value: <2 while.1{0} (phi) @0> (size=8,offset=0): s64[]
+ value: <3 next @0> (size=8,offset=0): s64[]
+ value: <4 between @0> (size=64,offset=0): f32[16]{0}
+ value: <5 while.2{0} (phi) @0> (size=8,offset=0): s64[]
+ value: <6 all @0> (size=8,offset=64): s64[]
+ value: <7 later @0> (size=8,offset=64): s64[]
+HloLiveRange (max 30):
+  BufferLiveRange:
+    begin{}:1-2
+    while.1{0}:3-5
+    next{}:8-9
+    between{}:11-13
+    while.2{0}:15-19
+    all{}:0-9
+    later{}:11-20
+";
+
+#[test]
+fn what_a_loop_of_xla_carries_is_one_row_though_its_live_ranges_have_gaps() {
+    let heads = |text: &str| -> Vec<String> { planned(&[], text)[1..].iter().map(|row| row[..6].join(",")).collect() };
+    let expected = [
+        "1,1,20,8,,begin{} while.1{0} next{} while.2{0}",
+        "4,11,14,64,,between{}",
+        "6,0,10,8,,all{}",
+        "7,11,21,8,,later{}",
+    ];
+    assert_eq!(heads(LOOPS), expected);
+    // What no loop carries is a row for each live range.
+    assert_eq!(heads(&LOOPS.replace(" (phi)", "")).len(), 7);
+}
+
+#[test]
+fn files_of_several_modules_of_xla_are_refused_with_the_line() {
+    let (assignment, ranges) = XLA.split_at(XLA.find("HloLiveRange").expect("it is there"));
+    let other = ranges.replace("first{}:1-3", "first{}:2-3");
+    let small = "BufferAssignment:\nallocation 0: size 4, thread-local:\n value: <1 p.0 @0> (size=4,offset=0): f32[]\n";
+    let cases = [
+        (format!("{assignment}{assignment}{ranges}"), ":21: expected the files of one module, with temporaries in one"),
+        (format!("{XLA}{XLA}"), ":36: expected the files of one module, with temporaries in one"),
+        (format!("{XLA}{other}"), ":37: expected the files of one module, with one live range of first{}"),
+    ];
+    for (text, expected) in cases {
+        let answer = ringfence_with_input(&["plan", "-"], text.as_bytes());
+        assert_eq!(answer.code, Some(1), "{expected}: {}", answer.out);
+        assert!(answer.err.contains(expected), "{expected}: {}", answer.err);
+    }
+    assert_eq!(planned(&[], &format!("{small}{XLA}{ranges}")), planned(&[], XLA), "nothing is mixed");
+}
+
 #[test]
 fn what_is_wrong_with_a_dump_of_xla_is_named_with_its_line() {
     let without = XLA.split("HloLiveRange").next().expect("the part before");

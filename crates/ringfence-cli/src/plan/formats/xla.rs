@@ -8,11 +8,12 @@
 //!       fusion.1{}:3-7                           both ends are included
 //! ```
 //!
-//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and
-//! are not planned. Values that XLA lets share their first byte while both are alive are one buffer, worked on in
-//! place.
+//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and are not planned.
+//! Values that XLA lets share their first byte while both are alive are one buffer, worked on in place. What a loop or a conditional
+//! carries, `<85 while.1{0} (phi) @0>`, has to stay in one buffer, though there are gaps between its live ranges: all values of its place
+//! and size are one row, from the first to the last. That may be higher than XLA's plan, which can use the gaps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Read, Row};
 
@@ -22,6 +23,8 @@ struct Value {
     size: u64,
     /// The allocation, and the offset in it.
     at: (u64, u64),
+    /// Whether a loop or a conditional carries it.
+    is_phi: bool,
     line: u64,
 }
 
@@ -31,6 +34,8 @@ pub fn read(text: &str) -> Read {
     let mut ranges: HashMap<&str, (u64, u64)> = HashMap::new();
     let (mut given, mut colors) = (0_u64, Vec::new());
     let (mut temporary, mut is_in_ranges) = (None, false);
+    // The assignments so far, and the one that has the temporaries.
+    let (mut assignments, mut own) = (0_u64, None);
     for (line, text) in (1..).zip(text.lines()) {
         let bad = |what: &str| format!(":{line}: expected {what}, found {text:?}");
         let trimmed = text.trim();
@@ -39,6 +44,9 @@ pub fn read(text: &str) -> Read {
             is_in_ranges = false;
             temporary = allocation.is_temporary.then_some(allocation.number);
             if allocation.is_temporary {
+                if *own.get_or_insert(assignments) != assignments {
+                    return Err(bad("the files of one module, with temporaries in one BufferAssignment"));
+                }
                 given = given.saturating_add(allocation.size);
                 colors.push(allocation.color);
             }
@@ -47,11 +55,19 @@ pub fn read(text: &str) -> Read {
                 let expected = "value: <NUMBER NAME @N> (size=BYTES,offset=BYTES): SHAPE";
                 values.push(value(rest, allocation, line).ok_or_else(|| bad(expected))?);
             }
+        } else if text == "BufferAssignment:" {
+            (temporary, is_in_ranges) = (None, false);
+            assignments += 1;
         } else if trimmed == "BufferLiveRange:" {
             (temporary, is_in_ranges) = (None, true);
         } else if is_in_ranges {
             match range(trimmed) {
-                Some((name, first, last)) if first <= last => _ = ranges.insert(name, (first, last)),
+                Some((name, first, last)) if first <= last => {
+                    let before = ranges.insert(name, (first, last));
+                    if before.is_some_and(|before| before != (first, last)) {
+                        return Err(bad(&format!("the files of one module, with one live range of {name}")));
+                    }
+                }
                 Some(_) => return Err(bad("a range that does not end before it begins")),
                 None => is_in_ranges = false,
             }
@@ -104,11 +120,12 @@ fn value(rest: &str, allocation: u64, line: u64) -> Option<Value> {
     let (id, name) = head.split_once(' ')?;
     let (name, _) = name.rsplit_once(" @")?;
     // What a loop carries is called so here alone.
-    let name = name.strip_suffix(" (phi)").unwrap_or(name);
+    let (name, is_phi) = name.strip_suffix(" (phi)").map_or((name, false), |name| (name, true));
     let (size, rest) = rest.split_once(",offset=")?;
     let (offset, _) = rest.split_once(')')?;
     let name = if name.ends_with('}') { name.to_owned() } else { format!("{name}{{}}") };
-    Some(Value { id: id.parse().ok()?, name, size: size.parse().ok()?, at: (allocation, offset.parse().ok()?), line })
+    let at = (allocation, offset.parse().ok()?);
+    Some(Value { id: id.parse().ok()?, name, size: size.parse().ok()?, at, is_phi, line })
 }
 
 /// `fusion.1{}:3-7`
@@ -118,34 +135,69 @@ fn range(text: &str) -> Option<(&str, u64, u64)> {
     Some((name, first.parse().ok()?, last.parse().ok()?)).filter(|found| found.0.ends_with('}'))
 }
 
-/// A row for each buffer: values in the same place that are alive together are one.
+/// Values of one place that are one buffer.
+struct Buffer {
+    row: Row,
+    sizes: BTreeSet<u64>,
+    /// Of those that a loop or a conditional carries.
+    carried: BTreeSet<u64>,
+}
+
+impl Buffer {
+    /// Both as one, from the first moment to the last.
+    fn join(mut self, other: Self) -> Self {
+        let (row, more) = (&mut self.row, other.row);
+        (row.lower, row.upper) = (row.lower.min(more.lower), row.upper.max(more.upper));
+        row.size = row.size.max(more.size);
+        row.name = format!("{} {}", row.name, more.name);
+        self.sizes.extend(other.sizes);
+        self.carried.extend(other.carried);
+        self
+    }
+}
+
+/// A row for each buffer: values in the same place that are alive together, or carried, are one.
 fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Row>, String> {
-    let mut places: BTreeMap<(u64, u64), Vec<Row>> = BTreeMap::new();
-    for Value { id, name, size, at, line } in values {
+    let mut places: BTreeMap<(u64, u64), Vec<Buffer>> = BTreeMap::new();
+    for Value { id, name, size, at, is_phi, line } in values {
         let Some(&(lower, last)) = ranges.get(name.as_str()) else {
             return Err(format!(":{line}: expected a live range of {name}, found none under BufferLiveRange"));
         };
         let upper = last.checked_add(1).ok_or_else(|| format!(":{line}: expected {name} to end before 2^64-1"))?;
         // Tokens and empty arrays take no bytes.
         if size > 0 {
-            places.entry(at).or_default().push(Row { id, lower, upper, size, name, line, ..Row::default() });
+            let row = Row { id, lower, upper, size, name, line, ..Row::default() };
+            let carried = is_phi.then_some(size).into_iter().collect();
+            places.entry(at).or_default().push(Buffer { row, sizes: BTreeSet::from([size]), carried });
         }
     }
-    let mut rows: Vec<Row> = Vec::new();
-    for mut place in places.into_values() {
-        place.sort_by_key(|row| (row.lower, row.id));
-        let from = rows.len();
-        for row in place {
-            match rows[from..].last_mut() {
-                Some(last) if row.lower < last.upper => {
-                    last.upper = last.upper.max(row.upper);
-                    last.size = last.size.max(row.size);
-                    last.name = format!("{} {}", last.name, row.name);
-                }
-                _ => rows.push(row),
-            }
-        }
-    }
+    let buffers = places.into_values().flat_map(|place| join_carried(join_overlapping(place)));
+    let mut rows: Vec<Row> = buffers.map(|buffer| buffer.row).collect();
     rows.sort_by_key(|row| (row.line, row.id));
     Ok(rows)
+}
+
+/// Those of a place that are alive together are one.
+fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
+    place.sort_by_key(|buffer| (buffer.row.lower, buffer.row.id));
+    let mut joined: Vec<Buffer> = Vec::new();
+    for buffer in place {
+        let last = joined.pop_if(|last| buffer.row.lower < last.row.upper);
+        joined.push(match last {
+            Some(last) => last.join(buffer),
+            None => buffer,
+        });
+    }
+    joined
+}
+
+/// Those of a place that have a size in common which is carried are one.
+fn join_carried(mut place: Vec<Buffer>) -> Vec<Buffer> {
+    let carried: BTreeSet<u64> = place.iter().flat_map(|buffer| buffer.carried.iter().copied()).collect();
+    for size in carried {
+        let (same, others): (Vec<Buffer>, Vec<Buffer>) =
+            place.into_iter().partition(|buffer| buffer.sizes.contains(&size));
+        place = same.into_iter().reduce(Buffer::join).into_iter().chain(others).collect();
+    }
+    place
 }
