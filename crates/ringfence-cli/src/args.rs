@@ -137,7 +137,7 @@ pub struct ReplayOptions {
     is too short for it.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
     ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  zcat big.csv.gz | ringfence plan - --json\n  \
     ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
-    cat dump/*buffer-assignment.txt dump/*live-range.txt | ringfence plan - --alignment 64"
+    cat dump/module_0001.*buffer-assignment.txt dump/module_0001.*live-range.txt | ringfence plan - --alignment 64"
 )]
 pub struct PlanOptions {
     /// The buffers; - is standard input
@@ -217,10 +217,10 @@ pub struct WorldOptions {
     #[arg(long, default_value_t = 0, value_name = "S")]
     pub seed: u64,
     /// How many worlds, one seed after the other
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
     /// Steps of each world's program
-    #[arg(long, default_value_t = 150, value_name = "N")]
+    #[arg(long, default_value_t = 150, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: u32,
     /// Threads in each world; with more than one, how they meet is a matter of luck
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]

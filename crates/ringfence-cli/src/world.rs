@@ -35,6 +35,12 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
         return Err("a trace is of one world with one thread".into());
     }
+    let Some(last) = options.seed.checked_add(options.count - 1) else {
+        let WorldOptions { seed, count, .. } = options;
+        return Err(
+            format!("expected --seed and --count to end at 2^64-1 at most, found {count} from {seed} on").into()
+        );
+    };
     if let Some(path) = &options.trace {
         output::check(path)?;
     }
@@ -42,7 +48,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     std::panic::set_hook(Box::new(|_| {}));
     let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);
-    for seed in options.seed..options.seed.saturating_add(options.count) {
+    for seed in options.seed..=last {
         let world = World { seed, steps: options.steps, threads: options.threads.into(), bug: None };
         let trace = options.trace.as_ref().map(File::create).transpose()?;
         let figures = run(&world, trace.map(|file| Box::new(file) as Box<dyn Write + Send>))?;

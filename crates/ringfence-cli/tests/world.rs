@@ -28,5 +28,16 @@ fn many_worlds_and_bad_requests() {
     assert!(many.is_success() && many.out.contains("20 worlds"), "{}{}", many.out, many.err);
     let refused = ringfence(&["world", "--count", "2", "--trace", "x.rft"]);
     assert_eq!((refused.code, refused.err.lines().count()), (Some(1), 1));
-    assert_eq!(ringfence(&["world", "--threads", "0"]).code, Some(1));
+    for (arguments, name) in [
+        (&["--threads", "0"][..], "--threads"),
+        (&["--count", "0"], "--count"),
+        (&["--steps", "0"], "--steps"),
+        (&["--seed", "18446744073709551615", "--count", "2"], "--seed and --count"),
+    ] {
+        let refused = ringfence(&[&["world"], arguments].concat());
+        assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(refused.err.contains(name) && refused.err.lines().count() == 1, "{}", refused.err);
+    }
+    let last = ringfence(&["world", "--seed", "18446744073709551615", "--steps", "5"]);
+    assert!(last.is_success() && last.out.contains("1 worlds"), "{}{}", last.out, last.err);
 }
