@@ -26,6 +26,21 @@ fn a_small_trace_gives_the_figures_that_one_can_count_by_hand() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_a_trace() {
+    let figures = |text: &str| {
+        let answer = ringfence_with_input(&["replay", "-", "--json", "--allocator", "tlsf"], text.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        (json["operations"].as_u64(), json["peak_live_bytes"].as_u64())
+    };
+    assert_eq!(figures(&format!("\u{feff}{SMALL}")), figures(SMALL));
+    // The first line of a recording by VMA is as long as what is looked at.
+    let vma = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\
+        12,0.2,1,vmaCreateBuffer,0,1024,3,0,0,1,0,0,0,00000A,00000B,\n";
+    assert_eq!(figures(&format!("\u{feff}{vma}")), figures(vma));
+}
+
+#[test]
 fn a_heap_that_is_too_small_gives_failures_and_not_an_error() {
     let arguments = ["replay", "-", "--json", "--allocator", "tlsf", "--capacity", "300"];
     let answer = ringfence_with_input(&arguments, SMALL.as_bytes());

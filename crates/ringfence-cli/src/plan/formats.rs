@@ -58,6 +58,8 @@ type Read = Result<(Vec<Row>, Option<u64>), String>;
 
 /// The rows of a dump; `None` of CSV. Errors begin with the line, if there is one.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
+    // What some editors and shells put before a text in UTF-8.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let format = if format == Format::Auto { detect(text) } else { format };
     let read: fn(&str) -> Read = match format {
         Format::Xla => xla::read,

@@ -138,10 +138,17 @@ impl Reading<'_> {
     }
 }
 
+/// What some editors put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Looks at the first bytes to see what it is.
 fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
     let mut head = Vec::new();
     file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+        file.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut head)?;
+    }
     let is_vma = head == vma::FIRST_LINE;
     let is_trace = head.starts_with(&ringfence_trace::MAGIC);
     let whole = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(file));
