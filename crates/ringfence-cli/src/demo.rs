@@ -47,7 +47,14 @@ const QUEUES: usize = 2;
 
 /// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
-    for path in [&options.report, &options.image, &options.snapshot, &options.trace].into_iter().flatten() {
+    let outputs = [
+        ("--report", options.report.as_deref()),
+        ("--image", options.image.as_deref()),
+        ("--snapshot", options.snapshot.as_deref()),
+        ("--trace", options.trace.as_deref()),
+    ];
+    output::check_apart(&[], &outputs)?;
+    for path in outputs.into_iter().filter_map(|(_, path)| path) {
         output::check(path)?;
     }
     match &options.device {

@@ -17,6 +17,36 @@ pub fn check(path: &Path) -> Result<(), OutputError> {
     try_check(path).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
+/// Refuses, before any work is done, that a file is written twice, or written over an input: one would be lost. `-` stands for
+/// standard output.
+pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), String> {
+    let mut known: Vec<(String, PathBuf)> = Vec::new();
+    for path in inputs.iter().filter(|path| path.as_os_str() != "-") {
+        known.extend(place(path).map(|place| ("the input".to_owned(), place)));
+    }
+    for (option, path) in outputs.iter().filter_map(|(option, path)| Some((option, (*path)?))) {
+        let Some(place) = place(path) else { continue };
+        if let Some((other, _)) = known.iter().find(|held| held.1 == place) {
+            let path = if path.as_os_str() == "-" { "standard output".into() } else { path.display().to_string() };
+            return Err(format!("expected {option} to be another file than {other}, both are {path}"));
+        }
+        known.push(((*option).to_owned(), place));
+    }
+    Ok(())
+}
+
+/// What a path leads to, if that is a file or will be one: to a device much can be written.
+fn place(path: &Path) -> Option<PathBuf> {
+    match fs::metadata(path) {
+        Ok(found) => found.is_file().then(|| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+            Some(folder.join(path.file_name()?))
+        }
+    }
+}
+
 /// Writes the file: under another name first, so that a failure leaves what was there before.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     try_write(path, bytes).map_err(|error| OutputError { path: path.to_owned(), error })

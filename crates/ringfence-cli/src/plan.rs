@@ -84,6 +84,8 @@ struct Transitions {
 
 /// Runs the command.
 pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
+    let outputs = [("--output", options.output.as_deref()), ("--report", options.report.as_deref())];
+    files::check_apart(&[&options.input], &outputs)?;
     for path in [&options.output, &options.report].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
         files::check(path)?;
     }

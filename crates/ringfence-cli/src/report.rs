@@ -18,6 +18,12 @@ use crate::output;
 /// Runs the command.
 pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
     let to_output = options.output.as_deref().is_some_and(is_dash);
+    if to_output && options.json {
+        return Err("expected one answer on standard output, found --output - and --json".into());
+    }
+    let inputs: Vec<&Path> =
+        [Some(&options.snapshot), options.compare.as_ref()].into_iter().flatten().map(|path| &**path).collect();
+    output::check_apart(&inputs, &[("--output", options.output.as_deref())])?;
     if let Some(path) = options.output.as_deref().filter(|_| !to_output) {
         output::check(path)?;
     }

@@ -24,9 +24,63 @@ fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
     // What was planned can be planned again; the offsets are replaced.
     let again = ringfence_with_input(&["plan", "-", "--output", "-"], answer.out.as_bytes());
     assert_eq!(again.out, answer.out);
-    // Without a heading, the columns are taken in their order.
-    let bare = ringfence_with_input(&["plan", "-", "--output", "-"], b"x,0,1,5\ny,1,2,5\n");
-    assert_eq!(bare.out, "x,0,1,5,0\ny,1,2,5,0\n");
+}
+
+/// Their columns are taken in their order; an offset behind four of them would be taken for the alignment.
+#[test]
+fn rows_without_a_heading_get_one_with_their_offsets() {
+    let planned = |text: &str| ringfence_with_input(&["plan", "-", "--output", "-"], text.as_bytes()).out;
+    let bare = planned("x,0,1,5\ny,1,2,5\n");
+    assert_eq!(bare, "id,lower,upper,size,offset\nx,0,1,5,0\ny,1,2,5,0\n");
+    assert_eq!(planned(&bare), bare);
+    let more = planned("x,0,1,5,4,red,\ny,0,2,5,,,7\n");
+    assert!(more.starts_with("id,lower,upper,size,alignment,column 6,column 7,offset\nx,0,1,5,4,red,,"), "{more}");
+    assert_eq!(planned(&more), more);
+}
+
+#[test]
+fn ids_that_look_like_comments_come_back_quoted() {
+    let text = "# a comment\n\"#1\",0,1,5\n# another\n 2 ,0,1,5\n";
+    let planned = |text: &str| ringfence_with_input(&["plan", "-", "--output", "-"], text.as_bytes()).out;
+    let once = planned(text);
+    assert_eq!(once.lines().count(), 3, "{once}");
+    assert!(once.contains("\n\"#1\",0,1,5,") && once.contains("\n2,0,1,5,"), "{once}");
+    assert_eq!(planned(&once), once);
+}
+
+#[test]
+fn two_answers_at_one_place_are_refused_before_anything_is_written() {
+    let folder = folder("plan-apart");
+    let (input, page) = (folder.join("in.csv"), folder.join("page.html"));
+    fs::write(&input, SMALL).expect("the folder can be written");
+    let (input, page) = (input.to_str().expect("a plain path"), page.to_str().expect("a plain path"));
+    let roundabout = folder.join("../plan-apart/page.html");
+    let roundabout = roundabout.to_str().expect("a plain path");
+    let cases: [(&[&str], &str); 5] = [
+        (&["--output", "-", "--report", "-"], "expected --report to be another file than --output, both are standard"),
+        (&["--output", page, "--report", page], "expected --report to be another file than --output"),
+        (&["--output", page, "--report", roundabout], "expected --report to be another file than --output"),
+        (&["--output", input], "expected --output to be another file than the input"),
+        (&["--report", input], "expected --report to be another file than the input"),
+    ];
+    for (arguments, expected) in cases {
+        let answer = ringfence(&[&["plan", input], arguments].concat());
+        assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+        assert_eq!(fs::read_to_string(input).expect("it is there"), SMALL);
+        assert!(!fs::exists(page).expect("the folder is there"));
+    }
+}
+
+/// Standard error has the figures: what first fit needs is left out where there is no time for it.
+#[test]
+fn first_fit_takes_no_more_time_than_its_part_of_the_limit() {
+    let first_fit = |limit: &str| {
+        let answer = ringfence_with_input(&["plan", "-", "--json", "--time-limit", limit], SMALL.as_bytes());
+        let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        json["first_fit_bytes"].as_u64()
+    };
+    assert_eq!((first_fit("0"), first_fit("1000")), (None, Some(10)));
 }
 
 #[test]
@@ -79,6 +133,9 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
         ("a,0,2,10\nb,0,2,10,16\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
         ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, there are two of"),
         ("id,offset,lower,upper,size,offset\na,0,0,2,10,1\n", "standard input:1: expected each column once"),
+        ("id,lower,upper,size\na,0,1,\"8\nb,0,1,8\n", "standard input:2: expected a quoted field to end on its line"),
+        ("# no\n1,0,1,8\n\n\"2\n,0,1,8\n", "standard input:4: expected a quoted field to end on its line"),
+        ("\"id,lower,upper,size\na,0,1,8\n", "standard input:1: expected a quoted field to end on its line"),
         (",0,1,8\n", "standard input:1: expected an id, found nothing"),
         ("1,-1,1,8\n", "standard input:1: expected lower to be a whole number"),
         ("1,0,1,99999999999999999999\n", "standard input:1: expected a size above 0"),

@@ -51,6 +51,29 @@ fn what_is_no_snapshot_is_refused_in_one_line_and_nothing_is_written() {
 }
 
 #[test]
+fn two_answers_at_one_place_are_refused_before_anything_is_written() {
+    let folder = folder("report-apart");
+    let (snapshot, other) = (folder.join("demo.json"), folder.join("other.html"));
+    let demo = ["demo", "--device", "sim", "--frames", "3", "--snapshot", text(&snapshot)];
+    let same = ringfence(&[&demo[..], &["--report", text(&snapshot)]].concat());
+    assert!(same.err.contains("expected --snapshot to be another file than --report"), "{}", same.err);
+    assert!(!snapshot.exists());
+    assert!(ringfence(&demo).is_success());
+    let json = std::fs::read(&snapshot).expect("it is there");
+    let cases: [(&[&str], &str); 3] = [
+        (&["--output", "-", "--json"], "expected one answer on standard output"),
+        (&["--output", text(&snapshot)], "expected --output to be another file than the input"),
+        (&["--compare", text(&other), "--output", text(&other)], "expected --output to be another file than the input"),
+    ];
+    for (arguments, expected) in cases {
+        let answer = ringfence(&[&["report", text(&snapshot)], arguments].concat());
+        assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+    }
+    assert!(std::fs::read(&snapshot).expect("it is there") == json && !other.exists());
+}
+
+#[test]
 fn a_dump_of_vma_becomes_a_page() {
     let Some(cases) = cases() else { return };
     let page = folder("report-of-vma").join("page.html");
