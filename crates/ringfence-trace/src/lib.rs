@@ -53,5 +53,5 @@ pub use snapshot::{
     BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
 };
 pub use state::{Live, State, TransientObject};
-pub use statistics::{DriverCalls, TypeStatistics};
+pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub use writer::{Chunk, TraceSummary, Writer};

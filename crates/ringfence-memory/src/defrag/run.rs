@@ -85,12 +85,6 @@ pub struct DefragStatistics {
 }
 
 impl DefragStatistics {
-    /// Bytes that were won: given back to the driver, or joined to a longest hole.
-    #[must_use]
-    pub fn won_bytes(&self) -> u64 {
-        self.freed_block_bytes + self.joined_bytes
-    }
-
     /// Bytes of blocks that no resource uses.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {

@@ -29,6 +29,7 @@ use ringfence_core::low_water::LowWater;
 use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_trace::TypeStatistics;
 use smallvec::SmallVec;
 
 use super::block_memory::BlockMemory;
@@ -38,7 +39,6 @@ use super::note::{Note, range_snapshot};
 use super::request::Request;
 use super::slots::{Chunk, Class, Slots};
 use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
-use super::statistics::TypeStatistics;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;

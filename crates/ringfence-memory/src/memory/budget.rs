@@ -254,48 +254,4 @@ fn is_window(capabilities: &Capabilities, index: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sim;
-
-    fn budgets(limit: u64) -> Budgets {
-        let mut desc = AllocatorDesc::default();
-        desc.heap_bytes_max[0] = limit;
-        Budgets::new(&sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), &desc)
-    }
-
-    #[test]
-    fn what_one_thread_is_taking_counts_for_the_others() {
-        let budgets = budgets(100);
-        let first = budgets.take(0, 60, false).expect("60 of 100");
-        assert!(budgets.take(0, 60, false).is_none(), "beyond the limit, though the driver has made nothing yet");
-        assert_eq!(budgets.heap(0).reserved_bytes, 60);
-        drop(first);
-        assert_eq!(budgets.heap(0).reserved_bytes, 0, "the driver failed");
-        budgets.take(0, 60, false).expect("60 of 100").keep();
-        assert_eq!(budgets.heap(0).reserved_bytes, 60);
-        budgets.take(0, 40, false).expect("all of it").keep();
-        budgets.remove(0, 100);
-        assert!(budgets.take(0, u64::MAX, false).is_none());
-        assert_eq!(budgets.heap(0).reserved_bytes, 0);
-    }
-
-    #[test]
-    fn threads_that_race_keep_to_the_limit() {
-        let budgets = budgets(1000);
-        let most = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..10_000 {
-                        let Some(taken) = budgets.take(0, 300, false) else { continue };
-                        most.fetch_max(budgets.heap(0).reserved_bytes, Ordering::Relaxed);
-                        drop(taken);
-                    }
-                });
-            }
-        });
-        assert!(most.into_inner() <= 900);
-        assert_eq!(budgets.heap(0).reserved_bytes, 0);
-    }
-}
+mod tests;

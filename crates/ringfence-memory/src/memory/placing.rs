@@ -1,27 +1,19 @@
 //! From a description to an object in its memory: measured, placed, bound.
 //!
 //! ```text
-//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)
-//!                         (out of memory? reclaim and trim, again)
+//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)        out of memory? reclaim and trim, again
 //!                                                   │
 //!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
 //!                                                   │ no, or none is free
 //!     decide: for each step, best memory type first ▼
-//!       a slot of a size class or a range of a block that is there                                       no driver call
-//!       a new block of the arena's present size ── refused? reclaim what is complete, trim empty blocks of the heap, again
-//!       a new block of 1/2, 1/4, 1/8 of that
-//!       memory of its own                       ── refused? reclaim and trim, if that was not done, again
-//!     the caller's eviction callback; if it released something, everything again
-//!     a typed error: need, use, budget, and what was tried
+//!       a slot or a range of a block that is there; a new block; memory of its own        the order: see [`crate::memory`]
+//!     residency and the caller's eviction callback; if something went, everything again            shortage.rs
 //! ```
 //!
 //! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request needs
 //! padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded, each step
-//! is decided for it. For a slot no line that other threads write is read or written, but for a batch of slots now and
-//! then; a range takes the lock of its arena.
-//!
-//! "Refused" is an error of the driver that freeing memory may help, or the budget: see the fallback order in
-//! [`memory`](crate::memory). `shortage.rs` does what is tried when memory is short.
+//! is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a range takes the lock
+//! of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;

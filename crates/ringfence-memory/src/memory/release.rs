@@ -171,13 +171,16 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// Both are of this allocator, the object lies there, and no other owner is left of either.
     pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
-        self.note_retired(&place);
-        object.iter().for_each(|object| object.note_retired(&self.device));
-        self.enqueue(match object {
-            None => Retired::Place(place),
-            Some(object) => Retired::Pair(object, place),
-        });
+        self.enqueue(self.released(object, place));
         self.write_due();
+    }
+
+    /// What its owner has released.
+    fn released(&self, object: Option<RawObject<D>>, place: Place<D>) -> Retired<D> {
+        self.note_retired(&place);
+        let Some(object) = object else { return Retired::Place(place) };
+        object.note_retired(&self.device);
+        Retired::Pair(object, place)
     }
 
     /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
@@ -223,15 +226,7 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// As [`Shared::retire`], and no other submission uses it.
     pub unsafe fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
-        self.note_retired(&place);
-        object.iter().for_each(|object| object.note_retired(&self.device));
-        self.enqueue_after(
-            points,
-            match object {
-                None => Retired::Place(place),
-                Some(object) => Retired::Pair(object, place),
-            },
-        );
+        self.enqueue_after(points, self.released(object, place));
     }
 
     /// As [`Shared::retire_after`], of what a handle owned.

@@ -19,7 +19,6 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
-use super::statistics::Tally;
 use crate::device::{Device, Priority};
 use crate::timeline::Passed;
 
@@ -128,6 +127,20 @@ impl<D: Device> Residence<D> {
     /// The smaller, the earlier it goes.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
+    }
+}
+
+/// A counter of things and of their bytes.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) count: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, count: u64, bytes: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
