@@ -7,8 +7,9 @@
 //!     0            A            2A                     next multiple of A; what lies above the highest wastes nothing
 //! ```
 //!
-//! Two bounds on the waste. *The least alignment of all*: every size counts rounded up to it, but for the largest
-//! rounding in a section, which may stick out. *The largest alignment in a section*: its items are large, the others
+//! Two bounds on the waste. *One alignment*: of the items that are aligned to at least as much every size counts rounded
+//! up to it, but for the largest rounding, which may stick out; the others do not count. That is done for each alignment
+//! that occurs, from the least, where all count. *The largest alignment in a section*: its items are large, the others
 //! small; over all ways to deal the small ones to the gaps, the least sum of what is left over, by dynamic programming
 //! over sets of small items. With k small and m large ones that is O(m · 3ᵏ), done for k up to 6 (9 where few items are
 //! searched) and only where it could raise the bound. Of more small ones the smallest are left out: what is alive
@@ -63,25 +64,34 @@ pub(super) fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
     let load = loads.iter().copied().max().unwrap_or(0);
     let least = sizes.alignment.iter().copied().min().unwrap_or(1);
     let most = sizes.alignment.iter().copied().max().unwrap_or(1);
-    let mut bound = load;
-    if sizes.size.iter().any(|size| !size.is_multiple_of(least)) {
-        bound = bound.max(padded(shape, sizes, least));
-    }
+    let bound = alignments(sizes).map(|alignment| padded(shape, sizes, alignment)).fold(load, u64::max);
     if least != most {
-        bound = mixed(shape, sizes, &loads, bound, &mut Effort::first(sizes.len()));
+        return (load, mixed(shape, sizes, &loads, bound, &mut Effort::first(sizes.len())));
     }
     (load, bound)
+}
+
+/// The alignments that occur, ascending: powers of two, so their union has a bit for each.
+fn alignments(sizes: &Sizes) -> impl DoubleEndedIterator<Item = u64> + use<> {
+    let union = sizes.alignment.iter().fold(0, |union, alignment| union | alignment);
+    (0..u64::BITS).map(|bit| 1 << bit).filter(move |alignment| union & alignment != 0)
 }
 
 fn padding(size: u64, alignment: u64) -> u64 {
     size.wrapping_neg() & (alignment - 1)
 }
 
+/// What the items that are aligned to at least `least` need, the others left out; 0 if that is no more than their load.
 fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
-    let padded: Vec<u64> = sizes.size.iter().map(|size| size + padding(*size, least)).collect();
+    let padding = |(size, alignment)| if alignment < least { 0 } else { padding(size, least) };
     // Only one item of a section is the highest, and only the highest needs no padding behind it.
-    let sticks_out = sizes.size.iter().map(|&size| padding(size, least)).max().unwrap_or(0);
-    shape.loads(&padded).into_iter().max().unwrap_or(0) - sticks_out
+    let sticks_out = sizes.pairs().map(padding).max().unwrap_or(0);
+    if sticks_out == 0 {
+        return 0;
+    }
+    let grown = |(size, alignment)| if alignment < least { 0 } else { size + padding((size, alignment)) };
+    let grown: Vec<u64> = sizes.pairs().map(grown).collect();
+    shape.loads(&grown).into_iter().max().unwrap_or(0) - sticks_out
 }
 
 /// A higher bound for few items of mixed alignments, where the first was not met: up to nine small ones are dealt, of
@@ -153,16 +163,13 @@ struct Count {
 
 /// O(entries of the cover) for each of the alignments, of which there are few.
 fn counts<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<Count> {
-    let mut alignments = sizes.alignment.clone();
-    alignments.sort_unstable();
-    alignments.dedup();
     let many = |counted: &dyn Fn(u64) -> bool| {
         let ones: Vec<u64> = sizes.alignment.iter().map(|&alignment| counted(alignment).into()).collect();
         shape.loads(&ones)
     };
     let all = many(&|_| true);
     let mut counts: Vec<Count> = all.iter().map(|&all| Count { all: all as usize, small: all as usize }).collect();
-    for most in alignments.into_iter().rev() {
+    for most in alignments(sizes).rev() {
         for (count, large) in counts.iter_mut().zip(many(&|alignment| alignment == most)) {
             // The first that is there is the largest.
             if count.small == count.all {
@@ -246,7 +253,7 @@ mod tests {
     use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
     use super::super::shape::{Intervals, Shape};
-    use super::{Effort, least_waste, mixed};
+    use super::{Effort, least_waste, mixed, refined};
     use alloc::vec::Vec;
 
     fn shape(problem: &Problem) -> &Intervals {
@@ -290,6 +297,66 @@ mod tests {
             raised += u32::from(bound > problem.load());
         }
         assert!(raised > 100, "{raised}");
+    }
+
+    /// The lowest height of all: some order of the items reaches it, each put upon those that are alive with it.
+    fn lowest(items: &[Item], tops: &mut Vec<(usize, u64)>, height: u64, best: u64) -> u64 {
+        if height >= best || tops.len() == items.len() {
+            return height.min(best);
+        }
+        let mut best = best;
+        for (at, item) in items.iter().enumerate() {
+            if tops.iter().any(|&(placed, _)| placed == at) {
+                continue;
+            }
+            let below = tops.iter().filter(|&&(placed, _)| items[placed].lifetime.overlaps(item.lifetime));
+            let floor = below.map(|&(_, top)| top).max().unwrap_or(0);
+            let top = floor.next_multiple_of(item.alignment) + item.size;
+            tops.push((at, top));
+            best = lowest(items, tops, height.max(top), best);
+            tops.pop();
+        }
+        best
+    }
+
+    #[test]
+    fn no_bound_of_mixed_alignments_is_above_the_lowest_height() {
+        let mut random = Random(17);
+        let (mut raised, mut reached) = (0, 0);
+        for round in 0..4_000 {
+            let mut below = |end: u64| (random.next() * end as f64) as u64;
+            let (size_max, log2_max, span) = (1 + below(40), 1 + below(6), 1 + below(6));
+            let mut item = || {
+                let lower = below(span);
+                Item::new(1 + below(size_max), lower, lower + 1 + below(span)).aligned(1 << below(log2_max + 1))
+            };
+            let items: Vec<Item> = (0..2 + round % 5).map(|_| item()).collect();
+            let problem = Problem::new(&items).unwrap();
+            let best = lowest(&items, &mut Vec::new(), 0, u64::MAX);
+            assert!(problem.lower_bound() <= best, "{} above {best}: {items:?}", problem.lower_bound());
+            let refined = refined(shape(&problem), &problem.sizes, problem.lower_bound());
+            assert!(refined <= best, "refined {refined} above {best}: {items:?}");
+            raised += u32::from(problem.lower_bound() > problem.load());
+            reached += u32::from(problem.lower_bound() == best);
+        }
+        assert!(raised > 1_000 && reached > 2_000, "{raised} raised, {reached} reached");
+    }
+
+    #[test]
+    fn many_small_items_do_not_hide_what_the_large_alignments_need() {
+        let mut items: Vec<Item> = (0..60).map(|_| Item::new(4096, 0, 1).aligned(2 << 20)).collect();
+        items.extend((0..100).map(|_| Item::new(4096, 0, 1).aligned(4096)));
+        let plan = super::super::plan(&Problem::new(&items).unwrap(), |_| false);
+        assert_eq!(plan.height, 59 * (2 << 20) + 4096);
+        assert!(plan.is_proven(), "{} above {}", plan.height, plan.lower_bound);
+    }
+
+    #[test]
+    fn an_alignment_between_the_least_and_the_largest_counts_too() {
+        let mut items: Vec<Item> = (0..20).map(|_| Item::new(1, 0, 2).aligned(4096)).collect();
+        items.extend((0..20).map(|_| Item::new(1, 1, 3).aligned(1)));
+        items.push(Item::new(1, 5, 6).aligned(1 << 16));
+        assert_eq!(Problem::new(&items).unwrap().lower_bound(), 19 * 4096 + 1);
     }
 
     #[test]
