@@ -16,6 +16,7 @@ mod around;
 mod check;
 mod error;
 mod exact;
+mod first;
 mod greedy;
 mod occupied;
 mod problem;

@@ -323,3 +323,48 @@ fn a_crowded_moment_moves_what_lives_around_it_alone() {
     // There is nothing to keep at first; after that, of 980, one step alone keeps nearly nothing.
     assert!(kept.iter().filter(|&&count| count < 600).count() <= 2, "{kept:?}");
 }
+
+/// Items that live for short, of one or two kinds; the first may be pinned.
+fn many(count: u64, is_pinned: bool) -> Vec<HeapItem> {
+    let one = |place: u64| {
+        let lower = place * 7919 % count;
+        let item = held(1 + place * 6151 % 4096, lower, lower + 1 + place % 40).of_kind((place % 3 == 0) as u32);
+        if is_pinned && place == 0 { item.pinned_at(0, 4096) } else { item.preferring(&[0, 1]) }
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn of_many_items_the_closure_is_asked_within_an_order() {
+    for (granularity, is_pinned, capacity) in
+        [(1, false, u64::MAX), (1, true, u64::MAX), (64, false, u64::MAX), (1, false, 30_000)]
+    {
+        let items = many(8_000, is_pinned);
+        let heaps = [Heap { granularity, ..Heap::new(capacity) }, Heap { class: 1, ..Heap::new(u64::MAX) }];
+        let problem = HeapProblem::new(&heaps, &items).unwrap();
+        let (mut questions, mut most) = (0, 0);
+        let plan = plan_heaps(&problem, |progress| {
+            assert_ne!(progress.height, u64::MAX, "asked before there is a plan");
+            questions += 1;
+            most = progress.steps.max(most);
+            questions < 30
+        });
+        verify_heaps(&heaps, &items, &plan.unwrap().offsets).unwrap();
+        // An order takes twice as many.
+        assert!(questions == 30 && most <= 8_000, "{questions} questions, one after {most} steps");
+    }
+}
+
+#[test]
+fn nearly_full_heaps_are_given_up_when_the_closure_says_so() {
+    let items = many(6_000, false);
+    let all = HeapProblem::new(&[Heap::new(u64::MAX)], &items).unwrap();
+    let problem = HeapProblem::new(&[Heap::new(all.lower_bound())], &items).unwrap();
+    let mut questions = 0;
+    let found = plan_heaps(&problem, |_| {
+        questions += 1;
+        false
+    });
+    assert!(found.is_ok() || matches!(found, Err(HeapError::NotFound { is_proven: false, .. })), "{found:?}");
+    assert_eq!(questions, 1);
+}

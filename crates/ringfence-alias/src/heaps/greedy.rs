@@ -3,6 +3,7 @@
 use super::occupied::Occupied;
 use super::problem::HeapProblem;
 use super::{HeapError, HeapOffset, HeapPlan};
+use crate::asking::Asking;
 use alloc::vec::Vec;
 
 /// A plan, and what it costs: first what lies outside of what is preferred, then the heights.
@@ -56,20 +57,28 @@ pub(super) struct LeftOver {
     pub error: HeapError,
 }
 
-/// Places the items, of which none is pinned, in this order. O(n²).
-pub(super) fn place(problem: &HeapProblem, order: &[u32]) -> Result<Candidate, LeftOver> {
+/// Places the items, of which none is pinned, in this order; `None` if it was stopped. O(n²).
+pub(super) fn place(
+    problem: &HeapProblem,
+    order: &[u32],
+    asking: &mut Asking<'_>,
+) -> Option<Result<Candidate, LeftOver>> {
     let mut heaps = problem.with_pins();
     let mut offsets: Vec<HeapOffset> =
         problem.pinned.iter().map(|pin| pin.unwrap_or(HeapOffset { heap: 0, offset: 0 })).collect();
     for (placed, &item) in order.iter().enumerate() {
         let item = item as usize;
         let Some(at) = first(problem, &mut heaps, item) else {
-            return Err(LeftOver { item, placed, error: left_over(problem, &mut heaps, item) });
+            return Some(Err(LeftOver { item, placed, error: left_over(problem, &mut heaps, item) }));
         };
         heaps[at.heap].put(item as u32, problem.flat[item], at.offset);
         offsets[item] = at;
+        // Half of those that are placed: of the others some are in other heaps, and most lie above the gap.
+        if !asking.looked_at(placed as u64 / 2) {
+            return None;
+        }
     }
-    Ok(Candidate::of(problem, offsets))
+    Some(Ok(Candidate::of(problem, offsets)))
 }
 
 /// The first heap that holds the item, and the lowest offset there.

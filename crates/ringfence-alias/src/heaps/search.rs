@@ -1,20 +1,25 @@
-//! The search: greedy orders, then all orders of few items, then better orders of many; each heap without pins by the
-//! planner of one heap too.
+//! The search: of many items a walk over time first; then greedy orders, then all orders of few items, then better orders of
+//! many; each heap without pins by the planner of one heap too.
 
 use super::exact::{ITEMS_MAX, Walk};
+use super::first::first_plan;
 use super::greedy::{Candidate, LeftOver, place, rank, total};
 use super::occupied::Occupied;
 use super::problem::HeapProblem;
 use super::{HeapError, HeapOffset, HeapPlan};
+use crate::asking::Asking;
 use crate::item::{Item, Lifetime};
-use crate::plan::{Progress, plan};
+use crate::plan::{Progress, RUNS_ITEMS_MIN, plan};
 use crate::problem::Problem;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Orders that are tried without asking while there is no plan.
+/// Greedy orders.
+const ORDERS: usize = 7;
+/// Orders that are tried without asking while there is no plan, and steps that they may take.
 const TRIES_MIN: usize = 64;
+const UNASKED_STEPS_MAX: u64 = 1 << 17;
 /// Steps of better orders that found nothing, after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
 /// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some
@@ -24,15 +29,27 @@ const HEAP_STEPS_LAST: u64 = 2_000_000;
 
 /// Plans the items into the heaps, as long as the closure says to go on and the plan is not proven.
 ///
-/// The closure is asked after every greedy order, once there is a plan; [`Progress::height`] is that of all heaps
-/// together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for
-/// each order. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are
-/// proven that way. The search ends by itself where nothing better was found for long.
+/// The closure is asked after every greedy order and every few milliseconds within, once there is a plan; before there
+/// is one, after some tenths of a second and the first order. [`Progress::height`] is that of all heaps together,
+/// `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for each order;
+/// of more than 1,536 items there is a first plan before that in O(n log n), unless the heaps are nearly full. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that
+/// way. The search ends by itself where nothing better was found for long.
 ///
 /// # Errors
 /// [`HeapError::NotFound`] if no plan was found; it says whether that is proven.
 pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -> Result<HeapPlan, HeapError> {
-    let mut search = Search { problem, go_on, best: None, left_over: None, is_stopped: false };
+    plan_asked(problem, UNASKED_STEPS_MAX, go_on)
+}
+
+/// The same, with the closure asked after so many steps and the first order even if there is no plan.
+pub(super) fn plan_asked(
+    problem: &HeapProblem,
+    unasked_max: u64,
+    go_on: impl FnMut(&Progress) -> bool,
+) -> Result<HeapPlan, HeapError> {
+    let unasked = UNASKED_STEPS_MAX.saturating_sub(unasked_max);
+    let mut search = Search { problem, go_on, best: None, left_over: None, unasked, is_stopped: false };
+    search.first();
     search.greedy();
     search.each_heap(HEAP_STEPS_FIRST);
     let is_exhausted = !search.is_done() && search.exact();
@@ -62,6 +79,8 @@ struct Search<'p, G> {
     best: Option<Candidate>,
     /// Of the order that placed most items.
     left_over: Option<LeftOver>,
+    /// Steps that were taken without asking.
+    unasked: u64,
     is_stopped: bool,
 }
 
@@ -90,30 +109,53 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         1 + many * many / 4096
     }
 
+    /// Whether there is a plan that it may stop with, or was time enough for one.
+    fn asks(&self) -> bool {
+        self.best.is_some() || (self.left_over.is_some() && self.unasked >= UNASKED_STEPS_MAX)
+    }
+
+    /// The first plan of many items; then the planner of one heap, which needs no O(n²).
+    fn first(&mut self) {
+        // As long as an order takes.
+        let steps = HEAP_STEPS_FIRST.max(self.steps());
+        if self.problem.len() > RUNS_ITEMS_MIN
+            && let Some(offsets) = first_plan(self.problem, steps)
+        {
+            self.keep(Candidate::of(self.problem, offsets));
+            self.ask(self.problem.len() as u64);
+            self.each_heap(steps);
+        }
+    }
+
     fn greedy(&mut self) {
-        let problem = self.problem;
-        let flat = |item: usize| &problem.flat[item];
-        let length = |item: usize| flat(item).upper - flat(item).lower;
-        let area = |item: usize| u128::from(flat(item).size) * u128::from(length(item));
-        let orders = [
-            self.sorted(|item| Reverse((flat(item).size, length(item)))),
-            self.sorted(|item| (problem.choices(item).len(), Reverse((flat(item).size, length(item))))),
-            self.sorted(|item| Reverse((length(item), flat(item).size))),
-            self.sorted(|item| Reverse(area(item))),
-            self.sorted(|item| (flat(item).kind, Reverse((flat(item).size, length(item))))),
-            self.sorted(|item| Reverse((flat(item).alignment, flat(item).size, length(item)))),
-            self.sorted(|item| (flat(item).lower, Reverse((length(item), flat(item).size)))),
-        ];
-        for order in &orders {
-            self.offer(order);
-            if self.best.is_some() {
-                self.ask(self.steps());
-            }
+        if self.is_done() {
+            return;
+        }
+        for place in 0..ORDERS {
+            let order = self.order(place);
+            self.offer(&order);
             if self.is_done() {
                 return;
             }
         }
-        self.push_forward(orders[0].clone());
+        self.push_forward(self.order(0));
+    }
+
+    /// One of the greedy orders.
+    fn order(&self, place: usize) -> Vec<u32> {
+        let problem = self.problem;
+        let flat = |item: usize| &problem.flat[item];
+        let length = |item: usize| flat(item).upper - flat(item).lower;
+        let area = |item: usize| u128::from(flat(item).size) * u128::from(length(item));
+        match place {
+            0 => self.sorted(|item| Reverse((flat(item).size, length(item)))),
+            1 => self.sorted(|item| (problem.choices(item).len(), Reverse((flat(item).size, length(item))))),
+            2 => self.sorted(|item| Reverse((length(item), flat(item).size))),
+            3 => self.sorted(|item| Reverse(area(item))),
+            4 => self.sorted(|item| (flat(item).kind, Reverse((flat(item).size, length(item))))),
+            5 => self.sorted(|item| Reverse((flat(item).alignment, flat(item).size, length(item)))),
+            _ => self.sorted(|item| (flat(item).lower, Reverse((length(item), flat(item).size)))),
+        }
     }
 
     /// While there is no plan: what was left over comes earlier.
@@ -130,14 +172,16 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
                 return;
             }
             if tries >= TRIES_MIN {
-                self.ask(self.steps());
+                self.unasked = UNASKED_STEPS_MAX;
             }
         }
     }
 
     /// Places by an order; the item that was left over.
     fn offer(&mut self, order: &[u32]) -> Option<usize> {
-        match place(self.problem, order) {
+        let mut asked = 0;
+        let placed = self.place(order, &mut asked);
+        let left = match placed? {
             Ok(candidate) => {
                 self.keep(candidate);
                 None
@@ -149,7 +193,28 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
                 }
                 Some(item)
             }
-        }
+        };
+        self.end_order(asked);
+        left
+    }
+
+    /// Places by an order; `None` if it was stopped. `asked` counts the steps that the closure was asked with.
+    fn place(&mut self, order: &[u32], asked: &mut u64) -> Option<Result<Candidate, LeftOver>> {
+        let (problem, asks) = (self.problem, self.asks());
+        let mut go_on = |steps| {
+            if asks {
+                *asked += steps;
+                self.ask(steps);
+            }
+            !self.is_stopped
+        };
+        place(problem, order, &mut Asking::new(&mut go_on))
+    }
+
+    /// Asks with the steps of an order that are left.
+    fn end_order(&mut self, asked: u64) {
+        let steps = self.steps().saturating_sub(asked);
+        if self.asks() { self.ask(steps) } else { self.unasked += steps }
     }
 
     fn keep(&mut self, candidate: Candidate) -> bool {
@@ -195,7 +260,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
                 let to = next(&mut random) as usize % (place + 1);
                 other[to..=place].rotate_right(1);
             }
-            let placed = place(self.problem, &other);
+            let mut asked = 0;
+            let Some(placed) = self.place(&other, &mut asked) else { return };
             let is_no_worse =
                 |candidate: &Candidate| self.best.as_ref().is_none_or(|best| candidate.cost() <= best.cost());
             fruitless += 1;
@@ -207,7 +273,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
                     fruitless = 0;
                 }
             }
-            self.ask(self.steps());
+            self.end_order(asked);
         }
     }
 
@@ -240,7 +306,9 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
             }
             self.one_heap(heap, steps_max);
         }
-        self.bring_back();
+        if !self.is_done() {
+            self.bring_back();
+        }
     }
 
     fn one_heap(&mut self, heap: usize, steps_max: u64) {
@@ -276,7 +344,18 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         let mut offsets = best.offsets.clone();
         let mut heaps = problem.empty_heaps();
         fill(problem, &mut heaps, &offsets);
-        for item in self.sorted(|item| Reverse(problem.flat[item].size)) {
+        let fallen = |item: &u32| rank(problem, *item as usize, offsets[*item as usize].heap) > 0;
+        let mut order = self.sorted(|item| Reverse(problem.flat[item].size));
+        order.retain(fallen);
+        let mut go_on = |steps| {
+            self.ask(steps);
+            !self.is_stopped
+        };
+        let mut asking = Asking::new(&mut go_on);
+        for item in order {
+            if !asking.looked_at(problem.len() as u64) {
+                break;
+            }
             let (at, item) = (offsets[item as usize], item as usize);
             let own = rank(problem, item, at.heap);
             let preferred = problem.choices(item).iter().take_while(|choice| choice.rank < own);
