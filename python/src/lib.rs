@@ -17,7 +17,7 @@ enum Buffer {
 }
 
 /// Offsets, with the proof of how good they are.
-#[pyclass(frozen, get_all)]
+#[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct Plan {
     /// Of each buffer, in the order given, where it begins.
     offsets: Vec<u64>,
@@ -32,17 +32,17 @@ struct Plan {
 }
 
 /// A heap that items may lie in.
-#[pyclass(frozen, from_py_object)]
+#[pyclass(frozen, from_py_object, module = "ringfence_alias")]
 #[derive(Clone)]
 struct Heap(alias::Heap);
 
 /// An item, and which heaps it may lie in.
-#[pyclass(frozen, from_py_object)]
+#[pyclass(frozen, from_py_object, module = "ringfence_alias")]
 #[derive(Clone)]
 struct Item(alias::HeapItem);
 
 /// Where each item lies: heap and offset.
-#[pyclass(frozen, get_all)]
+#[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct HeapPlan {
     /// Of each item, in the order given, the heap and the offset in it.
     offsets: Vec<(usize, u64)>,
@@ -132,8 +132,8 @@ impl Clock {
 
 /// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment): alive from lower until before upper.
 ///
-/// Searches until the plan is proven the lowest, no higher than `capacity`, or `time_limit` seconds are over; the first plan is
-/// always finished. Raises ValueError if a buffer cannot be planned.
+/// Searches until the plan is proven the lowest, it is no higher than `capacity` or proven that none is, or `time_limit` seconds
+/// are over; the first plan is always finished. Raises ValueError if a buffer cannot be planned.
 #[pyfunction]
 #[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0))]
 fn plan(
@@ -147,8 +147,11 @@ fn plan(
     let mut clock = Clock::new(time_limit)?;
     let found = py.detach(|| {
         let problem = alias::Problem::new(&items).map_err(refused)?;
-        let is_low = |height| capacity.is_some_and(|capacity| height <= capacity);
-        let found = alias::plan(&problem, |progress| !is_low(progress.height) && clock.goes_on());
+        // Within the capacity, or above it whatever the plan.
+        let is_decided = |progress: &alias::Progress| {
+            capacity.is_some_and(|capacity| progress.height <= capacity || progress.lower_bound > capacity)
+        };
+        let found = alias::plan(&problem, |progress| !is_decided(progress) && clock.goes_on());
         alias::verify(&items, &found.offsets, found.height).map_err(refused)?;
         Ok::<_, PyErr>(found)
     })?;
@@ -164,8 +167,9 @@ fn plan(
 /// Raises ValueError with the first that does not.
 #[pyfunction]
 #[pyo3(signature = (buffers, offsets, capacity, *, alignment = 1))]
-fn verify(buffers: Vec<Buffer>, offsets: Vec<u64>, capacity: u64, alignment: u64) -> PyResult<()> {
-    alias::verify(&items(buffers, alignment), &offsets, capacity).map_err(refused)
+fn verify(py: Python<'_>, buffers: Vec<Buffer>, offsets: Vec<u64>, capacity: u64, alignment: u64) -> PyResult<()> {
+    let items = items(buffers, alignment);
+    py.detach(|| alias::verify(&items, &offsets, capacity)).map_err(refused)
 }
 
 fn given(heaps: Vec<Heap>, items: Vec<Item>) -> (Vec<alias::Heap>, Vec<alias::HeapItem>) {
@@ -205,24 +209,32 @@ fn plan_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, time_limit: f6
 
 /// Plans again after a small change, with as many items as can stay where `last` has them: (heap, offset), or None for a new one.
 #[pyfunction]
-fn replan_heaps(heaps: Vec<Heap>, items: Vec<Item>, last: Vec<Option<(usize, u64)>>) -> PyResult<HeapPlan> {
+fn replan_heaps(
+    py: Python<'_>,
+    heaps: Vec<Heap>,
+    items: Vec<Item>,
+    last: Vec<Option<(usize, u64)>>,
+) -> PyResult<HeapPlan> {
     if items.len() != last.len() {
         return Err(PyValueError::new_err(format!("{} items, but {} places of last time", items.len(), last.len())));
     }
     let (heaps, items) = given(heaps, items);
     let last: Vec<Option<alias::HeapOffset>> = last.into_iter().map(|at| at.map(place)).collect();
-    let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
-    let found = alias::replan_heaps(&problem, &last).map_err(refused)?;
-    alias::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
+    let found = py.detach(|| {
+        let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
+        let found = alias::replan_heaps(&problem, &last).map_err(refused)?;
+        alias::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
+        Ok::<_, PyErr>(found)
+    })?;
     Ok(heap_plan(found.plan, Some(found.kept_count)))
 }
 
 /// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not.
 #[pyfunction]
-fn verify_heaps(heaps: Vec<Heap>, items: Vec<Item>, offsets: Vec<(usize, u64)>) -> PyResult<()> {
+fn verify_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, offsets: Vec<(usize, u64)>) -> PyResult<()> {
     let (heaps, items) = given(heaps, items);
     let offsets: Vec<alias::HeapOffset> = offsets.into_iter().map(place).collect();
-    alias::verify_heaps(&heaps, &items, &offsets).map_err(refused)
+    py.detach(|| alias::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
 }
 
 /// Offsets for buffers whose lifetimes are known, so that those never alive together share bytes.

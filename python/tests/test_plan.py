@@ -82,6 +82,17 @@ class Plans(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "3 items, but 0 places"):
             replan_heaps(heaps, items[:3], [])
 
+    def test_a_capacity_below_the_bound_is_given_up_at_once(self):
+        hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in generated(5_000, 3)]
+        started = time.monotonic()
+        found = plan(hard, capacity=1, time_limit=60)
+        self.assertLess(time.monotonic() - started, 20)
+        self.assertGreater(found.lower_bound, 1)
+
+    def test_the_classes_name_their_module(self):
+        for named in (Heap, Item, type(plan([(0, 1, 1)]))):
+            self.assertEqual(named.__module__, "ringfence_alias")
+
     def test_other_threads_run_and_ctrl_c_is_heard(self):
         # A shell that starts this in the background has the signal ignored.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
