@@ -329,7 +329,7 @@ fn many(count: u64, is_pinned: bool) -> Vec<HeapItem> {
     let one = |place: u64| {
         let drawn = (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (place * place * 0x2545_f491);
         let (lower, size) = ((drawn >> 40) % count, 1 + (drawn >> 20) % 4096);
-        let item = held(size, lower, lower + 1 + (drawn >> 9) % 40).of_kind((place % 3 == 0) as u32);
+        let item = held(size, lower, lower + 1 + (drawn >> 9) % 40).of_kind(place.is_multiple_of(3).into());
         if is_pinned && place == 0 { item.pinned_at(0, 4096) } else { item.preferring(&[0, 1]) }
     };
     (0..count).map(one).collect()

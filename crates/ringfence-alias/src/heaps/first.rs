@@ -98,7 +98,7 @@ mod tests {
                 Heap { class: 1, alignment: 16, ..Heap::new(2 * capacity) },
                 Heap { class: 2, granularity: 64, ..Heap::new(u64::MAX) },
             ];
-            let mut item = |place: u64| {
+            let item = |place: u64| {
                 let lower = below(40);
                 let item = Item::new(1 + below(30), lower, lower + 1 + below(9)).aligned(1 << below(6));
                 let held = HeapItem::new(item).of_kind(below(2) as u32).preferring(&[0, 1, 2]);
