@@ -30,8 +30,7 @@ unsafe impl Create<Buffers> for Device {
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);
-        let shown = BufferUsage::STORAGE | BufferUsage::STORAGE_READ | BufferUsage::CONSTANT | BufferUsage::TEXELS;
-        if self.has(Features::DESCRIPTOR_BUFFER) && desc.usage.intersects(shown) {
+        if self.has(Features::DESCRIPTOR_BUFFER) && desc.usage.intersects(SHOWN) {
             // Descriptors in buffers show addresses.
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         }
@@ -40,14 +39,13 @@ unsafe impl Create<Buffers> for Device {
     }
 
     fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
-        let (info, usages) = (info.raw(), USAGES.into_iter());
-        let addressed = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-        // Without an address there is no descriptor of it to be made.
-        let shown = addressed || !self.has(Features::DESCRIPTOR_BUFFER);
-        let held = usages.filter(|(_, equal)| shown && info.usage.contains(*equal));
-        let held = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
-        let texels = shown && info.usage.contains(TEXELS);
-        Some(BufferDesc { size: info.size, usage: if texels { held | BufferUsage::TEXELS } else { held } })
+        let (size, flags) = (info.raw().size, info.usage());
+        let texels = if flags.contains(TEXELS) { BufferUsage::TEXELS } else { BufferUsage::empty() };
+        let held = USAGES.into_iter().filter(|(_, equal)| flags.contains(*equal));
+        let usage = held.fold(texels, |all, (usage, _)| all | usage);
+        // Where descriptors show addresses, none can be made of a buffer that has none.
+        let shown = usage.contains(BufferUsage::DEVICE_ADDRESS) || !self.has(Features::DESCRIPTOR_BUFFER);
+        Some(BufferDesc { size, usage: if shown { usage } else { usage - SHOWN } })
     }
 
     /// Chained structures and lists of families are behind pointers: no key.
@@ -146,7 +144,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     fn has_address(&self, info: &BufferInfo<'_>) -> bool {
-        info.raw().usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS)
+        info.usage().contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS)
     }
 
     unsafe fn address(&self, object: &vk::Buffer) -> u64 {
@@ -178,16 +176,16 @@ impl Device {
         if info.is_unchecked() {
             valid::buffer(info.raw(), self.0.desc.features)?;
         }
-        let info = info.raw();
+        let (info, usage) = (info.raw(), info.usage());
         DeviceError::invalid("a buffer has at least one byte").at_least(info.size, 1)?;
-        // A chained structure may hold more usage flags (Vulkan 1.4).
+        // Flags of the high half are chained.
         if info.p_next.is_null() {
-            DeviceError::invalid("a buffer is for something").at_least(info.usage.as_raw().into(), 1)?;
+            DeviceError::invalid("a buffer is for something").at_least(usage.as_raw().into(), 1)?;
         }
         DeviceError::unsupported("a buffer as large as this").at_most(info.size, self.0.found.buffer_bytes_max)?;
-        let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        let device_address = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
         if device_address && !self.has(Features::BUFFER_DEVICE_ADDRESS) {
-            let (given, plain) = (info.usage, info.usage & !vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+            let (given, plain) = (usage, usage & !vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
             return DeviceError::invalid("SHADER_DEVICE_ADDRESS without Features::BUFFER_DEVICE_ADDRESS")
                 .flags(given.as_raw().into(), plain.as_raw().into());
         }
@@ -207,6 +205,14 @@ const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
     (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
 ];
+
+/// What descriptors are made for.
+const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
+    BufferUsage::STORAGE.bits()
+        | BufferUsage::STORAGE_READ.bits()
+        | BufferUsage::CONSTANT.bits()
+        | BufferUsage::TEXELS.bits(),
+);
 
 /// Texels that shaders read, and those that they write.
 const TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(

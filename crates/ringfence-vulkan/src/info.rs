@@ -1,6 +1,6 @@
 //! What buffers and images are described with: Vulkan's own structures, behind constructors that safe code may call.
 
-use ash::vk;
+use ash::vk::{self, TaggedStructure};
 
 /// A buffer to be made.
 ///
@@ -39,6 +39,23 @@ impl<'a> BufferInfo<'a> {
     /// Vulkan's own structure.
     pub const fn raw(&self) -> &vk::BufferCreateInfo<'a> {
         &self.raw
+    }
+
+    /// The usage flags: those of a chained `VkBufferUsageFlags2CreateInfo` stand in place of the structure's own, and its
+    /// low half means the same.
+    pub(super) fn usage(&self) -> vk::BufferUsageFlags {
+        let mut chained = self.raw.p_next.cast::<vk::BaseInStructure>();
+        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid; every
+        // structure of a chain begins as `VkBaseInStructure`.
+        while let Some(structure) = unsafe { chained.as_ref() } {
+            if structure.s_type == vk::BufferUsageFlags2CreateInfoKHR::STRUCTURE_TYPE {
+                // SAFETY: its type says what it is.
+                let flags = unsafe { (*chained.cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>()).usage };
+                return vk::BufferUsageFlags::from_raw(flags.as_raw() as u32);
+            }
+            chained = structure.p_next;
+        }
+        self.raw.usage
     }
 
     /// The same of another size.
@@ -131,5 +148,24 @@ impl<'a> TextureInfo<'a> {
     /// Whether it is to be checked, and support by the device queried: safe code described it, or changed it.
     pub(super) const fn is_unchecked(&self) -> bool {
         self.check
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_flags_that_are_chained_stand_in_place_of_the_structures_own() {
+        let flags = vk::BufferUsageFlags2KHR::TRANSFER_SRC | vk::BufferUsageFlags2KHR::SHADER_DEVICE_ADDRESS;
+        let mut wide = vk::BufferUsageFlags2CreateInfoKHR::default().usage(flags);
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default();
+        let own = vk::BufferCreateInfo::default().size(16).usage(vk::BufferUsageFlags::VERTEX_BUFFER);
+        let chained = own.push_next(&mut external).push_next(&mut wide);
+        // SAFETY: no driver sees them, and what they point to is alive.
+        let (own, chained) = unsafe { (BufferInfo::from_raw(own), BufferInfo::from_raw(chained)) };
+        assert_eq!(own.usage(), vk::BufferUsageFlags::VERTEX_BUFFER);
+        let expected = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        assert_eq!(chained.usage(), expected);
     }
 }
