@@ -352,7 +352,10 @@ impl<D: Device> Shared<D> {
             (false, true) => retired.release_passed(passed, objects_max, |item| self.destroy(item)),
             (false, false) => retired.release_unspared(passed, objects_max, |item| self.destroy(item)),
         };
-        self.recycled.age(tick, |item| self.destroy_item(item));
+        // Its steps are reclaims: at the tick of one, more in the same frame would each be a step.
+        if !is_short {
+            self.recycled.age(tick, |item| self.destroy_item(item));
+        }
         let blocks = self.free_surplus(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
