@@ -224,6 +224,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
+    /// What it was made with, if that is this description but for the bytes that were added to it.
+    pub(crate) fn rounded_as_made<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
+        if self.bound.added == 0 || self.is_made_as(info) {
+            return None;
+        }
+        let desc = AllocationDesc { may_be_larger: true, ..Default::default() };
+        desc.rounded::<D, K>(&self.shared.device, info).map(|(info, _)| info)
+    }
+
     /// Notes for debugging which line made it.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         if self.shared.observers.debug().is_some() {
