@@ -405,6 +405,8 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
+        // It may be recycled, and destroyed later than a submission begins that it is shown to.
+        item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
 

@@ -72,6 +72,7 @@ macro_rules! suite {
         suite!(@ $open, released:
             what_is_destroyed_is_in_no_set_that_was_bound_later,
             what_is_recycled_is_in_no_set_that_was_bound_later,
+            what_is_destroyed_at_once_is_in_no_set_that_is_bound_later,
         );
         suite!(@ $open, streaming:
             a_volume_keeps_all_slices_when_its_mips_are_swapped,
