@@ -116,11 +116,11 @@ impl<D: Device> Shared<D> {
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
     pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
         attempt.tried |= Tried::TRIM;
-        let before = self.budgets.heap(heap).reserved_bytes;
+        let before = self.budgets.freed_bytes(heap);
         self.reclaim_in_shortage();
         self.empty_recycled(|held| held == heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
-        self.budgets.heap(heap).reserved_bytes < before
+        self.budgets.freed_bytes(heap) != before
     }
 
     /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses went.
