@@ -219,8 +219,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub(crate) fn is_made_as(&self, info: &<D as Create<K>>::Info<'_>) -> bool {
         let device = &self.shared.device;
         let given = Create::<K>::portable(device, info);
-        let made = self.bound.desc.as_ref();
-        let is_same = made.is_none_or(|made| given.is_some_and(|given| K::is_same(made, &given)));
+        let is = |made: &K::Desc| given.as_ref().is_some_and(|given| K::is_same(made, given));
+        // Where the program has said what it is, the device may say more of the same.
+        let is_once_described = |made| {
+            let described = Create::<K>::describe(device, made);
+            described.is_ok_and(|made| Create::<K>::portable(device, &made).is_some_and(|made| is(&made)))
+        };
+        let is_same = self.bound.desc.as_ref().is_none_or(|made| is(made) || is_once_described(made));
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
