@@ -357,7 +357,10 @@ impl Device {
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
         let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
         let count = copy.count as usize;
-        // Taken out first: the two locks are never held together.
+        // Nothing is released in between: it would be gone from one heap, and come to another that was cleared before.
+        let is_plain = self.0.descriptors.model() == DescriptorModel::PlainSets;
+        let _held = is_plain.then(|| self.0.plain_heaps.hold());
+        // Taken out first: the locks of the two are never held together.
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
         let held = &slots[dst..dst + count];

@@ -52,6 +52,11 @@ impl PlainHeaps {
         }
     }
 
+    /// As long as this is held, no slot is cleared: what is read of one heap may be written to another.
+    pub(super) fn hold(&self) -> impl Drop + '_ {
+        self.heaps.lock()
+    }
+
     #[cold]
     fn clear_in_heaps(&self, resource: Resource) {
         self.heaps.lock().iter().filter_map(Weak::upgrade).for_each(|heap| heap.clear_slots_of(resource));
