@@ -219,9 +219,23 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub(crate) fn is_made_as(&self, info: &<D as Create<K>>::Info<'_>) -> bool {
         let device = &self.shared.device;
         let given = Create::<K>::portable(device, info);
-        let made = self.bound.desc.as_ref();
-        let is_same = made.is_none_or(|made| given.is_some_and(|given| K::is_same(made, &given)));
+        let is = |made: &K::Desc| given.as_ref().is_some_and(|given| K::is_same(made, given));
+        // Where the program has said what it is, the device may say more of the same.
+        let is_once_described = |made| {
+            let described = Create::<K>::describe(device, made);
+            described.is_ok_and(|made| Create::<K>::portable(device, &made).is_some_and(|made| is(&made)))
+        };
+        let is_same = self.bound.desc.as_ref().is_none_or(|made| is(made) || is_once_described(made));
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
+    }
+
+    /// What it was made with, if that is this description but for the bytes that were added to it.
+    pub(crate) fn rounded_as_made<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
+        if self.bound.added == 0 || self.is_made_as(info) {
+            return None;
+        }
+        let desc = AllocationDesc { may_be_larger: true, ..Default::default() };
+        desc.rounded::<D, K>(&self.shared.device, info).map(|(info, _)| info)
     }
 
     /// Notes for debugging which line made it.

@@ -3,11 +3,11 @@
 use ash::vk;
 
 use crate::error::failed;
-use ash::vk::Handle;
 
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
 use super::features::Features;
+use super::heaps::Resource;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
 use super::share_support::{check, tied};
@@ -155,11 +155,11 @@ unsafe impl Create<Buffers> for Device {
 
     #[inline]
     fn note_retired(&self, object: &vk::Buffer) {
-        self.clear_slots_of(object.as_raw());
+        self.clear_slots_of(Resource::Buffer(*object));
     }
 
     unsafe fn destroy(&self, object: vk::Buffer) {
-        self.clear_slots_of(object.as_raw());
+        self.clear_slots_of(Resource::Buffer(object));
         // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(object, None) }
     }

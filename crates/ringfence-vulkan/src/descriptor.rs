@@ -29,6 +29,7 @@ pub(super) mod kinds;
 mod plain;
 mod pool;
 mod set;
+mod slots;
 mod types;
 mod view;
 
@@ -40,7 +41,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::device::Device;
-use super::heaps::ShowsResources;
+use super::heaps::{Resource, ShowsResources};
 pub use bound::Bound;
 use bound::How;
 use bytes::Bytes;
@@ -51,6 +52,7 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{DeviceError, Numbers};
 use set::SetHeap;
+use slots::Slots;
 pub use view::View;
 use view::{Owned, Real, Slot};
 
@@ -62,17 +64,18 @@ struct Inner {
     kind: HeapKind,
     types: ViewTypes,
     store: Store,
-    slots: Mutex<Box<[Slot]>>,
+    slots: Mutex<Slots>,
 }
 
 impl ShowsResources for Inner {
-    fn clear_slots_of(&self, resource: u64) {
-        for held in self.slots.lock().iter_mut().filter(|held| held.resource == resource) {
-            *held = Slot::default();
-            if let Store::Plain(plain) = &self.store {
-                plain.touch();
-            }
+    fn clear_slots_of(&self, resource: Resource) {
+        let mut slots = self.slots.lock();
+        let shown: SmallVec<[Slot; 2]> = std::iter::from_fn(|| slots.take_showing(resource)).collect();
+        if let (Store::Plain(plain), false) = (&self.store, shown.is_empty()) {
+            plain.touch();
         }
+        // Dropped without the lock: views are destroyed.
+        drop(slots);
     }
 }
 
@@ -235,10 +238,12 @@ unsafe impl Descriptors for Device {
             DescriptorModel::PlainSets => Store::Plain(Box::new(PlainHeap::new(self, desc)?)),
             _ => Store::Set(SetHeap::new(self, desc)?),
         };
-        let slots = Mutex::new(vec![Slot::default(); desc.slots as usize].into_boxed_slice());
+        let is_plain = facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible();
+        let counts = is_plain.then(|| Arc::clone(self.0.plain_heaps.counts()));
+        let slots = Mutex::new(Slots::new(desc.slots, counts));
         let gpu = desc.shader_visible.then_some(0);
         let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, types: desc.types, store, slots }));
-        if facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible() {
+        if is_plain {
             let heap: Arc<dyn ShowsResources> = heap.0.clone();
             self.0.plain_heaps.add(Arc::downgrade(&heap));
         }
@@ -272,7 +277,7 @@ unsafe impl Descriptors for Device {
         let mut slots = heap.0.slots.lock();
         let (given, max) = (slot.into(), slots.len() as u64 - 1);
         let none = DeviceError::invalid("a heap has no such slot").with(Numbers::AtMost { given, max });
-        let held = slots.get_mut(slot as usize).ok_or(none)?;
+        let held = slots.get(slot as usize).ok_or(none)?;
         // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is
         // real.
         unsafe {
@@ -283,13 +288,14 @@ unsafe impl Descriptors for Device {
                 Store::Bytes(bytes) => bytes.write(self, (slot, held.binding), &real)?,
             }
         }
-        let before = std::mem::replace(held, real.into_slot());
+        let before = slots.put(slot as usize, real.into_slot());
         Ok(before.object.map(Leftover))
     }
 
     unsafe fn clear_view(&self, heap: &DescriptorHeap, slot: u32) -> Option<Leftover> {
         let mut slots = heap.0.slots.lock();
-        let held = std::mem::take(slots.get_mut(slot as usize)?);
+        slots.get(slot as usize)?;
+        let held = slots.put(slot as usize, Slot::default());
         let binding = held.binding?;
         // SAFETY: the caller promises that the slot may be written; the lock keeps other threads from the set.
         unsafe {
@@ -351,10 +357,13 @@ impl Device {
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
         let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
         let count = copy.count as usize;
-        // Taken out first: the two locks are never held together.
+        // Nothing is released in between: it would be gone from one heap, and come to another that was cleared before.
+        let is_plain = self.0.descriptors.model() == DescriptorModel::PlainSets;
+        let _held = is_plain.then(|| self.0.plain_heaps.hold());
+        // Taken out first: the locks of the two are never held together.
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
-        let held = &mut slots[dst..dst + count];
+        let held = &slots[dst..dst + count];
         // SAFETY: the caller promises that the slots are there and nothing else accesses them; the lock keeps others
         // from the set.
         unsafe {
@@ -366,6 +375,6 @@ impl Device {
             }
         }
         // What the slots showed before is of no use to pending work: nothing pending reads them.
-        held.iter_mut().zip(shown).for_each(|(held, shown)| *held = shown);
+        (dst..).zip(shown).for_each(|(at, shown)| _ = slots.put(at, shown));
     }
 }

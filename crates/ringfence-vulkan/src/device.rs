@@ -9,7 +9,7 @@ use ash::vk;
 use super::desc::DeviceDesc;
 use super::descriptor::facts::Facts;
 use super::features::Features;
-use super::heaps::PlainHeaps;
+use super::heaps::{PlainHeaps, Resource};
 use super::image_support::ImageSupport;
 use super::{capabilities, external, naming};
 use ringfence_hal::descriptors::DescriptorModel;
@@ -150,9 +150,9 @@ impl Device {
     }
 
     /// Clears every slot that shows a buffer or an image which its owner has released, or which is about to be destroyed. Only
-    /// on plain sets; costs a look at every slot of every heap there.
+    /// on plain sets.
     #[inline]
-    pub(super) fn clear_slots_of(&self, resource: u64) {
+    pub(super) fn clear_slots_of(&self, resource: Resource) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {
             self.0.plain_heaps.clear_slots_of(resource);
         }

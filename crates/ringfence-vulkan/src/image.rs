@@ -3,10 +3,10 @@
 use ash::vk;
 
 use crate::error::failed;
-use ash::vk::Handle;
 
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
+use super::heaps::Resource;
 use super::image_support::ImageQuery;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
@@ -163,11 +163,11 @@ unsafe impl Create<Textures> for Device {
 
     #[inline]
     fn note_retired(&self, object: &vk::Image) {
-        self.clear_slots_of(object.as_raw());
+        self.clear_slots_of(Resource::Image(*object));
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
-        self.clear_slots_of(object.as_raw());
+        self.clear_slots_of(Resource::Image(object));
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }
     }

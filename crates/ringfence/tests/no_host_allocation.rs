@@ -293,6 +293,17 @@ fn a_steady_frame_of_cpu_only_descriptors_allocates_nothing_on_the_host() {
     heap.validate().expect("sound");
 }
 
+/// Each reclaim visits every heap.
+#[test]
+fn a_steady_frame_beside_many_heaps_of_descriptors_allocates_nothing_on_the_host() {
+    let world = Queues::new();
+    let heap = |_| CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let heaps: Vec<_> = (0..40).map(heap).collect();
+    let mut counts = (0..300).map(|_| world.frame(|_| drop(heaps[0].allocate(1).expect("blocks grow"))));
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+}
+
 #[test]
 fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
     let world = Queues::new();

@@ -182,7 +182,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         self.copy_buffer_as(buffer, &info)
     }
 
-    /// As [`DefragPass::copy_buffer`], with what the buffer was made with.
+    /// As [`DefragPass::copy_buffer`], with what the buffer was made with; of one that
+    /// [may be larger](crate::AllocationDesc::may_be_larger), what was asked for will do.
     ///
     /// # Errors
     /// As there, and the description is not of the same buffer.
@@ -191,6 +192,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         buffer: &mut Buffer<D>,
         info: &<D as Create<Buffers>>::Info<'_>,
     ) -> Result<BufferCopy<D>, MoveError> {
+        let rounded = buffer.rounded_as_made(info);
+        let info = rounded.as_ref().unwrap_or(info);
         let desc = Create::<Buffers>::portable(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
         let src = self.relocate(buffer, info)?;
         let dst = buffer.object().clone();

@@ -92,6 +92,8 @@ struct Heap {
     bytes: u64,
     limit: u64,
     reserved: AtomicU64,
+    /// All that was ever given back.
+    freed: AtomicU64,
     /// How much of that is evicted.
     absent: AtomicU64,
     /// What the driver said last, and what was reserved then.
@@ -216,7 +218,13 @@ impl Budgets {
 
     pub(crate) fn remove(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_sub(bytes, Ordering::Relaxed);
+        self.heaps[heap as usize].freed.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All bytes that were ever given back of a heap. What other threads are about to take is none of it.
+    pub(crate) fn freed_bytes(&self, heap: u32) -> u64 {
+        self.heaps[heap as usize].freed.load(Ordering::Relaxed)
     }
 }
 

@@ -6,6 +6,7 @@
 //!   last handle dropped: closed ── points passed ──▶ destroyed by reclaim, and out of the list
 //! ```
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -19,7 +20,8 @@ use crate::timeline::Passed;
 
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
-    /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed.
+    /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed, and
+    /// is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool;
 
     /// Adds its regions.
@@ -35,9 +37,39 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 /// Every heap of an allocator.
 pub(crate) struct DescriptorHeaps<D: Device> {
     /// Visited without the lock: a heap may be of the program's own, and call back.
-    heaps: Mutex<Vec<Arc<dyn ReclaimHeap<D>>>>,
+    heaps: Mutex<Vec<Arc<Entry<D>>>>,
     /// The claims on the shader-visible heaps, by kind: each is made as long as somewhere its `Arc` is held.
     visible_kinds: Mutex<[Weak<()>; HeapKind::ALL.len()]>,
+}
+
+struct Entry<D: Device> {
+    heap: Arc<dyn ReclaimHeap<D>>,
+    /// Whether a thread is in its reclaim, or it is closed. Several may be at it at a time: a shutdown waits for no other.
+    is_taken: AtomicBool,
+}
+
+/// Ends a visit, even after a panic.
+struct Visit<'a>(&'a AtomicBool);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl<D: Device> Entry<D> {
+    /// Has the heap reclaim, unless another thread is at it; says whether it is closed by now.
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+        if self.is_taken.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let visit = Visit(&self.is_taken);
+        let is_closed = !self.heap.reclaim(shared, passed, device_lost);
+        if is_closed {
+            std::mem::forget(visit);
+        }
+        is_closed
+    }
 }
 
 impl<D: Device> DescriptorHeaps<D> {
@@ -47,7 +79,7 @@ impl<D: Device> DescriptorHeaps<D> {
 
     /// Has a heap visited by each reclaim from now on, until it says that it is closed.
     pub(crate) fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {
-        self.heaps.lock().push(heap);
+        self.heaps.lock().push(Arc::new(Entry { heap, is_taken: AtomicBool::new(false) }));
     }
 
     /// `None` if there is a shader-visible heap of this kind.
@@ -65,24 +97,28 @@ impl<D: Device> DescriptorHeaps<D> {
     }
 
     pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) {
-        let mut closed: SmallVec<[Arc<dyn ReclaimHeap<D>>; 4]> = SmallVec::new();
-        for heap in self.all() {
-            if !heap.reclaim(shared, passed, device_lost) {
-                closed.push(heap);
+        let mut closed: SmallVec<[Arc<Entry<D>>; 4]> = SmallVec::new();
+        // One by one: no host allocation, however many there are. What is added meanwhile is visited the next time.
+        let count = self.heaps.lock().len();
+        for at in 0..count {
+            let Some(entry) = self.at(at) else { break };
+            if entry.reclaim(shared, passed, device_lost) {
+                closed.push(entry);
             }
         }
         if !closed.is_empty() {
-            self.heaps.lock().retain(|held| !closed.iter().any(|heap| Arc::ptr_eq(heap, held)));
+            self.heaps.lock().retain(|held| !closed.iter().any(|entry| Arc::ptr_eq(&entry.heap, &held.heap)));
         }
     }
 
-    fn all(&self) -> SmallVec<[Arc<dyn ReclaimHeap<D>>; 16]> {
-        self.heaps.lock().iter().cloned().collect()
+    fn at(&self, at: usize) -> Option<Arc<Entry<D>>> {
+        self.heaps.lock().get(at).cloned()
     }
 
     pub(crate) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
-        self.all().iter().for_each(|heap| heap.snapshot(&mut regions));
+        let heaps: Vec<_> = self.heaps.lock().iter().map(|entry| Arc::clone(&entry.heap)).collect();
+        heaps.iter().for_each(|heap| heap.snapshot(&mut regions));
         regions
     }
 
@@ -95,9 +131,9 @@ impl<D: Device> DescriptorHeaps<D> {
     /// No work that uses the heaps is pending, and no other owner of the allocator is left.
     pub(crate) unsafe fn destroy(&self, shared: &Shared<D>) {
         let heaps = std::mem::take(&mut *self.heaps.lock());
-        for heap in heaps {
+        for entry in heaps {
             // SAFETY: as the caller promises.
-            unsafe { heap.destroy(shared) };
+            unsafe { entry.heap.destroy(shared) };
         }
     }
 }

@@ -99,10 +99,7 @@ impl<D: Device> Shared<D> {
                 return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
             }
         }
-        let (unplaced, measured) = match self.prepare::<K>(info, desc.share) {
-            Err(error) if error.is_out_of_memory() && self.release_unused() => self.prepare::<K>(info, desc.share),
-            made => made,
-        }?;
+        let (unplaced, measured) = self.make_object(|| self.prepare::<K>(info, desc.share))?;
         // Where memory is short the caller's callback is called, which may panic.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
         let needs = desc.aligned(measured)?;

@@ -352,7 +352,10 @@ impl<D: Device> Shared<D> {
             (false, true) => retired.release_passed(passed, objects_max, |item| self.destroy(item)),
             (false, false) => retired.release_unspared(passed, objects_max, |item| self.destroy(item)),
         };
-        self.recycled.age(tick, |item| self.destroy_item(item));
+        // Its steps are reclaims: at the tick of one, more in the same frame would each be a step.
+        if !is_short {
+            self.recycled.age(tick, |item| self.destroy_item(item));
+        }
         let blocks = self.free_surplus(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
@@ -402,6 +405,8 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
+        // It may be recycled, and destroyed later than a submission begins that it is shown to.
+        item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
 

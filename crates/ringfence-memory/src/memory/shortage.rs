@@ -116,17 +116,26 @@ impl<D: Device> Shared<D> {
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
     pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
         attempt.tried |= Tried::TRIM;
-        let before = self.budgets.heap(heap).reserved_bytes;
+        let before = self.budgets.freed_bytes(heap);
         self.reclaim_in_shortage();
         self.empty_recycled(|held| held == heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
-        self.budgets.heap(heap).reserved_bytes < before
+        self.budgets.freed_bytes(heap) != before
+    }
+
+    /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses went.
+    #[inline(always)]
+    pub(crate) fn make_object<R>(&self, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
+        match make() {
+            Err(error) if error.is_out_of_memory() && self.release_unused() => make(),
+            made => made,
+        }
     }
 
     /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of memory for
     /// its own objects. Says whether something went.
     #[cold]
-    pub(super) fn release_unused(&self) -> bool {
+    fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
         let any_recycled = self.empty_recycled(|_| true);
         reclaimed.objects + reclaimed.blocks + self.trim() > 0 || any_recycled

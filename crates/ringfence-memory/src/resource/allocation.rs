@@ -313,7 +313,8 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         self.shared.check_lost()?;
-        let (unplaced, needs) = self.shared.prepare::<K>(info, self.shared.memory_of(&self.place).share)?;
+        let share = self.shared.memory_of(&self.place).share;
+        let (unplaced, needs) = self.shared.make_object(|| self.shared.prepare::<K>(info, share))?;
         let shared = Arc::clone(&self.shared);
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         self.check_aliasing(&needs, offset)?;

@@ -18,7 +18,7 @@
 use std::fmt;
 
 use super::{Buffer, Texture};
-use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureDesc, Textures};
+use crate::device::{BufferInfo, Buffers, Create, Device, Dimension, RawBuffer, RawTexture, TextureDesc, Textures};
 use crate::error::Error;
 use crate::memory::AllocationDesc;
 use crate::timeline::Frame;
@@ -113,9 +113,11 @@ pub(super) fn resize<D: Device>(
         return Err(ReplaceError::ForeignFrame);
     }
     let old_bytes = buffer.size();
-    let new_bytes = match Create::<Buffers>::portable(&shared.device, info) {
+    let rounded = desc.rounded::<D, Buffers>(&shared.device, info);
+    let asked = rounded.as_ref().map_or(info, |(rounded, _)| rounded);
+    let new_bytes = match Create::<Buffers>::portable(&shared.device, asked) {
         Some(desc) => desc.size,
-        None => shared.measure::<Buffers>(info).map_err(Error::from)?.size,
+        None => shared.measure::<Buffers>(asked).map_err(Error::from)?.size,
     };
     if keep_bytes > old_bytes.min(new_bytes) {
         return Err(ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes });
@@ -178,7 +180,9 @@ fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), Re
         let side = desc.width.max(desc.height).max(desc.depth);
         side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
     };
-    let kind = |desc: &TextureDesc| (desc.dimension, desc.format, desc.layers, desc.samples);
+    // A cube is an array of its faces; not every API tells them apart once they are made.
+    let dimension = |desc: &TextureDesc| if desc.dimension == Dimension::Cube { Dimension::D2 } else { desc.dimension };
+    let kind = |desc: &TextureDesc| (dimension(desc), desc.format, desc.layers, desc.samples);
     if !is_chain(present) || !is_chain(wanted) || kind(present) != kind(wanted) {
         return Err(refused);
     }
@@ -209,5 +213,32 @@ impl<D: Device> fmt::Debug for MipCopy<D> {
 impl<D: Device> fmt::Debug for MipSwap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MipSwap").field("copies", &self.copies).field("to_fill", &self.to_fill).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cube_is_one_chain_with_the_array_that_it_is_on_some_devices() {
+        let usage = crate::device::TextureUsage::SAMPLED;
+        let cube = TextureDesc {
+            dimension: Dimension::Cube,
+            width: 64,
+            height: 64,
+            layers: 6,
+            mips: 7,
+            usage,
+            ..Default::default()
+        };
+        let faces = TextureDesc { dimension: Dimension::D2, ..cube };
+        let smaller = |of: TextureDesc| TextureDesc { width: 32, height: 32, mips: 6, ..of };
+        for (present, wanted) in [(cube, cube), (faces, cube), (cube, faces)] {
+            assert_eq!(overlap(&present, &smaller(wanted)), Ok((1, 0)));
+            assert_eq!(overlap(&smaller(present), &wanted), Ok((0, 1)));
+        }
+        let volume = TextureDesc { dimension: Dimension::D3, ..cube };
+        assert!(overlap(&volume, &smaller(faces)).is_err());
     }
 }

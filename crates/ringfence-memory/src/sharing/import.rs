@@ -153,7 +153,7 @@ impl<D: Share> Importer<'_, D> {
     {
         self.check_import(from)?;
         let shared = self.shared;
-        let (unplaced, needs) = shared.prepare::<K>(info, Some(from.kind))?;
+        let (unplaced, needs) = shared.make_object(|| shared.prepare::<K>(info, Some(from.kind)))?;
         // SAFETY: the caller promises what is asked of the handle.
         let made = unsafe { self.import_prepared::<K>(&unplaced, &needs, handle, from, &desc) };
         let (placed, place) = match made {

@@ -202,10 +202,10 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     fn made(
         shared: &Arc<Shared<D>>,
         desc: AllocationDesc<'_>,
-        make: impl FnOnce(&D) -> Result<(<D as Create<K>>::Object, K::Layout), DeviceError>,
+        make: impl Fn(&D) -> Result<(<D as Create<K>>::Object, K::Layout), DeviceError>,
     ) -> Result<Self, Error> {
         shared.check_lost()?;
-        let (object, layout) = make(&shared.device)?;
+        let (object, layout) = shared.make_object(|| make(&shared.device))?;
         shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.

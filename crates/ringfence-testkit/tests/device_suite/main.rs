@@ -72,10 +72,13 @@ macro_rules! suite {
         suite!(@ $open, released:
             what_is_destroyed_is_in_no_set_that_was_bound_later,
             what_is_recycled_is_in_no_set_that_was_bound_later,
+            what_is_destroyed_at_once_is_in_no_set_that_is_bound_later,
         );
         suite!(@ $open, streaming:
             a_volume_keeps_all_slices_when_its_mips_are_swapped,
             a_buffer_is_as_large_as_it_was_described,
+            a_cube_is_streamed_and_moved,
+            a_buffer_that_may_be_larger_keeps_all_that_it_has,
         );
         suite!(@ $open, recycled:
             recycled_objects_hold_what_each_owner_writes,

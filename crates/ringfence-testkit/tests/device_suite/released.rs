@@ -108,3 +108,30 @@ pub fn what_is_destroyed_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig
 pub fn what_is_recycled_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig<G>) {
     released_between_two_frames(rig, true);
 }
+
+/// As above, of a buffer whose owner waits for the device itself.
+pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &mut Rig<G>) {
+    let types = ViewTypes::STORAGE_BUFFER;
+    let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&rig.memory, desc).expect("every device has so many slots");
+    let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
+    let table = table.expect("there is room");
+    let desc = ringfence::descriptor::CpuHeapDesc { types, block_slots: 16, ..Default::default() };
+    let cpu = ringfence::descriptor::CpuDescriptorHeap::new(&rig.memory, desc).expect("a small block");
+    // Asked for more than once, so that it is recycled.
+    let first = (0..3).map(|_| storage(rig, "first")).last().expect("three");
+    let second = storage(rig, "second");
+    let [gone, entry] = [words(&first), words(&second)].map(|view| table.insert(&view).expect("room"));
+    // SAFETY: nothing was submitted.
+    unsafe { first.destroy_now() };
+    let frame = rig.timeline().begin();
+    let mut shown = cpu.allocate(1).expect("blocks grow");
+    shown.write(0, &words(&second)).expect("a storage buffer");
+    let (gpu, cpu) = (heap.gpu_handle(entry.slot(), &frame), shown.cpu_handle(0));
+    let to = Slot { index: entry.slot(), gpu, cpu, buffer: second.object().clone() };
+    let value = submit(rig, &heap, frame, to, (1, 1));
+    rig.memory.budgets().trim();
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    table.remove(gone).expect("it is live");
+}

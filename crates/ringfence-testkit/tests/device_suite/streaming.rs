@@ -1,11 +1,12 @@
 //! What grows and shrinks while it is in use: every texel of a volume's mips goes along, and a buffer is as large as it was described.
 
+use ringfence::defrag::DefragDesc;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Dimension, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::lifetime::ReplaceError;
 use ringfence::upload::{BatchError, Staged};
-use ringfence::{AccessError, AllocationDesc, Location, Texture};
+use ringfence::{AccessError, AllocationDesc, Dedicated, Location, Texture};
 use ringfence_testkit::{Command, Gpu, Subresource};
 
 use crate::rig::{Rig, pattern};
@@ -115,5 +116,56 @@ pub fn a_buffer_is_as_large_as_it_was_described<G: Gpu>(rig: &mut Rig<G>) {
     let refused = buffer.resize(&frame, &info, 1001, allocation).map(drop);
     let too_much = ReplaceError::TooMuchToKeep { keep_bytes: 1001, old_bytes: 1000, new_bytes: 1000 };
     assert_eq!(refused, Err(too_much));
+    frame.discard();
+}
+
+pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = TextureUsage::SAMPLED | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let small = TextureDesc {
+        dimension: Dimension::Cube,
+        width: 64,
+        height: 64,
+        layers: 6,
+        mips: 2,
+        usage,
+        ..Default::default()
+    };
+    let large = TextureDesc { width: 128, height: 128, mips: 3, ..small };
+    let allocation = AllocationDesc { movable: true, dedicated: Dedicated::Never, ..Default::default() };
+    let info = Create::<Textures>::describe(rig.memory.device(), &small).expect("an ordinary cube");
+    let make = |_| rig.memory.create_texture(&info, allocation).expect("there is room");
+    let mut textures: Vec<_> = (0..45).map(make).collect();
+    let frame = rig.timeline().begin();
+    for texture in &mut textures {
+        for wanted in [&large, &small, &large] {
+            texture.swap_mips(&frame, wanted, allocation).expect("one chain, whatever the device says that it is");
+        }
+    }
+    frame.discard();
+    let mut textures: Vec<_> = textures.into_iter().step_by(3).collect();
+    rig.memory.reclaim();
+    let frame = rig.timeline().begin();
+    let mut run = rig.memory.defragment(DefragDesc::default());
+    let mut pass = run.begin_pass(&frame).expect("its own frame");
+    for texture in &mut textures {
+        if pass.has(texture) {
+            let info = Create::<Textures>::describe(rig.memory.device(), &large).expect("an ordinary cube");
+            assert_eq!(pass.copy_texture_as(texture, &info).map(|copies| copies.len()), Ok(3));
+        }
+    }
+    drop(pass);
+    drop(run);
+    frame.discard();
+}
+
+pub fn a_buffer_that_may_be_larger_keeps_all_that_it_has<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 100_004, usage }).expect("plain");
+    let allocation = AllocationDesc { may_be_larger: true, ..Default::default() };
+    let mut buffer = rig.memory.create_buffer(&info, allocation).expect("there is room");
+    let bytes = buffer.size();
+    let frame = rig.timeline().begin();
+    let copy = buffer.resize(&frame, &info, bytes, allocation).expect("the new one is as large");
+    assert_eq!((copy.map(|copy| copy.size), buffer.size()), (Some(bytes), bytes));
     frame.discard();
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::error::failed;
-use ash::vk::Handle;
 
 use super::kinds::{self, Kind};
 use crate::device::Device;
+use crate::heaps::Resource;
 use crate::{image, record, valid};
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
@@ -97,8 +97,8 @@ pub(super) struct Real {
     pub(super) descriptor_type: vk::DescriptorType,
     pub(super) shown: Shown,
     object: Option<Arc<Owned>>,
-    /// The handle of the buffer or image; 0 for none.
-    resource: u64,
+    /// The buffer or image.
+    resource: Option<Resource>,
 }
 
 /// What is written to a descriptor.
@@ -128,8 +128,8 @@ pub(super) struct Slot {
     /// What is written to a descriptor.
     pub(super) shown: Option<Shown>,
     pub(super) object: Option<Arc<Owned>>,
-    /// The handle of the buffer or image; 0 for none.
-    pub(super) resource: u64,
+    /// The buffer or image.
+    pub(super) resource: Option<Resource>,
 }
 
 impl Real {
@@ -182,9 +182,9 @@ impl Real {
             }
         };
         let resource = match view {
-            View::Buffer { buffer, .. } | View::Texels { buffer, .. } => buffer.as_raw(),
-            View::Image { info, .. } | View::Attachment(info) => info.image.as_raw(),
-            View::Sampler(_) => 0,
+            View::Buffer { buffer, .. } | View::Texels { buffer, .. } => Some(Resource::Buffer(*buffer)),
+            View::Image { info, .. } | View::Attachment(info) => Some(Resource::Image(info.image)),
+            View::Sampler(_) => None,
         };
         Ok(Self { binding, descriptor_type, shown, object, resource })
     }

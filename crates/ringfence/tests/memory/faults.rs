@@ -1,8 +1,9 @@
 //! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
 
-use ringfence::device::fault::Rule;
-use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, Textures};
+use ringfence::device::fault::{Call, Rule};
+use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
 use ringfence::sim::Profile;
+use ringfence::sparse::{SparseBuffer, SparseTexture};
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
 use ringfence_testkit::fixture::FaultyFixture;
@@ -82,5 +83,42 @@ fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
             let _ = program(&world);
             world.finish();
         }
+    }
+}
+
+/// The driver is out of memory for an object of its own: what nothing uses goes, and it is asked again.
+#[test]
+fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone() {
+    type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;
+    let cases: [(Call, Make); 4] = [
+        (Call::Prepare, |world| world.buffer(MIB, AllocationDesc::default()).map(|made| Box::new(made) as _)),
+        (Call::Prepare, |world| {
+            let mut shared = world.memory.allocate(needs(MIB, 64 * KIB), AllocationDesc::default())?;
+            shared.create_aliasing_buffer(&info(64 * KIB), 0, "a").map(|made| Box::new(made) as _)
+        }),
+        (Call::MakeSparse, |world| {
+            SparseBuffer::new(&world.memory, &info(MIB), AllocationDesc::default()).map(|made| Box::new(made) as _)
+        }),
+        (Call::MakeSparseTexture, |world| {
+            let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
+            let desc = TextureDesc { width: 512, height: 512, usage, ..Default::default() };
+            SparseTexture::new(&world.memory, &desc, AllocationDesc::default()).map(|made| Box::new(made) as _)
+        }),
+    ];
+    for (call, make) in cases {
+        let world = world(Profile::h200(), AllocatorDesc::default());
+        let error = DeviceError::OutOfHostMemory;
+        let once = Rule { call: Some(call), count: 1, ..Rule::new(error) };
+        world.faults.add(once);
+        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: there is nothing to release");
+        for _ in 0..3 {
+            drop(world.buffer(4 * KIB, AllocationDesc::default()).expect("there is room"));
+            world.memory.reclaim();
+        }
+        assert_eq!(world.memory.statistics().recycled_count, 1);
+        world.faults.add(once);
+        make(&world).map(drop).expect("what is recycled goes");
+        assert_eq!(world.memory.statistics().recycled_count, 0, "{call:?}");
+        world.finish();
     }
 }

@@ -67,3 +67,27 @@ fn what_cannot_be_copied_is_not_moved() {
     drop((buffers, run));
     world.finish();
 }
+
+/// What may be larger than described is moved with the description that it was requested with.
+#[test]
+fn what_may_be_larger_is_moved_with_what_it_was_requested_with() {
+    let world = fixture();
+    let desc = AllocationDesc { movable: true, may_be_larger: true, ..Default::default() };
+    let info = BufferDesc { size: 300 * KIB + 4, usage: COPIED };
+    let buffers = (0..60).map(|_| world.memory.create_buffer(&info, desc).expect("there is room"));
+    let mut buffers: Vec<_> = buffers.collect::<Vec<_>>().into_iter().step_by(3).collect();
+    assert!(buffers[0].size() > info.size, "it is larger");
+    world.complete(world.timeline().begin());
+    world.memory.reclaim();
+    let mut run = world.memory.defragment(DefragDesc::default());
+    let frame = world.timeline().begin();
+    let mut pass = run.begin_pass(&frame).expect("its own frame");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let bytes = buffer.size();
+    assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(bytes));
+    assert_eq!(buffer.size(), bytes);
+    drop(pass);
+    world.complete(frame);
+    drop((buffers, run));
+    world.finish();
+}

@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use ringfence::debugging::DebugDesc;
-use ringfence::device::{BufferDesc, BufferUsage, Driver, Format, Priority, TextureDesc, TextureUsage};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Driver, Format, MemoryProperties, Priority, TextureDesc, TextureUsage,
+};
 use ringfence::memory::PlannedWay;
 use ringfence::sim::{self, Command, HazardKind};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, SmallBuffer, SyncSet, Texture};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, SmallBuffer, SyncSet, Texture};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, card, info, next};
@@ -549,5 +551,29 @@ fn what_is_recycled_makes_room_for_a_request_that_may_not_grow() {
         world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks are empty but for what is recycled");
     assert_eq!(world.memory.statistics().calls.allocate_memory, before.calls.allocate_memory);
     drop(large);
+    world.finish();
+}
+
+/// What is short of memory many times within a frame is no age of what is recycled.
+#[test]
+fn requests_that_find_no_memory_do_not_age_what_is_recycled_elsewhere() {
+    let mut allocator = AllocatorDesc::default();
+    allocator.heap_bytes_max[0] = 8 * MIB;
+    let world = Fixture::new(FixtureDesc { profile: card(64 * MIB, 64 * MIB), allocator, ..Default::default() });
+    let held = AllocationDesc { location: Location::Upload, ..Default::default() };
+    for _ in 0..3 {
+        drop(world.memory.create_buffer(&info(64 * KIB), held).expect("there is room"));
+        world.memory.reclaim();
+    }
+    let is_kept = || world.memory.plan().buffer(&info(64 * KIB), held).expect("valid").way == PlannedWay::Recycled;
+    let large = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
+    for frame in 0..32 {
+        for _ in 0..40 {
+            let refused = world.memory.create_buffer(&info(16 * MIB), large).map(drop);
+            assert!(matches!(refused, Err(Error::OverBudget { heap: 0, .. })), "{refused:?}");
+        }
+        assert!(is_kept(), "frame {frame}");
+        world.memory.reclaim();
+    }
     world.finish();
 }

@@ -41,3 +41,16 @@ fn threads_that_race_keep_to_the_limit() {
     assert!(most.into_inner() <= 900);
     assert_eq!(budgets.heap(0).reserved_bytes, 0);
 }
+
+#[test]
+fn what_others_are_taking_does_not_hide_what_was_given_back() {
+    let budgets = budgets(100);
+    budgets.take(0, 40, false).expect("40 of 100").keep();
+    let before = budgets.freed_bytes(0);
+    drop(budgets.take(0, 20, false).expect("60 of 100"));
+    assert_eq!(budgets.freed_bytes(0), before, "the driver failed");
+    let taking = budgets.take(0, 60, false).expect("all of it");
+    budgets.remove(0, 40);
+    assert_eq!((budgets.heap(0).reserved_bytes, budgets.freed_bytes(0)), (60, before + 40));
+    drop(taking);
+}

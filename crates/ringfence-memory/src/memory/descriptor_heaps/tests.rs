@@ -40,3 +40,43 @@ fn a_heap_may_call_back_from_where_it_is_visited() {
     memory.reclaim();
     assert_eq!(heap.visits.load(Ordering::Relaxed), 1);
 }
+
+/// A closed heap that takes its time to be destroyed, and until then has another thread reclaim too.
+struct Slow {
+    begun: std::sync::Barrier,
+    visits: AtomicU32,
+    other_is_done: AtomicU32,
+}
+
+impl ReclaimHeap<sim::Device> for Slow {
+    fn reclaim(&self, _: &Shared<sim::Device>, _: &Passed, _: bool) -> bool {
+        if self.visits.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.begun.wait();
+            while self.other_is_done.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        false
+    }
+
+    fn snapshot(&self, _: &mut Vec<DescriptorSnapshot>) {}
+
+    unsafe fn destroy(&self, _: &Shared<sim::Device>) {}
+}
+
+#[test]
+fn a_heap_is_visited_by_one_thread_at_a_time_and_never_again_once_it_is_closed() {
+    let device = sim::Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device, AllocatorDesc::default());
+    let (visits, other_is_done) = (AtomicU32::new(0), AtomicU32::new(0));
+    let heap = Arc::new(Slow { begun: std::sync::Barrier::new(2), visits, other_is_done });
+    memory.shared().add_heap(Arc::clone(&heap) as Arc<dyn ReclaimHeap<_>>);
+    std::thread::scope(|scope| {
+        scope.spawn(|| memory.reclaim());
+        heap.begun.wait();
+        memory.shutdown(std::time::Duration::ZERO).expect("nothing is under way");
+        heap.other_is_done.store(1, Ordering::Release);
+    });
+    assert_eq!(heap.visits.load(Ordering::Relaxed), 1);
+    assert!(memory.shared().descriptor_heaps.is_empty());
+}
