@@ -525,7 +525,12 @@ impl<D: Device> Buffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Copies bytes in through a shared reference.
+    /// Has `fill` write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the address of
+    /// the first. Submissions that are under way must not use these bytes, as for [`Buffer::write`].
+    ///
+    /// # Errors
+    /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to
+    /// flush.
     ///
     /// # Safety
     /// No other host access to these bytes happens at the same time.

@@ -104,6 +104,12 @@ impl<D: Device> Shared<D> {
 
     /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
     /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is no memory then, or any other error of the driver.
+    ///
+    /// # Panics
+    /// If there is no arena of the index `arena`.
     pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
         let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
@@ -124,6 +130,9 @@ impl<D: Device> Shared<D> {
     ///
     /// # Safety
     /// It is of this allocator and has no other owner, nothing lies in it, and no submission that is under way uses it.
+    ///
+    /// # Panics
+    /// If the memory object has another owner.
     pub unsafe fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {

@@ -54,12 +54,21 @@ impl<D: Device> Shared<D> {
     }
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
-    /// the last such failure is returned, device loss before all others.
+    /// the last such failure is returned, device loss before all others. O(timelines), one driver call for each.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] if a timeline says so, else the last error of the driver. `progress` is filled in any case.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
         self.lifetimes.read(&self.device, progress)
     }
 
     /// Whether the point has passed. One driver call.
+    ///
+    /// # Errors
+    /// The driver cannot read the timeline: [`DeviceError::Lost`], or out of memory.
+    ///
+    /// # Panics
+    /// If the timeline is not one of this allocator's.
     pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
         self.lifetimes.has_passed(&self.device, point)
     }

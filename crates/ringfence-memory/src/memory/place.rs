@@ -195,6 +195,9 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     fn is_gone(&self) -> bool;
 
     /// Checks every rule of the structure.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
     fn validate(&self) -> Result<(), Invalid>;
 }
 

@@ -550,7 +550,15 @@ impl<D: Device> Shared<D> {
         ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.releases.retired.len() }
     }
 
-    /// Waits for points, counted.
+    /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
+    ///
+    /// # Errors
+    /// [`WaitError::NotSubmitted`] at once, if a point is of a frame that is open; [`WaitError::Timeout`];
+    /// [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed in time, which without a
+    /// deadline is now; or the driver's error.
+    ///
+    /// # Panics
+    /// If a timeline of `points` is not one of this allocator's.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.notify(Event::Called(Call::Wait));
         let _slow = self.observers.during(SlowPath::Wait);

@@ -91,6 +91,9 @@ impl<D: Device> Shared<D> {
 
     /// Binds a resource to memory that was found for it, or frees the memory.
     ///
+    /// # Errors
+    /// That of the driver's call that binds the resource; the memory is freed then.
+    ///
     /// # Safety
     /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
     pub unsafe fn place_at<K: Kind>(
