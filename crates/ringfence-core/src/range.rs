@@ -261,7 +261,8 @@ impl fmt::Display for AllocError {
             Self::OutOfSpace { size, alignment, free, largest_free } => {
                 write!(
                     f,
-                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span {largest_free}"
+                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span \
+                     {largest_free}"
                 )
             }
         }

@@ -141,8 +141,8 @@ impl Recycling {
     }
 }
 
-/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to share
-/// them.
+/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to
+/// share them.
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str, key: u64) -> u64 {
@@ -372,8 +372,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From now on its list has
-    /// room for it.
+    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From
+    /// now on its list has room for it.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -585,8 +585,8 @@ impl Account {
 }
 
 impl<T> Class<T> {
-    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while the class
-    /// was forgotten is swept to the list, and ages from then on.
+    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while
+    /// the class was forgotten is swept to the list, and ages from then on.
     #[inline]
     fn note_kept(&self) {
         if !self.is_kept.load(Ordering::Relaxed) {

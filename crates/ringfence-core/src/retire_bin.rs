@@ -169,8 +169,8 @@ impl<T> RetireBin<T> {
     /// As [`RetireBin::retire_tagged`], if that takes no more than writing the item down. O(1).
     ///
     /// # Errors
-    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue is of another `turn`, or
-    /// it is full.
+    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue is of another `turn`,
+    /// or it is full.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(BEGUN)
@@ -188,8 +188,8 @@ impl<T> RetireBin<T> {
     /// As [`RetireBin::try_retire_in_turn`], for points. O(points).
     ///
     /// # Errors
-    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue waits for other points,
-    /// or it is full.
+    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue waits for other
+    /// points, or it is full.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(PRECISE)

@@ -329,9 +329,10 @@ pub unsafe trait Create<K: Kind>: Driver {
         0
     }
 
-    /// Called when the owner has released an object that pending work may still use: no work that begins from now on uses it,
-    /// and it is destroyed, or recycled, when what had begun by now is complete. A device whose descriptor sets are written
-    /// with all that a heap shows leaves it out of later ones. Nothing, by default. Middleware forwards it.
+    /// Called when the owner has released an object that pending work may still use: no work that begins from now on
+    /// uses it, and it is destroyed, or recycled, when what had begun by now is complete. A device whose descriptor
+    /// sets are written with all that a heap shows leaves it out of later ones. Nothing, by default. Middleware
+    /// forwards it.
     fn note_retired(&self, object: &Self::Object) {
         let _ = object;
     }

@@ -151,7 +151,9 @@ impl fmt::Display for TexelFormat {
 }
 
 macro_rules! formats {
-    ($($name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;)*) => {
+    ($(
+        $name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
+    )*) => {
         /// The formats that the portable description knows; a device's own description knows all of its own.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]

@@ -18,9 +18,9 @@ use crate::timeline::Timeline;
 /// Makes buffers and textures with memory, and takes them back once the GPU is done with them.
 ///
 /// Cheap to clone; every clone is the same allocator. All methods may be called from any thread. The allocator lives as
-/// long as something that it made. What goes last waits for all that was submitted, for ever if a value that was declared by
-/// [`Timeline::submitted`] is never signalled: [`Allocator::shutdown`] waits for as long as it is allowed to. For a frame that was
-/// dropped it waits one second, and leaks what that may use.
+/// long as something that it made. What goes last waits for all that was submitted, for ever if a value that was
+/// declared by [`Timeline::submitted`] is never signalled: [`Allocator::shutdown`] waits for as long as it is allowed
+/// to. For a frame that was dropped it waits one second, and leaks what that may use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// What all clones have together, and nothing else.
@@ -47,24 +47,24 @@ impl<D: Device> Allocator<D> {
     /// [`DeviceError::Lost`].
     ///
     /// # Safety
-    /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that it
-    /// makes, dropped timelines included. For as long as that, the
+    /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that
+    /// it makes, dropped timelines included. For as long as that, the
     /// caller sees to it, in the whole program, that:
     ///
-    /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command of it
-    ///    that uses such an object is recorded, and before the object is written for it. While it records, the program
-    ///    holds the objects or has dropped them since the frame began.
-    /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once it is complete, with all of its
-    ///    commands. Submissions of one timeline go to one queue, in the order of their values, so that a value that is
-    ///    reached means that all work with lower values is complete. Nothing else signals the fence.
+    /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command
+    ///    of it that uses such an object is recorded, and before the object is written for it. While it records, the
+    ///    program holds the objects or has dropped them since the frame began.
+    /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once it is complete, with all of
+    ///    its commands. Submissions of one timeline go to one queue, in the order of their values, so that a value that
+    ///    is reached means that all work with lower values is complete. Nothing else signals the fence.
     /// 3. The frame stays open until the submission is made: [`Timeline::submitted`] is called after it, and neither
     ///    that nor dropping the frame comes before the submission. After either, no command is added for it.
     /// 4. A frame that is [discarded](crate::Frame::discard) was not submitted and never will be. When
     ///    [`Timeline::discard_dropped`] is called, no work of the frames that were dropped on the timeline is under way
     ///    or comes later.
     ///
-    /// A frame that is dropped says nothing: it may have been submitted or not, and both are sound. That holds for one that
-    /// is dropped by an early return or a panic between the submission and [`Timeline::submitted`], too.
+    /// A frame that is dropped says nothing: it may have been submitted or not, and both are sound. That holds for one
+    /// that is dropped by an early return or a panic between the submission and [`Timeline::submitted`], too.
     pub unsafe fn timeline(&self, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
         Timeline::new(Arc::<Shared<D>>::clone(&self.shared), fence)
     }
@@ -75,17 +75,19 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Recycled objects
     ///
-    /// A description that was asked for before is served by an object that its owner has released and the device is done with,
-    /// if there is one: no driver call, no search for a range. Everything that the driver was asked is the same; name and
-    /// user data are the new ones. What it holds is undefined, and a texture is in the layout `UNDEFINED`, as a new one.
-    /// [`AllocatorDesc::recycled_bytes_max`] bounds what is kept; it counts as free memory and goes when memory is short, when its
-    /// description has not been asked for in a while, and with [`MemoryBudgets::trim`].
+    /// A description that was asked for before is served by an object that its owner has released and the device is
+    /// done with, if there is one: no driver call, no search for a range. Everything that the driver was asked is the
+    /// same; name and user data are the new ones. What it holds is undefined, and a texture is in the layout
+    /// `UNDEFINED`, as a new one. [`AllocatorDesc::recycled_bytes_max`] bounds what is kept; it counts as free memory
+    /// and goes when memory is short, when its description has not been asked for in a while, and with
+    /// [`MemoryBudgets::trim`].
     ///
-    /// A view, a descriptor or a copied handle that outlives its resource shows the next owner's bytes. It was an error to use it
-    /// before, too; with [`AllocationDesc::recycle`] off, validation layers find it as a use of a destroyed object. The
-    /// simulated device finds it in either case. While a trace is recorded or something is debugged nothing is recycled, nor is
-    /// what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12 textures are those for
-    /// simultaneous access, and those whose description says that their owner returns them to their initial state.
+    /// A view, a descriptor or a copied handle that outlives its resource shows the next owner's bytes. It was an error
+    /// to use it before, too; with [`AllocationDesc::recycle`] off, validation layers find it as a use of a destroyed
+    /// object. The simulated device finds it in either case. While a trace is recorded or something is debugged nothing
+    /// is recycled, nor is what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12
+    /// textures are those for simultaneous access, and those whose description says that their owner returns them to
+    /// their initial state.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
@@ -94,7 +96,8 @@ impl<D: Device> Allocator<D> {
         Buffer::create(&self.shared, info, desc, None)
     }
 
-    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`] does.
+    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`]
+    /// does.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
@@ -173,8 +176,8 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Keeps evictable memory within its budget from now on: see [`residency`](crate::residency). On a device that has no
-    /// such thing it does nothing.
+    /// Keeps evictable memory within its budget from now on: see [`residency`](crate::residency). On a device that has
+    /// no such thing it does nothing.
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -189,24 +192,24 @@ impl<D: Device> Allocator<D> {
     /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
-    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the device
-    /// was last seen to have completed; what a thread that calls this has dropped is left to it for a few calls. A call from
-    /// inside another `reclaim` on the same thread returns at once. Threads that drop faster than others destroy help: of what
-    /// each has dropped at most 1,280 objects wait that the GPU is done with.
+    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the
+    /// device was last seen to have completed; what a thread that calls this has dropped is left to it for a few calls.
+    /// A call from inside another `reclaim` on the same thread returns at once. Threads that drop faster than others
+    /// destroy help: of what each has dropped at most 1,280 objects wait that the GPU is done with.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
 
-    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After `Ok`
-    /// nothing waits.
+    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After
+    /// `Ok` nothing waits.
     ///
     /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it is a
-    /// question, with [`Duration::MAX`] it waits for however long it takes, but for dropped frames not at all, as these may
-    /// never come. After a device loss nothing is waited for, and everything is destroyed at once.
+    /// question, with [`Duration::MAX`] it waits for however long it takes, but for dropped frames not at all, as these
+    /// may never come. After a device loss nothing is waited for, and everything is destroyed at once.
     ///
     /// # Errors
-    /// A frame is open, or was dropped and is not complete; the time is over; or the driver failed for another reason than
-    /// device loss. What was waiting still waits.
+    /// A frame is open, or was dropped and is not complete; the time is over; or the driver failed for another reason
+    /// than device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         self.shared.shutdown(timeout)
     }
@@ -236,7 +239,8 @@ impl<D: Device> Allocator<D> {
         Planner(&self.shared)
     }
 
-    /// Use and limits of memory heaps; making blocks before they are needed and freeing empty ones; the eviction callback.
+    /// Use and limits of memory heaps; making blocks before they are needed and freeing empty ones; the eviction
+    /// callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
         MemoryBudgets(&self.shared)

@@ -15,34 +15,35 @@
 //!
 //! # Who moves what
 //!
-//! Only what was made [`movable`](crate::AllocationDesc::movable) is moved, and only by its owner: a move needs `&mut` of
-//! the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or [`Allocation`](crate::Allocation). Rust then shows that
-//! no other code is using the value while it changes its place, and a value that was dropped in between is simply not there
-//! to be moved. The value is the same one afterwards; what the program derived from the driver's object (views,
-//! descriptors, addresses) it derives again, since the object is another one.
+//! Only what was made [`movable`](crate::AllocationDesc::movable) is moved, and only by its owner: a move needs `&mut`
+//! of the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or [`Allocation`](crate::Allocation). Rust then shows
+//! that no other code is using the value while it changes its place, and a value that was dropped in between is simply
+//! not there to be moved. The value is the same one afterwards; what the program derived from the driver's object
+//! (views, descriptors, addresses) it derives again, since the object is another one.
 //!
-//! Left alone are: what is not movable or is [pinned](crate::Resource::set_pinned); what the host reads or writes, unless
-//! [`DefragDesc::host_memory`] says so; ranges that several resources share; memory of a resource's own; pools whose order
-//! means something ([`Algorithm::Linear`](ringfence_core::algorithm::Algorithm::Linear)).
+//! Left alone are: what is not movable or is [pinned](crate::Resource::set_pinned); what the host reads or writes,
+//! unless [`DefragDesc::host_memory`] says so; ranges that several resources share; memory of a resource's own; pools
+//! whose order means something ([`Algorithm::Linear`](ringfence_core::algorithm::Algorithm::Linear)).
 //!
 //! # Beside others
 //!
-//! Any thread may allocate and free meanwhile. The new place of a move is a real allocation from the moment it is planned.
-//! If the old range is dropped while its move is open, the move finds no owner to make it, and ends with the pass: the new
-//! place is given back at once, for nothing was ever put there.
+//! Any thread may allocate and free meanwhile. The new place of a move is a real allocation from the moment it is
+//! planned. If the old range is dropped while its move is open, the move finds no owner to make it, and ends with the
+//! pass: the new place is given back at once, for nothing was ever put there.
 //!
 //! # What is done, and when it stops
 //!
 //! 1. *Emptying*: the block in which the least is used is emptied into the fullest that have room, the largest ranges
-//!    first; then the next, as long as the others have room for all of it. An empty block goes back to the driver as soon
-//!    as the device is past the copies. A block is tried once a cycle.
-//! 2. *Compacting*: in a block whose free bytes lie apart, ranges move towards the beginning, the last first. A round that
-//!    has moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest hole has grown is
-//!    the last one there.
-//! 3. Both again, as blocks with one large hole take in what they could not before, until a cycle empties no block more.
+//!    first; then the next, as long as the others have room for all of it. An empty block goes back to the driver as
+//!    soon as the device is past the copies. A block is tried once a cycle.
+//! 2. *Compacting*: in a block whose free bytes lie apart, ranges move towards the beginning, the last first. A round
+//!    that has moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest hole has
+//!    grown is the last one there.
+//! 3. Both again, as blocks with one large hole take in what they could not before, until a cycle empties no block
+//!    more.
 //!
-//! [`Defrag::state`] says whether there is more to do. Every round either wins bytes, of which there are finitely many, or
-//! is the last of its block: a run ends.
+//! [`Defrag::state`] says whether there is more to do. Every round either wins bytes, of which there are finitely many,
+//! or is the last of its block: a run ends.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -69,8 +70,8 @@ pub struct DefragDesc {
     /// Whether blocks are compacted that cannot be emptied.
     pub compacts: bool,
     /// Whether resources that the host reads or writes are moved too
-    /// ([`Location`](crate::Location) other than `Device`). The program must not write such a one from the move until the
-    /// device is past the copy, which would put the old bytes over the new ones.
+    /// ([`Location`](crate::Location) other than `Device`). The program must not write such a one from the move until
+    /// the device is past the copy, which would put the old bytes over the new ones.
     pub host_memory: bool,
 }
 

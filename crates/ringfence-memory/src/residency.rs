@@ -12,24 +12,25 @@
 //!   submit, timeline.submitted(frame)
 //! ```
 //!
-//! Where the program says what is resident ([`Capabilities::residency`](crate::device::Capabilities::residency): Direct3D
-//! 12), a heap beyond its budget means paging at a moment that the system chooses, or failure. Where the system decides by
-//! itself (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing; there
+//! Where the program says what is resident ([`Capabilities::residency`](crate::device::Capabilities::residency):
+//! Direct3D 12), a heap beyond its budget means paging at a moment that the system chooses, or failure. Where the
+//! system decides by itself (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing; there
 //! [`Priority`](crate::device::Priority) tells the system what matters, as far as
 //! [`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority) says that it listens.
 //!
-//! What can be evicted are memory objects, blocks and such as belong to one resource, in memory near the device that the
-//! host does not map, and in which everything is [`evictable`](crate::AllocationDesc::evictable): a single resource that is
-//! not keeps its block where it is. Put what may go into a [`Pool`](crate::Pool) of its own. If something that is not
-//! evictable is later allocated in an evicted block, that is brought back at once.
+//! What can be evicted are memory objects, blocks and such as belong to one resource, in memory near the device that
+//! the host does not map, and in which everything is [`evictable`](crate::AllocationDesc::evictable): a single resource
+//! that is not keeps its block where it is. Put what may go into a [`Pool`](crate::Pool) of its own. If something that
+//! is not evictable is later allocated in an evicted block, that is brought back at once.
 //!
-//! No memory is evicted before all submissions that use it are complete; nothing is evicted but to stay within the budget.
-//! When an allocation finds no room within the budget, evicting is tried before the caller is asked to release something.
+//! No memory is evicted before all submissions that use it are complete; nothing is evicted but to stay within the
+//! budget. When an allocation finds no room within the budget, evicting is tried before the caller is asked to release
+//! something.
 //!
 //! # Locks
 //!
-//! Evicting and bringing back happen one at a time, under a lock that no allocation takes but one that itself has to bring
-//! a block back. Arenas are not locked meanwhile.
+//! Evicting and bringing back happen one at a time, under a lock that no allocation takes but one that itself has to
+//! bring a block back. Arenas are not locked meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|

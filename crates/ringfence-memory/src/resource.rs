@@ -39,9 +39,9 @@ pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
 
-/// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what is
-/// aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of Direct3D
-/// 12 has without tight alignment), else as far as a rule of the API goes.
+/// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what
+/// is aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of
+/// Direct3D 12 has without tight alignment), else as far as a rule of the API goes.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -56,8 +56,9 @@ pub type Texture<D> = Resource<D, Textures>;
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
 /// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed, or recycled
-/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an [`Allocator::reclaim`](crate::Allocator::reclaim) after
-/// every submission that had begun by then is complete. A handle is two pointers.
+/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete. A
+/// handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
@@ -144,12 +145,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
-    /// A resource of an object and the place that it lies in, of `memory_bytes` bytes. It has no address, name or description
-    /// yet.
+    /// A resource of an object and the place that it lies in, of `memory_bytes` bytes. It has no address, name or
+    /// description yet.
     ///
     /// # Safety
-    /// Object and place are of the allocator and have no other owner; the object lies there, covers `memory_bytes`, and is
-    /// mapped where `placed` says.
+    /// Object and place are of the allocator and have no other owner; the object lies there, covers `memory_bytes`, and
+    /// is mapped where `placed` says.
     pub unsafe fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
@@ -269,8 +270,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.bound.placed.object
     }
 
-    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Neither a copy of it nor a view over it must be used
-    /// longer than this value lives and submissions that use it run: bytes and object belong to another owner then.
+    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Neither a copy of it nor a view over it
+    /// must be used longer than this value lives and submissions that use it run: bytes and object belong to another
+    /// owner then.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)
@@ -346,8 +348,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.is_dedicated()
     }
 
-    /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A move
-    /// that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
+    /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A
+    /// move that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
     pub fn set_pinned(&self, pinned: bool) {
         if let Some(ticket) = self.bound.place.ticket() {
             ticket.set_pinned(pinned);
@@ -382,8 +384,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Shared::retire_item_after(owner, points, K::item(bound));
     }
 
-    /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
-    /// block's priority is that of its [`Pool`]. The system is notified where it listens at any time
+    /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own:
+    /// a block's priority is that of its [`Pool`]. The system is notified where it listens at any time
     /// ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
@@ -396,8 +398,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.is_dedicated()
     }
 
-    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
-    /// new one holds is of no meaning. It is made in the same [`Pool`], if this one lies in one that is not dropped.
+    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What
+    /// the new one holds is of no meaning. It is made in the same [`Pool`], if this one lies in one that is not
+    /// dropped.
     ///
     /// # Errors
     /// The new one could not be made; nothing has changed then.
@@ -465,8 +468,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.placed.mapped
     }
 
-    /// Gives it another name: for debuggers, snapshots and traces. What shares its bytes with others shows there under the
-    /// name of the whole. One driver call, one short lock, one host allocation.
+    /// Gives it another name: for debuggers, snapshots and traces. What shares its bytes with others shows there under
+    /// the name of the whole. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let Self { shared, bound } = self;
         // SAFETY: the object is alive, and `&mut self` keeps other calls on it away.
@@ -487,8 +490,8 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
-    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing. The new one is in the
-    /// same [`Pool`], if this one lies in one that is not dropped.
+    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing. The new one is in
+    /// the same [`Pool`], if this one lies in one that is not dropped.
     ///
     /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
     /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
@@ -548,9 +551,9 @@ impl<D: Device> Texture<D> {
         self.bound.parts.as_ref()
     }
 
-    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `wanted` begins with a
-    /// mip of this one, or has one that this one begins with. Says which mips to copy in `frame`, and which are new. The new
-    /// one is in the same [`Pool`], if this one lies in one that is not dropped.
+    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `wanted` begins
+    /// with a mip of this one, or has one that this one begins with. Says which mips to copy in `frame`, and which are
+    /// new. The new one is in the same [`Pool`], if this one lies in one that is not dropped.
     ///
     /// # Errors
     /// The frame is of another allocator, the two are not one chain of mips, this one has no portable description

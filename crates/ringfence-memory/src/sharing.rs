@@ -21,14 +21,15 @@
 //!
 //! # Who answers for what
 //!
-//! Making a handle is safe: it is a right to the bytes, and using it is what takes care. Importing is `unsafe`: no code can
-//! check that a handle is what its description says, nor keep another process from writing while this one reads.
+//! Making a handle is safe: it is a right to the bytes, and using it is what takes care. Importing is `unsafe`: no code
+//! can check that a handle is what its description says, nor keep another process from writing while this one reads.
 //!
-//! The bytes live as long as one of these exists: the exporter's resource, a handle, or something imported. What one side
-//! retires waits for that side's submissions only, and the order of work on both sides is the programs' to see to, by
-//! shared semaphores or by waiting; on Vulkan with a transfer of ownership to and from `VK_QUEUE_FAMILY_EXTERNAL`.
+//! The bytes live as long as one of these exists: the exporter's resource, a handle, or something imported. What one
+//! side retires waits for that side's submissions only, and the order of work on both sides is the programs' to see to,
+//! by shared semaphores or by waiting; on Vulkan with a transfer of ownership to and from `VK_QUEUE_FAMILY_EXTERNAL`.
 //!
-//! A resource in a shared block shows the other process *the whole block*: a pool that shares is for what may all be seen.
+//! A resource in a shared block shows the other process *the whole block*: a pool that shares is for what may all be
+//! seen.
 
 mod import;
 

@@ -16,9 +16,9 @@
 //! queue, in order with its other work. Memory that a page loses goes back once every submission that had begun by then
 //! is complete, as with everything else.
 //!
-//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's standard
-//! shapes, and most devices' under Vulkan). The mips that are too small for tiles lie in *tails*, a layer's or one for all,
-//! which are bound as a whole. Both are described by [`TextureTiling`].
+//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's
+//! standard shapes, and most devices' under Vulkan). The mips that are too small for tiles lie in *tails*, a layer's or
+//! one for all, which are bound as a whole. Both are described by [`TextureTiling`].
 //!
 //! | operation | cost |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits for
-//! them.
+//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits
+//! for them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -21,8 +21,8 @@
 //!
 //! A value is never given twice. What waits for the value of a discarded frame is released with the next value that is
 //! signalled, or as soon as all that was submitted before it is complete. A frame that is dropped is *unresolved* until
-//! the fence has reached its value: submissions of one timeline complete in order, so that the signal of any later frame
-//! resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be signalled.
+//! the fence has reached its value: submissions of one timeline complete in order, so that the signal of any later
+//! frame resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be signalled.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -47,9 +47,10 @@ pub use ringfence_core::retire_bin::RetireBin;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
-/// It ends in one of three ways. [`Timeline::submitted`] says that it was submitted, [`Frame::discard`] that it was not and
-/// will not be. Dropping it says neither, since whatever returns early, an error or a panic, may do so before or after the
-/// submission: what was in use while it was open is held until the timeline's fence has reached its value or a later one.
+/// It ends in one of three ways. [`Timeline::submitted`] says that it was submitted, [`Frame::discard`] that it was not
+/// and will not be. Dropping it says neither, since whatever returns early, an error or a panic, may do so before or
+/// after the submission: what was in use while it was open is held until the timeline's fence has reached its value or
+/// a later one.
 #[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,
@@ -145,8 +146,8 @@ impl OpenFrame {
 
 /// Why a submission was not accepted, with its frame. Nothing has changed: the frame is as open as before.
 ///
-/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way all
-/// the same, dropping it is right: the later frame's value covers it, and what it may use is held until then.
+/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way
+/// all the same, dropping it is right: the later frame's value covers it, and what it may use is held until then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -222,8 +223,8 @@ impl<D: Device> Timeline<D> {
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
-    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open as
-    /// before.
+    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open
+    /// as before.
     pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
         if !Arc::ptr_eq(&frame.clock, &self.clock) {
@@ -261,8 +262,8 @@ impl<D: Device> Timeline<D> {
         self.clock.submitted()
     }
 
-    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that was
-    /// discarded counts as reached once all that was begun before it is.
+    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that
+    /// was discarded counts as reached once all that was begun before it is.
     ///
     /// A value that was not submitted yet is waited for like any other, as another thread may submit it: the timeout is
     /// what bounds the wait for one that never comes.
@@ -362,8 +363,8 @@ impl<D: Device> Lifetimes<D> {
     /// Begins a frame; its value.
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the same
-        // time the last to draw has the higher turn, and its set has the values of all that drew before.
+        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the
+        // same time the last to draw has the higher turn, and its set has the values of all that drew before.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
@@ -476,8 +477,8 @@ impl<D: Device> Lifetimes<D> {
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without a
-    /// deadline for nothing of a frame that was dropped: that is looked at once.
+    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without
+    /// a deadline for nothing of a frame that was dropped: that is looked at once.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         let ahead = |point: SyncPoint| self.entry(point.timeline).0.ahead(point.value);
         for point in set.iter() {

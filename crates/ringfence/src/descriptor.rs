@@ -17,12 +17,12 @@
 //! # The rules behind it
 //!
 //! - *A slot that a shader may still read is never written* (rule 2 of the design). What is released waits for every
-//!   submission that had begun by then; a table of a frame waits for that frame. [`Allocator::reclaim`](crate::Allocator)
-//!   frees what has passed.
-//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where the API has an object
-//!   behind it (Vulkan's image views and samplers), the object lives until nothing that is under way can use it.
-//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module holds all the
-//!   policy, once, for every device.
+//!   submission that had begun by then; a table of a frame waits for that frame.
+//!   [`Allocator::reclaim`](crate::Allocator) frees what has passed.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where the API has an
+//!   object behind it (Vulkan's image views and samplers), the object lives until nothing that is under way can use it.
+//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module holds all
+//!   the policy, once, for every device.
 //!
 //! # What is in use
 //!

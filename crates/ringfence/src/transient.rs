@@ -13,8 +13,8 @@
 //! [`TransientAllocator`] serves graph executions, in one of two ways:
 //!
 //! - *As it goes*: [`Execution::acquire_texture`] and [`Execution::discard`] in the order of the passes. It tries the
-//!   existing heaps, first fit, else makes one. Where an object was made before from the same description at the same offset, it
-//!   is used again: a frame like the last makes nothing.
+//!   existing heaps, first fit, else makes one. Where an object was made before from the same description at the same
+//!   offset, it is used again: a frame like the last makes nothing.
 //! - *Planned*: all resources with first and last passes are declared up front ([`TransientAllocator::plan`]) and laid
 //!   out by [`ringfence_alias`]; a frame of the same shape as one before uses its plan again.
 //!
@@ -24,8 +24,8 @@
 //! the compute queue may still run when a later one on the graphics queue begins. Passes are therefore a partial order:
 //! those of one queue in their order, those of different queues where one waits for the other ([`Execution::pass`]), or
 //! where the host knows that one is complete. A resource may have bytes of another exactly where every last use of
-//! the other comes before its own first use. The same rule holds from one execution to the next: the frame that begins on
-//! the graphics queue while the last frame's async compute still runs gets other bytes.
+//! the other comes before its own first use. The same rule holds from one execution to the next: the frame that begins
+//! on the graphics queue while the last frame's async compute still runs gets other bytes.
 //!
 //! # When objects and heaps go
 //!
@@ -59,8 +59,8 @@
 //!
 //! # Threads
 //!
-//! Placement goes in the order of the passes, so that an execution is one thread's; there is no lock. Objects are released
-//! through the allocator's retirement, which all threads share.
+//! Placement goes in the order of the passes, so that an execution is one thread's; there is no lock. Objects are
+//! released through the allocator's retirement, which all threads share.
 
 mod advice;
 mod allocator;

@@ -87,8 +87,8 @@ pub enum MoveError {
     NeedsInfo,
     /// The description given is not of such a resource as lies in the old place.
     #[error(
-        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room that is \
-         allocated has {room} bytes"
+        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room \
+         that is allocated has {room} bytes"
     )]
     AnotherResource {
         /// Bytes that it asks for.
@@ -170,13 +170,13 @@ impl<'r, D: Device> DefragPass<'r, D> {
         self.index_of(resource.place()).is_some()
     }
 
-    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. What is to be copied
-    /// is returned, and kept for [`DefragPass::record`]: it has to be copied in the pass's frame, before anything that
-    /// reads the buffer. Both need the usages of copies.
+    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. What is to be
+    /// copied is returned, and kept for [`DefragPass::record`]: it has to be copied in the pass's frame, before
+    /// anything that reads the buffer. Both need the usages of copies.
     ///
     /// # Errors
-    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a description
-    /// that says more than the portable one: [`DefragPass::copy_buffer_as`] is for that.
+    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a
+    /// description that says more than the portable one: [`DefragPass::copy_buffer_as`] is for that.
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_buffer_as(buffer, &info)
@@ -207,23 +207,23 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// Makes the move of this texture: as [`DefragPass::copy_buffer`]. All of it is copied, every mip and layer.
     ///
     /// Says what is to be copied: each mip of all layers. For a program that records it itself, instead of by
-    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
-    /// new texture into the state that it needs before, as with any new one.
+    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings
+    /// the new texture into the state that it needs before, as with any new one.
     ///
     /// # Errors
-    /// As there. A description that says more than the portable one (another format, other flags) has to be given again:
-    /// [`DefragPass::copy_texture_as`].
+    /// As there. A description that says more than the portable one (another format, other flags) has to be given
+    /// again: [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
 
-    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`] wants it
-    /// to begin in the common state.
+    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`]
+    /// wants it to begin in the common state.
     ///
     /// # Errors
-    /// The description is not of the same texture, or of a format with several planes, which have sizes of their own: such
-    /// a texture is best not movable.
+    /// The description is not of the same texture, or of a format with several planes, which have sizes of their own:
+    /// such a texture is best not movable.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
@@ -241,8 +241,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(copies)
     }
 
-    /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the program
-    /// makes its resource anew in the new one, records the copy, and drops the old.
+    /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the
+    /// program makes its resource anew in the new one, records the copy, and drops the old.
     ///
     /// # Errors
     /// There is no such move.
@@ -300,12 +300,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// afterwards.
     ///
     /// # Safety
-    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever wrote
-    /// the old resources before is in the same queue, or the submission waits for it.
+    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever
+    /// wrote the old resources before is in the same queue, or the submission waits for it.
     pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
         let (buffers, textures) = self.recorded;
-        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old ones
-        // are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
+        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old
+        // ones are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
         unsafe {
             // Each is noted once it is recorded: what a recorder that panics has left out is recorded by the next.
             self.record_buffers(buffers, recorder);
@@ -327,8 +327,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
             return;
         }
         let written: Vec<_> = copies.iter().map(|copy| copy.dst.clone()).collect();
-        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The copies
-        // lie inside both, and each has a destination of its own. The rest is the caller's promise.
+        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The
+        // copies lie inside both, and each has a destination of its own. The rest is the caller's promise.
         unsafe {
             recorder.begin_copies(&written, &[]);
             for BufferCopy { src, src_offset, dst, dst_offset, size } in copies {
@@ -339,7 +339,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// What those who watch know of what is to be moved: by what, and how wide its guards are, which the new place has room for.
+    /// What those who watch know of what is to be moved: by what, and how wide its guards are, which the new place has
+    /// room for.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);

@@ -31,8 +31,8 @@ pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
-    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so that a
-    /// pass that is forgotten leaves nothing behind.
+    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so
+    /// that a pass that is forgotten leaves nothing behind.
     pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
@@ -135,11 +135,11 @@ impl<D: Device> Defrag<D> {
         Self { shared, desc, arenas, rooms: Vec::new(), first: 0, statistics: DefragStatistics::default() }
     }
 
-    /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. What is moved is to be
-    /// copied in the frame, which is open as long as the pass.
+    /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. What is moved is to
+    /// be copied in the frame, which is open as long as the pass.
     ///
-    /// A pass may have no moves: see [`Defrag::state`] then. What a pass before left open, forgotten rather than dropped, is
-    /// given up.
+    /// A pass may have no moves: see [`Defrag::state`] then. What a pass before left open, forgotten rather than
+    /// dropped, is given up.
     ///
     /// # Errors
     /// The frame is of another allocator.

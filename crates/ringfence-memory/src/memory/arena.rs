@@ -109,10 +109,11 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     state: Mutex<State<D, A>>,
     /// Held by the thread that makes a block.
     pub(super) growth: Lock<()>,
-    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of growth.
+    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of
+    /// growth.
     pub(super) chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next allocation
-    /// sets it again then.
+    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next
+    /// allocation sets it again then.
     pub(super) wants_block: AtomicBool,
     wake: Arc<Wake>,
 }
@@ -143,8 +144,8 @@ impl Wake {
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
-    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none, there
-    /// may be no further block, or none that is large enough.
+    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none,
+    /// there may be no further block, or none that is large enough.
     NeedsBlock(SmallVec<[u64; 4]>),
 }
 
@@ -306,7 +307,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would do.
+    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would
+    /// do.
     fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
@@ -383,8 +385,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
     }
 
-    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock of
-    /// growth is held.
+    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock
+    /// of growth is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -436,8 +438,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace, and
-    /// there is one too many now, it is taken out to be freed.
+    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace,
+    /// and there is one too many now, it is taken out to be freed.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;

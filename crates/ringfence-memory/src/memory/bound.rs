@@ -1,5 +1,5 @@
-//! A driver's object that is bound to its memory, with what is known of it: what a handle owns, what waits for the device after
-//! that, and what is recycled then.
+//! A driver's object that is bound to its memory, with what is known of it: what a handle owns, what waits for the
+//! device after that, and what is recycled then.
 //!
 //! ```text
 //!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed

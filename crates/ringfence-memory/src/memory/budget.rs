@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often than
-//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says where nothing was made or freed, and again after
-//! [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
+//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says where nothing was made or freed, and
+//! again after [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -185,8 +185,9 @@ impl Budgets {
         self.heaps.len() as u32
     }
 
-    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass than
-    /// the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond that.
+    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass
+    /// than the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond
+    /// that.
     pub(crate) fn take(&self, heap: u32, bytes: u64, strict: bool) -> Option<Taken<'_>> {
         let with_these = |reserved| match self.heap_with(heap, reserved).grant(bytes) {
             Grant::Within => Some(reserved + bytes),

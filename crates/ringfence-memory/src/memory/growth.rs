@@ -7,8 +7,8 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! How high the mark is, [`LowWater`](ringfence_core::low_water::LowWater) says. A block that was made ahead and is not needed is
-//! an empty block like any other: it goes after its grace if there are more of them than are kept.
+//! How high the mark is, [`LowWater`](ringfence_core::low_water::LowWater) says. A block that was made ahead and is not
+//! needed is an empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
 //! What a program knows beforehand it can announce: [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
 
@@ -30,7 +30,8 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The library's thread that makes blocks ahead of need: see [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
+/// The library's thread that makes blocks ahead of need: see
+/// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
 #[must_use = "the thread ends when this is dropped"]

@@ -1,5 +1,5 @@
-//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a reclaim
-//! visits.
+//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a
+//! reclaim visits.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ impl<D: Device> Shared<D> {
         self.descriptor_heaps.add(heap);
     }
 
-    /// The right to have the shader-visible heap of this kind, for as long as what is returned is held; `None` if another has it.
+    /// The right to have the shader-visible heap of this kind, for as long as what is returned is held; `None` if
+    /// another has it.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind)
     }
@@ -57,7 +58,8 @@ impl<D: Device> Shared<D> {
     /// the last such failure is returned, device loss before all others. O(timelines), one driver call for each.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if a timeline says so, else the last error of the driver. `progress` is filled in any case.
+    /// [`DeviceError::Lost`] if a timeline says so, else the last error of the driver. `progress` is filled in any
+    /// case.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
         self.lifetimes.read(&self.device, progress)
     }

@@ -1,5 +1,5 @@
-//! What a program asks of the budgets of memory heaps: how full they are, less memory held, more held ahead of need, and what is called
-//! when memory runs short.
+//! What a program asks of the budgets of memory heaps: how full they are, less memory held, more held ahead of need,
+//! and what is called when memory runs short.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -37,8 +37,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.trim()
     }
 
-    /// Frees what is recycled, if this allocator holds more than `target_bytes` of all heaps, and empty blocks until it does
-    /// not or has none left; says how many bytes that were.
+    /// Frees what is recycled, if this allocator holds more than `target_bytes` of all heaps, and empty blocks until it
+    /// does not or has none left; says how many bytes that were.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         if self.0.reserved_bytes() <= target_bytes {
             return 0;
@@ -50,9 +50,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
     /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
     ///
-    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it requests
-    /// itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
-    /// here, or with the call of it that is under way.
+    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it
+    /// requests itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before
+    /// goes here, or with the call of it that is under way.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
         // Its `Drop` is the program's code, so it runs with no lock held.
@@ -61,17 +61,18 @@ impl<D: Device> MemoryBudgets<'_, D> {
 
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
-    /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty blocks
-    /// are there.
+    /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty
+    /// blocks are there.
     ///
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated there.
-    /// [`MemoryBudgets::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
-    /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
-    /// for what comes, the last of it may need a block more.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated
+    /// there. [`MemoryBudgets::trim`] and a shortage of memory do: what was announced is void then. Resources that get
+    /// memory of their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are
+    /// too small for what comes, the last of it may need a block more.
     ///
-    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` count. The best memory
-    /// type is taken and no other tried; where the resources' requirements are known, `memory_types` should name the
-    /// types that these allow. No lock is held that an allocation needs: another thread can announce while this one draws.
+    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` count. The best
+    /// memory type is taken and no other tried; where the resources' requirements are known, `memory_types` should name
+    /// the types that these allow. No lock is held that an allocation needs: another thread can announce while this one
+    /// draws.
     ///
     /// # Errors
     /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
@@ -106,7 +107,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// mark; it ends when the value that this returns is dropped.
     ///
     /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program requests more in a second than the driver can make, nothing helps but [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
+    /// program requests more in a second than the driver can make, nothing helps but
+    /// [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.

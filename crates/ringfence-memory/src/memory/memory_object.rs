@@ -83,7 +83,8 @@ impl<D: Device> Watched for Memory<D> {
     }
 
     unsafe fn read_device_side(&self, device: &D, first: u64, at: Mapped, into: &mut [u8]) -> bool {
-        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is inside.
+        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is
+        // inside.
         device.capabilities().needs_flush(self.memory_type)
             && unsafe { device.read_back(&self.object, first, at, into) }.is_ok()
     }

@@ -23,8 +23,8 @@ pub struct Place<D: Device> {
 
 /// Which arena a place is of.
 pub(crate) enum ArenaRef<D: Device> {
-    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole words,
-    /// which the processor forwards from store to load.
+    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole
+    /// words, which the processor forwards from store to load.
     Own(u64),
     /// That of a custom pool.
     Pool(Arc<PoolState<D>>),
@@ -180,7 +180,8 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
 /// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
 ///
 /// # Safety
-/// What [`RangeOwner::take_empty`] gives may be freed as [`Shared::free_backing`](super::shared::Shared::free_backing) asks for.
+/// What [`RangeOwner::take_empty`] gives may be freed as [`Shared::free_backing`](super::shared::Shared::free_backing)
+/// asks for.
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     /// Takes a range back. No other owner holds the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);

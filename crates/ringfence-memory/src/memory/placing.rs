@@ -10,10 +10,10 @@
 //!     residency and the caller's eviction callback; if something went, everything again            shortage.rs
 //! ```
 //!
-//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request needs
-//! padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded, each step
-//! is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a range takes the lock
-//! of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
+//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request
+//! needs padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded,
+//! each step is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a
+//! range takes the lock of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -205,8 +205,8 @@ impl<D: Device> Shared<D> {
         self.find_place_in_steps(resource, request)
     }
 
-    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a decision
-    /// have to find one, or to say why there is none.
+    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a
+    /// decision have to find one, or to say why there is none.
     #[inline(always)]
     pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
         if !is_plain(needs, desc) || self.is_watched() {
@@ -549,8 +549,8 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
 
 impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
-        // placed.
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was
+        // not placed.
         unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }

@@ -1,7 +1,8 @@
 //! The dry run: where a request would go, and what would be requested of the driver, before it is made.
 //!
-//! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller can
-//! answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
+//! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller
+//! can answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With
+//! no other thread at work, and no other process taking memory, the real call does what the plan says.
 
 use std::sync::Arc;
 
@@ -155,9 +156,9 @@ impl<D: Device> Shared<D> {
 pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
-    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what would be requested of the
-    /// driver. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
-    /// driver grants what its budgets promise.
+    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself,
+    /// what would be requested of the driver. Changes nothing. With no other thread taking memory meanwhile, the call
+    /// does what the plan says, as long as the driver grants what its budgets promise.
     ///
     /// # Errors
     /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has enough left.
@@ -165,8 +166,9 @@ impl<D: Device> Planner<'_, D> {
         self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 
-    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it asks for: of what
-    /// [`may_be_larger`](AllocationDesc::may_be_larger), that is the larger one. On Vulkan the driver's object is made, measured and destroyed.
+    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it asks for: of
+    /// what [`may_be_larger`](AllocationDesc::may_be_larger), that is the larger one. On Vulkan the driver's object is
+    /// made, measured and destroyed.
     ///
     /// # Errors
     /// As [`Planner::memory`], or the driver refuses the description.
@@ -182,7 +184,8 @@ impl<D: Device> Planner<'_, D> {
         self.resource::<Textures>(info, desc)
     }
 
-    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is none.
+    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is
+    /// none.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()

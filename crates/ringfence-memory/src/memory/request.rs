@@ -30,7 +30,8 @@ pub struct AllocationDesc<'a> {
     /// From the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
     ///
     pub from_the_end: bool,
-    /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares, it gets memory of its own.
+    /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares,
+    /// it gets memory of its own.
     pub share: Option<ShareKind>,
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
     /// many equal slots, so that small ones cost a short lock. Without effect if it gets memory of its own.
@@ -41,17 +42,18 @@ pub struct AllocationDesc<'a> {
     /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
     /// evicted only if everything in it may be. Such a resource is never one of many equal slots.
     pub evictable: bool,
-    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
-    /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
+    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less.
+    /// For what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0
+    /// for none.
     pub alignment: u64,
     /// Whether its driver object may be one that had another owner before, and may have another after it: see
-    /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view of it that outlives it would show the next owner's
-    /// bytes, as one of a destroyed object shows whatever lies there: `false` keeps the object for one owner.
+    /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view of it that outlives it would show the next
+    /// owner's bytes, as one of a destroyed object shows whatever lies there: `false` keeps the object for one owner.
     pub recycle: bool,
-    /// Whether a buffer may be made larger than described, by an eighth at the most, so that one that was made for nearly the same
-    /// size can be recycled for it: a thousand different sizes then share the objects of a few. How large it is, its description
-    /// says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures. [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes)
-    /// counts what is lost.
+    /// Whether a buffer may be made larger than described, by an eighth at the most, so that one that was made for
+    /// nearly the same size can be recycled for it: a thousand different sizes then share the objects of a few. How
+    /// large it is, its description says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures.
+    /// [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts what is lost.
     pub may_be_larger: bool,
     /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss. A use
-//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point, then
-//! looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is freed is
-//! pinned first, and stays so.
+//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point,
+//! then looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is
+//! freed is pinned first, and stays so.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

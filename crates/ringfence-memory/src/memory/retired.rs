@@ -27,8 +27,8 @@ pub(crate) enum Retired<D: Device> {
 /// What an allocator keeps of releases.
 pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
-    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no lock
-    /// is held meanwhile.
+    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no
+    /// lock is held meanwhile.
     pub(crate) scratch: Mutex<Option<Passed>>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     pub(crate) tick: AtomicU64,

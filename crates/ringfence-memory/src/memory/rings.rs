@@ -33,8 +33,8 @@ pub trait ReclaimRing: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Rings(Mutex<Book>);
 
-/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that there
-/// may be a `Drop` of the program's.
+/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that
+/// there may be a `Drop` of the program's.
 #[derive(Default)]
 pub(crate) struct Seen {
     rings: Vec<Arc<dyn ReclaimRing>>,

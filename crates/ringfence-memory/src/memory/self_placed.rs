@@ -1,5 +1,5 @@
-//! For what places resources itself: libraries that cut heaps, imports, moves. Resources are measured without memory, and
-//! made where the caller says.
+//! For what places resources itself: libraries that cut heaps, imports, moves. Resources are measured without memory,
+//! and made where the caller says.
 
 use std::marker::PhantomData;
 
@@ -36,8 +36,8 @@ impl<D: Device> Shared<D> {
     /// As [`Shared::create`], and those of `place`. Nothing has changed then.
     ///
     /// # Safety
-    /// What `place` returns comes of the resource that it was given, by [`Shared::place`] or [`Shared::place_at`] of this
-    /// allocator.
+    /// What `place` returns comes of the resource that it was given, by [`Shared::place`] or [`Shared::place_at`] of
+    /// this allocator.
     pub unsafe fn create_with<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,

@@ -52,7 +52,8 @@ pub struct Shared<D: Device> {
     pub(crate) shared_bytes_max: Box<[u64]>,
     /// Those of them whose small requests get slots.
     pub(crate) slot_types: u32,
-    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
+    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by
+    /// [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
     /// Owners of ranges outside the arenas.

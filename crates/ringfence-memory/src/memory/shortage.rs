@@ -123,8 +123,8 @@ impl<D: Device> Shared<D> {
         self.budgets.heap(heap).reserved_bytes < before
     }
 
-    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of memory for
-    /// its own objects. Says whether something went.
+    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of
+    /// memory for its own objects. Says whether something went.
     #[cold]
     pub(super) fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
@@ -226,8 +226,8 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> bool {
     callback(&pressure)
 }
 
-/// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory and
-/// the callback, called in between, says that something went, it is done again.
+/// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory
+/// and the callback, called in between, says that something went, it is done again.
 ///
 /// # Errors
 /// That of the last call of `work`. If the callback was called and nothing went, `tried` of [`Error::OutOfMemory`] and

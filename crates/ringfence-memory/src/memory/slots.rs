@@ -12,8 +12,9 @@
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
-//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their next
-//! owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots empties the thread caches first.
+//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive
+//! for their next owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots
+//! empties the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -67,7 +68,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
+    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that
+    /// back.
     #[inline(always)]
     fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
         let slot = chain.allocate_near(thread_place())?;
@@ -213,7 +215,8 @@ impl<D: Device, O> Slots<D, O> {
         }
     }
 
-    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without room.
+    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without
+    /// room.
     #[inline]
     fn put_into_cache<R: FnOnce() -> Ready>(
         owner: O,

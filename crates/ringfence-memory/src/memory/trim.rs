@@ -18,8 +18,8 @@ impl<D: Device> Shared<D> {
         self.empty_caches().0 + self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
     }
 
-    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with them, and
-    /// their bytes. What other threads free or take meanwhile is among that.
+    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with
+    /// them, and their bytes. What other threads free or take meanwhile is among that.
     pub(super) fn empty_caches(&self) -> (usize, u64) {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = (freed(), self.reserved_bytes());
@@ -33,7 +33,8 @@ impl<D: Device> Shared<D> {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
-    /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how many.
+    /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how
+    /// many.
     pub(super) fn free_surplus(&self, tick: u64) -> usize {
         let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
             std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()

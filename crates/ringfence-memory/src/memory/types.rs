@@ -9,8 +9,8 @@
 //!
 //! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
 //! types are never picked unless the request names such a property. Properties that a request requires narrow the list;
-//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the same order leads to the one type
-//! that has every property.
+//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the
+//! same order leads to the one type that has every property.
 
 use smallvec::SmallVec;
 

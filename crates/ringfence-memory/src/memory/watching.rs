@@ -1,5 +1,5 @@
-//! What is recorded and looked for while the program runs: the trace and the debugging of an allocator, and what they are
-//! notified of.
+//! What is recorded and looked for while the program runs: the trace and the debugging of an allocator, and what they
+//! are notified of.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl<D: Device> Recording<'_, D> {
         }
     }
 
-    /// Ends the recording, with how the rings are, and says how large it is; `None` if nothing was being recorded. Waits
-    /// for a write that is under way on another thread.
+    /// Ends the recording, with how the rings are, and says how large it is; `None` if nothing was being recorded.
+    /// Waits for a write that is under way on another thread.
     ///
     /// # Errors
     /// Some of it could not be written: what was written before that can be read. Or the write itself asks for it: the
@@ -82,7 +82,8 @@ impl<D: Device> Debug<'_, D> {
         self.of(Debugger::live)
     }
 
-    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`](crate::Allocator::shutdown). The last 1024.
+    /// What was found since the last call: overruns as they are found, leaks at
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown). The last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.of(Debugger::take_findings)
@@ -102,8 +103,8 @@ impl<D: Device> Debug<'_, D> {
 
     /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
     ///
-    /// What threads share without a lock is between two states while one of them changes it, and nothing here holds them
-    /// up: a sound allocator that is in use may be reported as unsound.
+    /// What threads share without a lock is between two states while one of them changes it, and nothing here holds
+    /// them up: a sound allocator that is in use may be reported as unsound.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -119,7 +120,8 @@ impl<D: Device> Shared<D> {
         self.observers.notify(&self.device, event);
     }
 
-    /// Has a trace record something, which is made only if one is recorded: what a library does that builds on the allocator.
+    /// Has a trace record something, which is made only if one is recorded: what a library does that builds on the
+    /// allocator.
     #[inline]
     pub fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         self.observers.record(event);
@@ -154,8 +156,8 @@ impl<D: Device> Shared<D> {
         self.observers.number(Numbered::Transient)
     }
 
-    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the arenas:
-    /// pools outside them are one range each in a trace, as in a snapshot.
+    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the
+    /// arenas: pools outside them are one range each in a trace, as in a snapshot.
     fn range_id(&self, place: &Place<D>) -> Option<RangeId> {
         let key = self.key_of(place)?;
         Some(RangeId { key, begin: self.range_offset(place) })

@@ -17,15 +17,16 @@
 //! | fills | every mapped byte written twice: when it is made and when it is released |
 //! | history | host memory for as many operations as are asked for, set aside at once |
 //!
-//! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type (on
-//! Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the device sees the
-//! margins are bytes that no resource has, so that an overrun hits no other resource, and are not checked
-//! ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of equal blocks.
+//! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type
+//! (on Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the
+//! device sees the margins are bytes that no resource has, so that an overrun hits no other resource, and are not
+//! checked ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of
+//! equal blocks.
 //!
 //! # Misuse that is named
 //!
-//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what belongs to
-//! another allocator or to a frame that is over is refused by a typed error with or without debugging
+//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what
+//! belongs to another allocator or to a frame that is over is refused by a typed error with or without debugging
 //! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). Below that, objects that
 //! are used after their end are found by the simulated device (`Hazard`).
 //!
@@ -43,8 +44,8 @@ pub(crate) use watched::Watched;
 
 /// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
 ///
-/// What a [`Defrag`](crate::defrag::Defrag) moves is guarded and filled at its new place, under its name and the line that
-/// made it, and the history has the move; its old place is watched until the device is done with it.
+/// What a [`Defrag`](crate::defrag::Defrag) moves is guarded and filled at its new place, under its name and the line
+/// that made it, and the history has the move; its old place is watched until the device is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Bytes of guard on each side of every range in a block, rounded up to 16 and to what the range's alignment asks

@@ -1,16 +1,16 @@
 //! Writing a trace while the program runs.
 //!
 //! Two locks, each held for some nanoseconds: `events` guards the buffer that hooks append to, `output` guards what is
-//! written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock held: chunks
-//! come in order, as only one thread has it, and no hook waits for the file.
+//! written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock held:
+//! chunks come in order, as only one thread has it, and no hook waits for the file.
 //!
 //! ```text
 //!   output   Idle ──start──▶ Out ──the beginning is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
 //! ```
 //!
-//! What is written to is the program's code. It may call in: what it allocates is recorded; a stop or a start by the write
-//! itself is refused. If it panics, that is a write that failed. Hooks never write, since they run under locks: what is due
-//! is written by [`Trace::write_due`], where no lock is held.
+//! What is written to is the program's code. It may call in: what it allocates is recorded; a stop or a start by the
+//! write itself is refused. If it panics, that is a write that failed. Hooks never write, since they run under locks:
+//! what is due is written by [`Trace::write_due`], where no lock is held.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -186,8 +186,8 @@ impl Trace {
         }
     }
 
-    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock, nor where
-    /// another thread is at it.
+    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock, nor
+    /// where another thread is at it.
     pub(crate) fn write_due(&self) {
         if !self.is_due.load(Ordering::Relaxed) || is_locked() {
             return;

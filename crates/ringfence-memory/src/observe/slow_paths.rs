@@ -1,5 +1,5 @@
-//! What slow paths report to a subscriber of the crate `tracing`, if the feature of that name is on. Without it, nothing is
-//! compiled in. Target: `ringfence`.
+//! What slow paths report to a subscriber of the crate `tracing`, if the feature of that name is on. Without it,
+//! nothing is compiled in. Target: `ringfence`.
 //!
 //! | span or event | level | when |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | `device lost` | error | a `reclaim` saw it |
 //! | `… is leaked` | error | at the end of the allocator: the device may still use it, and that cannot be waited for |
 //!
-//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span of what happened under a lock is entered and
-//! left afterwards; its field `took_ns` says how long it took.
+//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span of what happened under a lock is
+//! entered and left afterwards; its field `took_ns` says how long it took.
 
 use std::fmt;
 
@@ -144,7 +144,8 @@ mod later {
         }
     }
 
-    // One step after the other, each contained: a span that is dropped while a panic is under way would end the program.
+    // One step after the other, each contained: a span that is dropped while a panic is under way would end the
+    // program.
 
     fn enter(path: SlowPath) -> Option<tracing::Span> {
         let span = contain(|| span_of(path))?;

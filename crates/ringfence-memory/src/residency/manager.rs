@@ -42,7 +42,8 @@ pub struct Committed {
     pub evicted_count: u64,
     /// Bytes of those.
     pub evicted_bytes: u64,
-    /// Bytes by which the fullest heap is beyond its budget all the same, its headroom included: everything else is in use.
+    /// Bytes by which the fullest heap is beyond its budget all the same, its headroom included: everything else is in
+    /// use.
     pub beyond_budget_bytes: u64,
 }
 
@@ -105,9 +106,9 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// With so many bytes at the most that a commit evicts of a heap that is beyond its budget while nothing has to be brought
-    /// back, so that a budget that falls is followed over some frames: 64 MiB if nothing is said. What is to be brought back
-    /// makes the room that it needs.
+    /// With so many bytes at the most that a commit evicts of a heap that is beyond its budget while nothing has to be
+    /// brought back, so that a budget that falls is followed over some frames: 64 MiB if nothing is said. What is to be
+    /// brought back makes the room that it needs.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;

@@ -32,8 +32,8 @@ use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`](crate::Allocator::reclaim) after every
-/// submission that had begun by then is complete.
+/// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
 pub struct Allocation<D: Device> {
     shared: Arc<Shared<D>>,
     place: ManuallyDrop<Place<D>>,
@@ -247,8 +247,8 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// As there.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through this
-        // value away.
+        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through
+        // this value away.
         unsafe { self.host().write(offset, bytes) }
     }
 
@@ -478,8 +478,8 @@ impl<D: Device> Allocation<D> {
                 return (!is_free).then(|| ManuallyDrop::into_inner(held));
             }
         };
-        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the slot
-        // has to be seen to.
+        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the
+        // slot has to be seen to.
         let owner = unsafe { std::ptr::read(&held.shared) };
         // Read at its end, and so moved once.
         // SAFETY: as above.
@@ -488,7 +488,8 @@ impl<D: Device> Allocation<D> {
         None
     }
 
-    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than the rest.
+    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than
+    /// the rest.
     ///
     /// # Safety
     /// If it was, it is neither used nor dropped afterwards.
@@ -504,8 +505,8 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Gives it another name, shown in snapshots and traces; once resources alias it, the name stays. One short lock, one
-    /// host allocation.
+    /// Gives it another name, shown in snapshots and traces; once resources alias it, the name stays. One short lock,
+    /// one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let (shared, place) = self.parts_mut();
         shared.rename(place, name);

@@ -32,8 +32,8 @@ pub struct PoolDesc<'a> {
     /// The largest number of blocks.
     pub block_count_max: usize,
     /// How blocks are cut. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
-    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom pools
-    /// get theirs without a lock.
+    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom
+    /// pools get theirs without a lock.
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
@@ -41,7 +41,8 @@ pub struct PoolDesc<'a> {
     pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
-    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    /// What handles to its blocks are: everything in it can be shared then
+    /// ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
 
@@ -142,8 +143,8 @@ impl<D: Device> Pool<D> {
     /// Makes a buffer in the pool. Its memory type is the pool's, whatever the location says.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
-    /// buffer cannot use.
+    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of
+    /// a memory type or class that the buffer cannot use.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         Resource::create(&self.shared, info, desc, Some(&self.state))

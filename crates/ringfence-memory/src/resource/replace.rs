@@ -41,7 +41,8 @@ pub enum ReplaceError {
         new_bytes: u64,
     },
     /// The two descriptions are not of one picture in two resolutions.
-    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in dimension, format, layers or samples",
+    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in \
+        dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
         /// Texels across, down and deep of the present texture, and its mips.

@@ -7,8 +7,8 @@
 //!
 //! *Safe by usage class*: buffers that shaders may write never share with those that they only read, since a driver's
 //! buffer is in one state as a whole (Direct3D 12) and barriers name it as a whole. Within a class the driver's buffer
-//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the driver's
-//! buffer and in its memory.
+//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the
+//! driver's buffer and in its memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -46,8 +46,8 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 
 /// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
 ///
-/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for callers who know
-/// more of its use.
+/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
+/// callers who know more of its use.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<SmallBound<D>>>,

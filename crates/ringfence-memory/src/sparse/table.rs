@@ -1,4 +1,5 @@
-//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and textures.
+//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and
+//! textures.
 //!
 //! ```text
 //!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
@@ -174,7 +175,8 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is free.
+    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is
+    /// free.
     pub(super) fn retire(&self, object: RawObject<D>) {
         self.shared.retire_object(object);
     }

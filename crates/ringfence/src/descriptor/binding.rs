@@ -11,8 +11,9 @@ use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
 use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
-/// The heaps of one command list: at most one of resources and one of samplers. Which they are is said before the list is
-/// recorded, and nothing here binds another later; each backend has a call that sets them on the driver's list, once.
+/// The heaps of one command list: at most one of resources and one of samplers. Which they are is said before the list
+/// is recorded, and nothing here binds another later; each backend has a call that sets them on the driver's list,
+/// once.
 ///
 /// Drop it when the list is submitted or given up. Until the frame is complete the heaps stay as they are.
 #[must_use = "a command list sees no descriptors until the binding is set on it"]

@@ -37,8 +37,8 @@ use ringfence_memory::trace::Event;
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] requests up to so many: where the heap's persistent region has
-    /// no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
+    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] requests up to so many: where the heap's persistent
+    /// region has no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
     pub capacity: u32,
     /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
     pub clear_freed: bool,
@@ -97,7 +97,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     is_snapshot: bool,
     entries: Mutex<Entries>,
     waiting: Waiting<Retired<D>>,
-    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes nothing.
+    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
+    /// nothing.
     returned: Mutex<Vec<u32>>,
     closed: AtomicBool,
 }
@@ -202,9 +203,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Makes an entry show something else, under the same index: once every submission that has begun by now is complete,
-    /// in [`Allocator::reclaim`]; at once if nothing is under way. Submissions that begin meanwhile must not go through the
-    /// entry until [`BindlessTable::is_settled`]; to change what is in use every frame, [`BindlessTable::replace`] it.
+    /// Makes an entry show something else, under the same index: once every submission that has begun by now is
+    /// complete, in [`Allocator::reclaim`]; at once if nothing is under way. Submissions that begin meanwhile must not
+    /// go through the entry until [`BindlessTable::is_settled`]; to change what is in use every frame,
+    /// [`BindlessTable::replace`] it.
     ///
     /// # Errors
     /// The entry is not in the table, or the heap does not take such a view.
@@ -220,8 +222,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one, later
-    /// ones see the new one.
+    /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one,
+    /// later ones see the new one.
     ///
     /// # Errors
     /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry then stays.
@@ -299,8 +301,8 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
             }
             Retired::Update(index, staged) => {
                 if self.check(index).is_ok() {
-                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that its
-                    // slot is no other's; what is staged was checked when it was written.
+                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that
+                    // its slot is no other's; what is staged was checked when it was written.
                     unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
                 }
             }
@@ -335,8 +337,8 @@ impl Entries {
         Ok(slot)
     }
 
-    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago, whose
-    /// index a program may still hold. That happens to one slot in 2³¹ inserts.
+    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago,
+    /// whose index a program may still hold. That happens to one slot in 2³¹ inserts.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
     }

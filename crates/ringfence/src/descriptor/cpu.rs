@@ -376,14 +376,14 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// Makes a slot show something. Copies that were made of it before stay as they are.
     ///
     /// # Errors
-    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's. The
-    /// slot is as before.
+    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's.
+    /// The slot is as before.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
         let Keeper { shared, state } = &*self.held().keeper;
         let view = view.describe(shared, state.kind, state.types)?;
-        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view was
-        // checked, or its maker answers for it.
+        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view
+        // was checked, or its maker answers for it.
         let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
         if let Some(leftover) = leftover {
             state.leftovers.until_now(shared, leftover);
@@ -507,7 +507,8 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     }
 }
 
-/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes back.
+/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes
+/// back.
 #[inline]
 fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {

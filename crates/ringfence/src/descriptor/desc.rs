@@ -10,23 +10,26 @@ pub struct ShaderVisibleDesc<'a> {
     pub kind: HeapKind,
     /// For resources: the types of view.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] requests up to so many: fewer
-    /// where the device has fewer, which [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says.
+    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] requests up to so many:
+    /// fewer where the device has fewer, which [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics)
+    /// says.
     pub frame_slots: u32,
-    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] requests up to so many.
+    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] requests up to so
+    /// many.
     pub persistent_slots: u32,
     /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
     /// made smaller.
     pub chunk_slots: u32,
-    /// What [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow) may grow the whole heap to; 0 if it never grows, which spares the shadow.
+    /// What [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow) may grow the whole heap to; 0 if it never
+    /// grows, which spares the shadow.
     pub slots_max: u32,
     /// A name for debuggers.
     pub name: &'a str,
 }
 
 impl ShaderVisibleDesc<'_> {
-    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the other
-    /// region it is a quarter of what there is, else what the other leaves.
+    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the
+    /// other region it is a quarter of what there is, else what the other leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
     /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;

@@ -8,8 +8,8 @@
 //!                     └ ▓▓▓░░░░░  tables: a bump, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two look at
-//! the same moment (then each makes its own rather than wait).
+//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two
+//! look at the same moment (then each makes its own rather than wait).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -49,7 +49,8 @@ impl Table {
 }
 
 /// Slots for the tables of one frame, held by one thread. Made by
-/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots come back when the frame is complete.
+/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots come back when the
+/// frame is complete.
 pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
     epoch: Arc<Epoch<D>>,
@@ -72,8 +73,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     /// A table with copies of CPU-only descriptors, side by side. If the frame has such a table already, that one.
     ///
     /// # Errors
-    /// No source, a source of another kind or allocator, one that was never written; or the region is full: frames have to
-    /// become complete, or it is too small ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// No source, a source of another kind or allocator, one that was never written; or the region is full: frames have
+    /// to become complete, or it is too small ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);

@@ -12,8 +12,8 @@ use super::state::{Keeper, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
-/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it releases the slots: they
-/// come back once every submission that has begun by then is complete.
+/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it releases the slots:
+/// they come back once every submission that has begun by then is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
     pub(super) allocation: BlockAllocation,

@@ -4,8 +4,8 @@
 //!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
 //! ```
 //!
-//! Direct3D 12 takes 2,048 samplers in the bound heap and Vulkan often 4,000 sampler objects altogether, so that a slot for
-//! each request runs out.
+//! Direct3D 12 takes 2,048 samplers in the bound heap and Vulkan often 4,000 sampler objects altogether, so that a slot
+//! for each request runs out.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -88,8 +88,8 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
     pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
-        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No allocation
-        // of memory or of other descriptors needs this lock.
+        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No
+        // allocation of memory or of other descriptors needs this lock.
         let mut held = self.state.held.lock();
         let index = match held.entry(key) {
             Entry::Occupied(mut found) => {

@@ -1,4 +1,5 @@
-//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread caches.
+//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread
+//! caches.
 //!
 //! ```text
 //!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a cached slot counts as taken in the blocks
@@ -32,8 +33,8 @@ const SPARE_SLOTS_MAX: usize = 16;
 /// So many slots have their contents in the box itself.
 const INLINE_SLOTS: usize = 2;
 
-/// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a pointer
-/// and a steady frame makes nothing.
+/// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a
+/// pointer and a steady frame makes nothing.
 pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
     /// There iff slots are taken.
     pub(super) held: Option<Held<D, A>>,

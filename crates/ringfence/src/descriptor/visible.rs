@@ -12,8 +12,9 @@
 //!            epoch 1 ── frames begun from now on
 //! ```
 //!
-//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible heap.
-//! A frame sees one epoch from its begin to its end; what is written meanwhile goes to every epoch that is still in use.
+//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible
+//! heap. A frame sees one epoch from its begin to its end; what is written meanwhile goes to every epoch that is still
+//! in use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,8 +57,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Makes the heap of its kind, with the free list inside.
     ///
     /// # Errors
-    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes
-    /// ([`DescriptorError::TooMany`], which defaults do not meet); the driver failed.
+    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device
+    /// takes ([`DescriptorError::TooMany`], which defaults do not meet); the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
     }
@@ -168,8 +169,9 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Binding::new(frame).and(self)
     }
 
-    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames that
-    /// begin from now on. The old one goes once the frames before are complete. Slow; plan it for a loading screen.
+    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames
+    /// that begin from now on. The old one goes once the frames before are complete. Slow; plan it for a loading
+    /// screen.
     ///
     /// # Errors
     /// More slots than [`ShaderVisibleDesc::slots_max`] or than the device takes, or the driver failed.

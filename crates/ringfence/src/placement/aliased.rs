@@ -23,8 +23,8 @@ use ringfence_memory::{AllocationDesc, Resource};
 /// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;
 
-/// Memory that textures share in turns. That their uses do not overlap in time, with a barrier between them, is what the
-/// caller answers for: else their texels are not what was drawn.
+/// Memory that textures share in turns. That their uses do not overlap in time, with a barrier between them, is what
+/// the caller answers for: else their texels are not what was drawn.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
     whole: Arc<Place<D>>,
@@ -68,8 +68,8 @@ impl<D: Device> AliasedHeap<D> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, desc)?;
         let allocation = AllocationDesc { name, location: Location::Device, ..Default::default() };
-        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies inside,
-        // aligned.
+        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies
+        // inside, aligned.
         let ((placed, place), needs) = unsafe {
             shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
                 self.check(needs, offset)?;

@@ -102,8 +102,8 @@ pub struct BufferRequest<'a> {
     pub usage: BufferUsage,
     /// Whether the host rewrites it.
     pub dynamism: Dynamism,
-    /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, 0 for what the usage
-    /// needs.
+    /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, 0 for what the
+    /// usage needs.
     pub alignment: u64,
     /// How a static one is placed; `None` for what [`PlacementDesc`] says of its usage.
     pub strategy: Option<Strategy>,

@@ -48,8 +48,8 @@ use ringfence_memory::{AccessError, Error};
 pub struct FastConstantsDesc<'a> {
     /// Bytes of a page; the largest constants that fit.
     pub page_bytes: u64,
-    /// Bytes of a driver's buffer that pages are cut from; as many as a page at least, and rounded up to a power of two.
-    /// Where there is no memory for it, a page gets a buffer of its own.
+    /// Bytes of a driver's buffer that pages are cut from; as many as a page at least, and rounded up to a power of
+    /// two. Where there is no memory for it, a page gets a buffer of its own.
     pub buddy_bytes: u64,
     /// The most pages that may be in use at once. A page counts until its frame is complete.
     pub pages_max: u32,
@@ -294,7 +294,8 @@ impl<D: Device> Books<D> {
     }
 }
 
-/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a callback.
+/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a
+/// callback.
 struct Claim<'a, D: Device>(&'a State<D>);
 
 impl<'a, D: Device> Claim<'a, D> {
@@ -450,7 +451,8 @@ impl<D: Device> FastWriter<D> {
         if !self.frame.nothing_closed() {
             return None;
         }
-        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the next.
+        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the
+        // next.
         let offset = own.bump.allocate(padded(bytes, self.alignment), 1).ok()?;
         // SAFETY: the page is mapped from `base` on for as many bytes as its bump has, which holds `padded` of them at
         // `offset`, no fewer than are copied; the page is this writer's alone, and its bump hands out each byte once.

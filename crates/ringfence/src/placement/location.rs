@@ -151,7 +151,8 @@ impl<D: Device> BufferLocation<D> {
         }
     }
 
-    /// Destroys it at once: the driver's object of its own with its memory, or frees its range of the buffer that it shares.
+    /// Destroys it at once: the driver's object of its own with its memory, or frees its range of the buffer that it
+    /// shares.
     ///
     /// # Safety
     /// No submission that is under way uses it.

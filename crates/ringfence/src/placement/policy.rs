@@ -132,8 +132,9 @@ impl<D: Device> Placement<D> {
         self.inner.resize_buffer(held, frame, request, keep_bytes)
     }
 
-    /// What a texture would come to, measured by the driver, no memory taken: which kind it is, where it would go, and what it
-    /// needs. [`TextureKind::wants_clear_value`] says whether it should be described with a clear value, where the API knows one.
+    /// What a texture would come to, measured by the driver, no memory taken: which kind it is, where it would go, and
+    /// what it needs. [`TextureKind::wants_clear_value`] says whether it should be described with a clear value, where
+    /// the API knows one.
     ///
     /// # Errors
     /// The driver refuses the description.
@@ -164,9 +165,9 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture_as(kind, info, name)
     }
 
-    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory with room for
-    /// every texel, with the rows as the device copies them. Says where each mip of each layer lies there: one region a
-    /// subresource, to be copied as it is.
+    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory with
+    /// room for every texel, with the rows as the device copies them. Says where each mip of each layer lies there: one
+    /// region a subresource, to be copied as it is.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -183,8 +184,9 @@ impl<D: Device> Placement<D> {
     /// [`FastWriter`] of [`Placement::fast_constants`]; those of several frames get an upload of their own.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a draw or
-    /// a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a
+    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has
+    /// changed then.
     #[track_caller]
     pub fn create_constants(
         &self,
@@ -196,8 +198,8 @@ impl<D: Device> Placement<D> {
         self.inner.create_constants(content, lifetime, writer, name)
     }
 
-    /// A buffer of the graph's transient allocator where an execution and the pass that uses the buffer first are given,
-    /// else of the policy. A dynamic one is an upload in either case.
+    /// A buffer of the graph's transient allocator where an execution and the pass that uses the buffer first are
+    /// given, else of the policy. A dynamic one is an upload in either case.
     ///
     /// # Errors
     /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. Nothing has changed then.
@@ -216,8 +218,8 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// A texture of the graph's transient allocator where an execution and the pass that uses the texture first are given,
-    /// else of the policy.
+    /// A texture of the graph's transient allocator where an execution and the pass that uses the texture first are
+    /// given, else of the policy.
     ///
     /// # Errors
     /// As `Execution::acquire_texture` or [`Placement::create_texture`]. Nothing has changed then.

@@ -8,8 +8,8 @@
 //!                         buffer ── requests share it, each with its range   (sub-allocated)
 //! ```
 //!
-//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that were
-//! empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
+//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that
+//! were empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
 //!
 //! | operation | cost |
 //! |---|---|

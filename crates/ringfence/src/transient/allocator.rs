@@ -64,14 +64,14 @@ impl<D: Device> TransientAllocator<D> {
         Ok(execution)
     }
 
-    /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order if
-    /// none was found. Passes are named by their places in today's order, `0..pass_count`. A resource comes with its uses, in
-    /// any order and at least one; the first one writes. `order` holds pairs *(before,
+    /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order
+    /// if none was found. Passes are named by their places in today's order, `0..pass_count`. A resource comes with its
+    /// uses, in any order and at least one; the first one writes. `order` holds pairs *(before,
     /// after)* that must stay in order besides those that the uses ask for: a pass that writes a buffer of another
     /// allocator, say. `go_on` runs before each pass that is tried elsewhere, with the load reached so far.
     ///
-    /// Loads are sums of what the driver says that the resources need, as if all could share one heap. Asks the driver for
-    /// what it was not asked before; makes nothing.
+    /// Loads are sums of what the driver says that the resources need, as if all could share one heap. Asks the driver
+    /// for what it was not asked before; makes nothing.
     ///
     /// # Errors
     /// A pass that does not exist, a resource without a use, a pair whose passes are not in order today
@@ -220,7 +220,8 @@ impl<'a, D: Device> Execution<'a, D> {
     /// wait for, by semaphores or fences. O(waits).
     ///
     /// # Errors
-    /// A pass of another transient allocator; a timeline of another allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    /// A pass of another transient allocator; a timeline of another allocator; or more than
+    /// [`QUEUES_MAX`](super::QUEUES_MAX) queues.
     pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         self.transient.0.order.pass(queue, waits)
     }
@@ -238,15 +239,16 @@ impl<'a, D: Device> Execution<'a, D> {
         self.acquire(info, pass, name)
     }
 
-    /// A texture from `pass` on, which is its first use: all others come after that pass. What it holds at first is of no
-    /// meaning, and [`TransientAllocator::barriers`] says what has to be recorded at the beginning of the pass.
+    /// A texture from `pass` on, which is its first use: all others come after that pass. What it holds at first is of
+    /// no meaning, and [`TransientAllocator::barriers`] says what has to be recorded at the beginning of the pass.
     ///
     /// The name is given to a driver object that is made, and stays with it when it is used again. Passes of one queue
-    /// acquire in their order. O(spans of the existing heaps); makes an object or a heap only where there is none to hand.
+    /// acquire in their order. O(spans of the existing heaps); makes an object or a heap only where there is none to
+    /// hand.
     ///
     /// # Errors
-    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that has
-    /// acquired something. Nothing has changed then.
+    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that
+    /// has acquired something. Nothing has changed then.
     pub fn acquire_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -276,12 +278,13 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it. With
-    /// none, that pass itself was the only one. Its bytes may then be another's; the object stays for the next time, and
-    /// the handle gives it until the next execution begins. O(log spans).
+    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it.
+    /// With none, that pass itself was the only one. Its bytes may then be another's; the object stays for the next
+    /// time, and the handle gives it until the next execution begins. O(log spans).
     ///
     /// # Errors
-    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed then.
+    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed
+    /// then.
     pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
         let stale = TransientError::Stale { id: handle.id() };
         let transient = &mut self.transient.0;
@@ -324,8 +327,9 @@ impl<'a, D: Device> Execution<'a, D> {
     /// keeps, and heaps without objects go to the cache.
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
-    /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
-    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and reuse no bytes of theirs.
+    /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete;
+    /// without it (points of other allocators' timelines say nothing) they take passes of other queues to be still
+    /// running, and reuse no bytes of theirs.
     ///
     /// What is still in use is taken to be used by every pass; says how many resources that were. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {

@@ -11,9 +11,9 @@ pub struct TransientDesc<'a> {
     pub latency_frames: u64,
     /// For how many frames an empty heap is kept.
     pub heap_idle_frames: u64,
-    /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in steps of
-    /// some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all the same
-    /// (`docs/planner.md`); a frame that always stays the same may be worth a million.
+    /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in
+    /// steps of some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all
+    /// the same (`docs/planner.md`); a frame that always stays the same may be worth a million.
     pub transition_steps: u64,
     /// What the heaps are called in reports.
     pub name: &'a str,

@@ -16,10 +16,10 @@
 //! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
 //! the caches need not be made.
 //!
-//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when its
-//! objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of a
-//! shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the program
-//! plans alike.
+//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when
+//! its objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of
+//! a shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the
+//! program plans alike.
 //!
 //! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
 //!
@@ -247,8 +247,8 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that was
-    /// laid out by this plan before.
+    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that
+    /// was laid out by this plan before.
     fn choose_heaps(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
         let mut chosen = std::mem::take(&mut self.plans.heaps);
         chosen.clear();

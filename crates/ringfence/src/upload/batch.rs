@@ -26,8 +26,8 @@ use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
-/// copies to a buffer overlap the later one wins. Those to a texture must not overlap.
+/// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and
+/// where copies to a buffer overlap the later one wins. Those to a texture must not overlap.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
@@ -98,10 +98,11 @@ pub enum BatchError {
     /// The texels do not fit the texture, or are not copied so.
     #[error(transparent)]
     Texels(#[from] TexelError),
-    /// What is staged, the destination, and the other copies of the batch are not of one allocator: its frames would not
-    /// keep all of them.
+    /// What is staged, the destination, and the other copies of the batch are not of one allocator: its frames would
+    /// not keep all of them.
     #[error(
-        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: different ones"
+        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: \
+         different ones"
     )]
     Foreign {
         /// The number of the allocator that the source was staged with.
@@ -191,9 +192,10 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// For a queue that copies texels in units of so many blocks across, down and deep, or up to the end of a mip level: the
-    /// `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. Queues that draw or
-    /// compute copy any block, which is what a batch expects if this is not called. What is no such unit is refused.
+    /// For a queue that copies texels in units of so many blocks across, down and deep, or up to the end of a mip
+    /// level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. Queues
+    /// that draw or compute copy any block, which is what a batch expects if this is not called. What is no such unit
+    /// is refused.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
         self.unit = blocks;
@@ -223,9 +225,9 @@ impl<D: Device> UploadBatch<D> {
     /// Texels of one batch that go to one mip of one layer must not overlap, and all of them discard or none does.
     ///
     /// # Errors
-    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or several
-    /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole;
-    /// or [`BatchError::Foreign`].
+    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or
+    /// several planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies
+    /// as a whole; or [`BatchError::Foreign`].
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -347,7 +349,8 @@ impl<D: Device> UploadBatch<D> {
     /// recorded if there is nothing to copy. The batch stays as it is; [`UploadBatch::clear`] it for the next frame.
     ///
     /// # Safety
-    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that frame.
+    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that
+    ///   frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with.
     /// - What was staged is as the ring returned it: offset, size and rows were not changed.

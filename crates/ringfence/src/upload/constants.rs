@@ -12,10 +12,10 @@
 //! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] moves it to
 //!   the ring of its size when it is used, unless this was done already in the same frame with the same content and the
 //!   ring has the same buffer still; equal content of one frame shares one copy.
-//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a frame
-//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
-//! - What was bound often for each copy in the frame before is *promoted*: it is copied on to device memory, at the same
-//!   offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). Where the host
+//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a
+//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
+//! - What was bound often for each copy in the frame before is *promoted*: it is copied on to device memory, at the
+//!   same offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). Where the host
 //!   can write to device memory, [`ConstantsDesc::location`] may be that instead.
 //! - Constants above 1024 bytes take the fourth way; they have no view of their own, as they are rare. Above
 //!   [`ConstantBuffers::BYTES_MAX`] neither API binds them: such data belongs in a storage buffer.
@@ -105,24 +105,24 @@ pub struct ConstantsDesc<'a> {
     pub dynamic_bytes_max: u64,
     /// How long a bind waits at most where a pool is full and may not grow.
     pub timeout: Duration,
-    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it was at most a quarter full, a
-    /// dynamic pool is halved.
+    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it was at most a quarter full,
+    /// a dynamic pool is halved.
     pub shrink_after: u32,
     /// Slots of each static pool.
     pub static_slots: u32,
     /// Constants that were bound so often for each copy in the frame before are read from device memory: copied there
-    /// once, before the frame's draws, by what [`ConstantWriter::promoted`] gathers. `None`, the default, does without, since
-    /// [`ConstantsDesc::location`] is better where there is such memory; [`ConstantsDesc::PROMOTE_READS`] is the measured
-    /// number for where there is none.
+    /// once, before the frame's draws, by what [`ConstantWriter::promoted`] gathers. `None`, the default, does without,
+    /// since [`ConstantsDesc::location`] is better where there is such memory; [`ConstantsDesc::PROMOTE_READS`] is the
+    /// measured number for where there is none.
     pub promote_reads: Option<u32>,
     /// Whether equal content of one frame and writer shares one copy. It costs a hash of what is copied.
     pub share_equal: bool,
     /// What the constants may be used for, besides.
     pub usage: BufferUsage,
-    /// Where dynamic constants live: in device memory that the host writes itself, unless the description says otherwise, and in upload
-    /// memory where the device has none of that to spare. Measured on an NVIDIA H200 by the example `constants_placement`
-    /// (512 slots of 256 bytes, one draw of all): reading there takes 0.55 of the time of upload memory at one read a frame,
-    /// 0.66 at 16 and 0.81 at 128, the writes included.
+    /// Where dynamic constants live: in device memory that the host writes itself, unless the description says
+    /// otherwise, and in upload memory where the device has none of that to spare. Measured on an NVIDIA H200 by the
+    /// example `constants_placement` (512 slots of 256 bytes, one draw of all): reading there takes 0.55 of the time of
+    /// upload memory at one read a frame, 0.66 at 16 and 0.81 at 128, the writes included.
     pub location: Location,
     /// A name for reports and for the drivers' objects.
     pub name: &'a str,
@@ -304,18 +304,20 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// A static buffer with this content, which is on the device after the next [`ConstantBuffers::upload_statics`].
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one more
-    /// pool. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one
+    /// more pool. Nothing has changed then.
     pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
         StaticConstants::new(self, content)
     }
 
     /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
-    /// `batch`; says how many buffers' content that is. Record the batch before what uses them, in the frame of `writer`.
+    /// `batch`; says how many buffers' content that is. Record the batch before what uses them, in the frame of
+    /// `writer`.
     ///
     /// # Errors
     /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
-    /// of other [`ConstantBuffers`], or the batch of another allocator. What was staged by then is in the batch, and what was not is staged the next time.
+    /// of other [`ConstantBuffers`], or the batch of another allocator. What was staged by then is in the batch, and
+    /// what was not is staged the next time.
     pub fn upload_statics(
         &self,
         writer: &mut ConstantWriter<D, V>,
@@ -327,8 +329,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         self.shared.statics.upload(writer, batch)
     }
 
-    /// A writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it, and give it each frame
-    /// in turn ([`ConstantWriter::begin`]).
+    /// A writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it, and give it each
+    /// frame in turn ([`ConstantWriter::begin`]).
     ///
     /// # Errors
     /// The frame is of another allocator.

@@ -119,8 +119,9 @@ impl<D: Device> ReadbackRing<D> {
         Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, _pin: pin })
     }
 
-    /// Room for texels of `frame` of a colour format that is not block-compressed, with rows and offset as the device wants
-    /// them. The program records the copy itself; [`ReadbackRing::reserve_box`] serves every format and says what to record.
+    /// Room for texels of `frame` of a colour format that is not block-compressed, with rows and offset as the device
+    /// wants them. The program records the copy itself; [`ReadbackRing::reserve_box`] serves every format and says what
+    /// to record.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`].
@@ -136,12 +137,12 @@ impl<D: Device> ReadbackRing<D> {
         self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
     }
 
-    /// Room for texels of a texture, with rows and offset as the device wants them, and the copies to record for `frame`:
-    /// see [`Readback::reads`]. The texture was made to be copied from.
+    /// Room for texels of a texture, with rows and offset as the device wants them, and the copies to record for
+    /// `frame`: see [`Readback::reads`]. The texture was made to be copied from.
     ///
     /// # Errors
-    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
-    /// so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no
+    /// such texels, or they are not copied so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
     pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {
@@ -193,8 +194,8 @@ impl<D: Device> ReadbackRing<D> {
     }
 }
 
-/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its frame is
-/// complete.
+/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its
+/// frame is complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
@@ -241,8 +242,8 @@ impl<D: Device> Readback<D> {
     }
 
     /// The copies that bring the texels here, one a layer, to be recorded with
-    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved for.
-    /// None if the bytes were reserved without a texture.
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved
+    /// for. None if the bytes were reserved without a texture.
     #[must_use]
     pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
         &self.reads
@@ -279,8 +280,9 @@ impl<D: Device> Readback<D> {
         }
     }
 
-    /// Copies the result out: of texels the rows of blocks, slices and layers one after another, without padding. The frame's
-    /// last command has to make it visible to the host, where the API requires that (Vulkan: a barrier to `HOST_READ`).
+    /// Copies the result out: of texels the rows of blocks, slices and layers one after another, without padding. The
+    /// frame's last command has to make it visible to the host, where the API requires that (Vulkan: a barrier to
+    /// `HOST_READ`).
     ///
     /// # Errors
     /// The frame is not complete; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.

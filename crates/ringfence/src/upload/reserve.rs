@@ -219,8 +219,8 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it. Says
-    /// whether it did: not if another thread was faster.
+    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it.
+    /// Says whether it did: not if another thread was faster.
     fn exchange(&self, buffer: Buffer<D>, capacity: u64, generation: u64) -> Result<bool, Error> {
         // The program's code may run here: no lock is held, so that it may come by here again.
         let segment = Segment::around(buffer, &self.memory, &self.config, capacity, generation + 1)?;

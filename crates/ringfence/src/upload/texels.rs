@@ -11,8 +11,8 @@
 //! | Direct3D 12 | 512 | 256 |
 //! | Vulkan | what the device likes, at least a block and 4 | what the device likes, in whole blocks |
 //!
-//! Sizes are in texels, whatever the format: of block-compressed ones the library counts the blocks. A block that is not
-//! full, at the edge of a mip level, has all its bytes.
+//! Sizes are in texels, whatever the format: of block-compressed ones the library counts the blocks. A block that is
+//! not full, at the edge of a mip level, has all its bytes.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -21,8 +21,8 @@ use super::fill::copy;
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 
-/// A box of texels of one aspect, in one or several layers: as the caller has them, or [`Staged`] in a ring, as the device
-/// wants them.
+/// A box of texels of one aspect, in one or several layers: as the caller has them, or [`Staged`] in a ring, as the
+/// device wants them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Texels<B> {
     /// Texels across.
@@ -53,8 +53,8 @@ impl<'a> Texels<&'a [u8]> {
         Self { width, height, depth: 1, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Texels of any format, across, down and deep, whose rows and slices follow each other: of its first aspect and one
-    /// layer.
+    /// Texels of any format, across, down and deep, whose rows and slices follow each other: of its first aspect and
+    /// one layer.
     #[must_use]
     pub fn of(format: impl Into<TexelFormat>, [width, height, depth]: [u32; 3], bytes: &'a [u8]) -> Self {
         let format = format.into();
@@ -194,8 +194,8 @@ impl Layout {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from slice
-    /// to slice.
+    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from
+    /// slice to slice.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {

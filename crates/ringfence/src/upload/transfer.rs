@@ -7,8 +7,8 @@
 //! ```
 //!
 //! With Vulkan the copy queue may be of another family: then resources that are not shared between families have to be
-//! handed over, see `vulkan::CopyRecorder::release_to` and `acquire`, and handed back with its `release` before a part of
-//! them is uploaded anew. What is overwritten as a whole needs no handing back.
+//! handed over, see `vulkan::CopyRecorder::release_to` and `acquire`, and handed back with its `release` before a part
+//! of them is uploaded anew. What is overwritten as a whole needs no handing back.
 
 use std::fmt;
 
@@ -136,8 +136,8 @@ impl<D: Device> TransferQueue<D> {
         self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
     }
 
-    /// Forgets what was gathered since the last submission. After a submission that failed its frame is dropped, as nothing
-    /// says that none of it is under way: its bytes are held until a later value is reached.
+    /// Forgets what was gathered since the last submission. After a submission that failed its frame is dropped, as
+    /// nothing says that none of it is under way: its bytes are held until a later value is reached.
     pub fn abandon(&mut self) {
         self.batch.clear();
         self.end_frame();

@@ -123,10 +123,12 @@ pub(crate) trait Compact<D: Device> {
     /// Who may be moved in a block, and how many ranges there will stay.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
-    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones yet.
+    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones
+    /// yet.
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done with.
+    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done
+    /// with.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
@@ -286,7 +288,8 @@ impl<D: Device, A: Cutter> State<D, A> {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested of it.
+            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested
+            // of it.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,

@@ -87,8 +87,8 @@ impl Guards {
         Ok(())
     }
 
-    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as they
-    /// should again; if not, they must not be compared any more.
+    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as
+    /// they should again; if not, they must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].

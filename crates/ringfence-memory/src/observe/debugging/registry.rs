@@ -9,8 +9,8 @@
 //!                          history: the last N                                        findings: the last 1024
 //! ```
 //!
-//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the lock
-//! before its bytes are free again. It exists only where something is looked for.
+//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the
+//! lock before its bytes are free again. It exists only where something is looked for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -88,8 +88,8 @@ impl<M: Watched> Entry<M> {
         }
     }
 
-    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so that
-    /// each damage is reported once.
+    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so
+    /// that each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
@@ -114,8 +114,8 @@ impl<M: Watched> Entry<M> {
     fn fill(&self, context: &M::Context, key: Key, value: u8) {
         let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
         match memory.mapped() {
-            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush that
-            // fails leaves other bytes than the pattern, which promise nothing either.
+            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush
+            // that fails leaves other bytes than the pattern, which promise nothing either.
             Some(base) => _ = unsafe { fill(context, &*memory, base, key.offset..key.offset + self.size, value) },
             // SAFETY: as above; the API maps resources, and this one with all its bytes.
             None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },

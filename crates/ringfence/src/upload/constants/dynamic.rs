@@ -130,8 +130,8 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
-/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held meanwhile,
-/// as views are cloned and dropped by the program's code. It ends with a panic too.
+/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held
+/// meanwhile, as views are cloned and dropped by the program's code. It ends with a panic too.
 struct Turn<'a, D: Device, V: ConstantViews<D>> {
     constants: &'a DynamicConstants<D, V>,
     last: Option<Last<D, V::View>>,
@@ -139,8 +139,8 @@ struct Turn<'a, D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
-    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread has
-    /// it further up, in the program's own code, or if another thread has it for very long.
+    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread
+    /// has it further up, in the program's own code, or if another thread has it for very long.
     fn begin_turn(&self, frame: SyncPoint) -> (Option<Turn<'_, D, V>>, u32) {
         thread_local!(static HERE: u8 = const { 0 });
         let here = HERE.with(|here| std::ptr::from_ref(here) as usize);
@@ -214,8 +214,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(())
     }
 
-    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]). Record
-    /// them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
+    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]).
+    /// Record them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
