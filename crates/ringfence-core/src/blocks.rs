@@ -326,7 +326,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         }
     }
 
-    /// Tells the time, and takes a block out that is due: there are more empty ones than
+    /// Advances the time, and takes a block out that is due: there are more empty ones than
     /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
     /// The caller destroys the heap, and asks again until there is nothing.
     ///

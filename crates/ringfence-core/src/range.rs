@@ -392,7 +392,7 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     fn validate(&self) -> Result<(), Invalid>;
 }
 
-/// A range allocator that tells where it would put a range, without doing so.
+/// A range allocator that says where it would put a range, without doing so.
 pub trait Peek: RangeAllocator {
     /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;

@@ -49,7 +49,7 @@ const WAYS: usize = shrunk_under_miri_too(8, 2);
 const LINES: usize = shrunk_under_miri_too(64, 1);
 /// Descriptions that are known at a time.
 const CLASSES: usize = WAYS * LINES;
-/// So many calls of reclaim pass before ages are looked at again.
+/// Calls of reclaim after which ages are looked at again.
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
 /// After this number of refusals a description that was not asked for makes room.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
@@ -207,7 +207,7 @@ struct Class<T> {
     used_at: AtomicU32,
     /// Objects that were made of it and live, kept or in use.
     live: AtomicU32,
-    /// So many objects fit into the list.
+    /// The number of objects that fit into the list.
     room: AtomicU32,
     /// Whether objects were kept since they were taken out the last time.
     is_kept: AtomicBool,

@@ -164,9 +164,9 @@ pub struct Rule {
     pub bytes_min: u64,
     /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
     pub memory_types: u32,
-    /// So many matching calls succeed first.
+    /// How many matching calls succeed first.
     pub skip: u64,
-    /// So many fail then.
+    /// How many fail then.
     pub count: u64,
     /// With this.
     pub error: DeviceError,

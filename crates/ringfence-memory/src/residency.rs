@@ -15,8 +15,8 @@
 //! Where the program says what is resident ([`Capabilities::residency`](crate::device::Capabilities::residency):
 //! Direct3D 12), a heap beyond its budget means paging at a moment that the system chooses, or failure. Where the
 //! system decides by itself (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing; there
-//! [`Priority`](crate::device::Priority) tells the system what matters, as far as
-//! [`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority) says that it listens.
+//! [`Priority`](crate::device::Priority) says what the system should keep resident longest, where
+//! [`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority) says that it takes priorities.
 //!
 //! What can be evicted are memory objects, blocks and such as belong to one resource, in memory near the device that
 //! the host does not map, and in which everything is [`evictable`](crate::AllocationDesc::evictable): a single resource

@@ -39,7 +39,7 @@ pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
 
-/// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what
+/// The alignment in memory of a buffer of `bytes` whose ranges are handed out at offsets of any alignment: what
 /// is aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of
 /// Direct3D 12 has without tight alignment), else as far as a rule of the API goes.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {

@@ -178,7 +178,7 @@ impl FrameError {
     }
 }
 
-/// A queue's progress, as its fence tells it. Made by [`Allocator::timeline`](crate::Allocator::timeline).
+/// A queue's progress, read from its fence. Made by [`Allocator::timeline`](crate::Allocator::timeline).
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.

@@ -26,7 +26,7 @@
 //!
 //! # What is in use
 //!
-//! [`DescriptorModel`](crate::device::descriptors::DescriptorModel) tells, by
+//! The device reports its [`DescriptorModel`](crate::device::descriptors::DescriptorModel), in
 //! [`Descriptors::descriptor_support`](crate::device::descriptors::Descriptors::descriptor_support):
 //!
 //! | model | where | what follows |

@@ -20,7 +20,7 @@
 //! Where the library decides by itself, as [`Allocator::create_buffer`](crate::Allocator::create_buffer) does, it needs
 //! less of the caller; this policy is for programs that want an engine's separation of uses, or its few driver buffers.
 //!
-//! # Deviations from the document
+//! # Deviations from Unreal Engine
 //!
 //! - A pool of default buffers supports every usage that it was made for and any less, and copies always.
 //! - A sampled texture is *small* by what the driver measured, on every API; Direct3D 12 alone has a 4 KiB alignment

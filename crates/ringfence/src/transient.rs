@@ -42,7 +42,7 @@
 //! ([`TransientDesc::transition_steps`]). Another order of the passes may do with less memory, and
 //! [`TransientAllocator::suggest_order`] says so.
 //!
-//! # Deviations from the document
+//! # Deviations from Unreal Engine
 //!
 //! - The placement is by first fit over the history of the bytes rather than a free list, since a range can be free for
 //!   one queue and not yet for another.

@@ -59,8 +59,8 @@ pub use writer::UploadWriter;
 /// How an upload ring is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadDesc<'a> {
-    /// Bytes that it holds at most: what the frames in flight write together. [`UploadRing::high_water`] tells how
-    /// much was needed. A ring that grows begins with so many, and never has less.
+    /// Bytes that it holds at most: what the frames in flight write together. [`UploadRing::high_water`] says how
+    /// much was needed. A ring that grows begins with this capacity, and never has less.
     pub capacity: u64,
     /// What the written bytes may be used for, besides being copied.
     pub usage: BufferUsage,
@@ -104,8 +104,8 @@ pub enum WhenFull {
         capacity_max: u64,
         /// The longest wait of one write, at the cap.
         timeout: Duration,
-        /// The ring is halved once it was at most a quarter full for so many calls of
-        /// [`Allocator::reclaim`](crate::Allocator::reclaim) in a row: so many frames.
+        /// The ring is halved once it was at most a quarter full for this many calls of
+        /// [`Allocator::reclaim`](crate::Allocator::reclaim) in a row, which are frames if each frame calls it once.
         shrink_after: u32,
     },
 }

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 const ROUNDS_MAX: usize = 8;
 
 /// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on,
-/// for so many steps all together.
+/// for at most `steps_left` steps in all heaps together.
 pub(super) fn first_plan(problem: &HeapProblem, mut steps_left: u64) -> Option<Vec<HeapOffset>> {
     let mut offsets: Vec<HeapOffset> =
         problem.pinned.iter().map(|pin| pin.unwrap_or(HeapOffset { heap: 0, offset: 0 })).collect();

@@ -42,7 +42,7 @@ pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -
     plan_asked(problem, UNASKED_STEPS_MAX, go_on)
 }
 
-/// The same, with the closure asked after so many steps and the first order even if there is no plan.
+/// The same, with the closure called once in a number of steps, and with the first order even if there is no plan.
 pub(super) fn plan_asked(
     problem: &HeapProblem,
     unasked_max: u64,

@@ -63,7 +63,7 @@ impl BlockSizes {
             .min(self.max)
     }
 
-    /// What to try when `count` blocks are held and so many bytes are announced: as large as they allow, then less.
+    /// What to try when `count` blocks are held and `bytes` are announced: as large as they allow, then less.
     pub(crate) fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(count).max(least).min(self.max);

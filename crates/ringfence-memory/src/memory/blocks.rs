@@ -101,8 +101,8 @@ impl<D: Device> Shared<D> {
         is_made
     }
 
-    /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes
-    /// those blocks have. They stay until as much was allocated.
+    /// Makes blocks until empty ones hold `bytes` more than were announced before, and says how many bytes those
+    /// blocks have. They stay until as much was allocated.
     pub(super) fn announce<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,

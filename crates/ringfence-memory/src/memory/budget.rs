@@ -21,9 +21,9 @@ use std::time::Instant;
 use super::desc::AllocatorDesc;
 use crate::device::{Capabilities, Device, MemoryProperties};
 
-/// After so many memory objects made or freed the driver is asked again.
+/// The driver's budgets are read again after this number of memory objects made or freed.
 const ASK_AFTER: u32 = 32;
-/// What a heap's budget is where the driver does not tell, in percent of its bytes.
+/// What a heap's budget is where the driver reports none, in percent of its bytes.
 const ESTIMATE_PERCENT: u64 = 80;
 /// A heap near the device that the host can map is a *window* if it has no more than this many bytes: the PCI default.
 const WINDOW_BYTES: u64 = 256 << 20;
@@ -32,7 +32,7 @@ const WINDOW_BYTES: u64 = 256 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {
-    /// What the process uses of the heap; what this allocator holds, where the driver does not tell.
+    /// What the process uses of the heap; what this allocator holds, where the driver does not report it.
     pub usage_bytes: u64,
     /// What it may use before things get slow or fail.
     pub budget_bytes: u64,
@@ -66,7 +66,7 @@ impl Budget {
         }
     }
 
-    /// Whether so many bytes more are within the budget, beyond it, or beyond the limit.
+    /// Whether `bytes` more are within the budget, beyond it, or beyond the limit.
     pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
@@ -169,7 +169,7 @@ impl Budgets {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
-    /// The heap's figures if this allocator held so many bytes of it.
+    /// The heap's figures if this allocator held `reserved_bytes` of it.
     fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);

@@ -255,7 +255,7 @@ impl<D: Device> Shared<D> {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// Binds a resource to the range that was found for it, of so many bytes with its guards; or frees the range.
+    /// Binds a resource to the range that was found for it, of `bytes` with its guards; or frees the range.
     #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,

@@ -64,14 +64,14 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Of what a thread has dropped at most so many objects wait that the GPU is done with, and at most one chunk of
-/// [`RetireBin`] more: beyond that, its drops destroy some.
+/// The most objects that a thread has dropped and the GPU is done with that wait for a reclaim, but for at most one
+/// chunk of [`RetireBin`] more: beyond that, the thread's drops destroy some.
 const CROWD: usize = 1024;
 
 /// How many objects a drop destroys at the most, beside its own.
 const HELP_MAX: usize = 64;
 
-/// Of a thread beyond [`CROWD`] one drop in so many asks the device how far it is.
+/// Of a thread beyond [`CROWD`] one drop in this number reads the timelines.
 const HELP_STEP: usize = 32;
 
 thread_local! {
@@ -278,7 +278,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases what this thread has retired and the device was seen to be done with, so many at the most; says how
+    /// Releases what this thread has retired and the device was seen to be done with, at most `objects_max`; says how
     /// many. No driver call but for what is destroyed.
     fn release_own(&self, objects_max: usize) -> usize {
         let Some(_helping) = Helping::begin() else { return 0 };

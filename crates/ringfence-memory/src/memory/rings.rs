@@ -102,7 +102,7 @@ impl Rings {
         shown
     }
 
-    /// Tells the trace of what has changed since the last call.
+    /// Writes to the trace what has changed since the last call.
     pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
         if !to.is_recording() {
             return;

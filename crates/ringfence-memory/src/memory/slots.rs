@@ -3,7 +3,7 @@
 //! ```text
 //!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool
 //!            │
-//!          demand: so many requests of the class go to the block's own ranges first; then
+//!          demand: the first requests of the class go to the block's own ranges; then
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal slots;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
@@ -43,13 +43,13 @@ use crate::device::Device;
 pub(super) const SLOT_BYTES_MAX: u64 = 64 << 10;
 /// Powers of two and 1.5 of them from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
-/// So many requests of a class are served as ordinary ranges before it gets a pool.
+/// Requests of a class that are served as ordinary ranges before it gets a pool.
 const DEMAND: u32 = 16;
 /// The first pool's slots; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
 const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// A thread cache holds so many slots of a class, and so many bytes of them but for the least count, at the most.
+/// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
 const CACHED_COUNT_MAX: u64 = 32;
 const CACHED_BYTES_MAX: u64 = 256 << 10;
 const CACHED_COUNT_MIN: u64 = 4;

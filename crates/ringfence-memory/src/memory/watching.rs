@@ -195,7 +195,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Something was made in a range of so many bytes, guards included.
+    /// Something was made in a range of `bytes`, guards included.
     #[inline]
     pub(super) fn note_made(
         &self,

@@ -39,7 +39,7 @@ impl Calls {
         self.0.get(call as usize)
     }
 
-    /// A resource of so many bytes was moved.
+    /// A resource of `bytes` was moved.
     pub(crate) fn add_moved(&self, bytes: u64) {
         self.0.add(Call::Move as usize, 1);
         self.0.add(Call::MovedBytes as usize, bytes);

@@ -33,7 +33,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
 /// or, where nothing is reclaimed, by what is released once there is so much.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// The clock is read once in so many events, and with each frame.
+/// The clock is read once in this number of events, and with each frame.
 const EVENTS_PER_TIME: u32 = 64;
 /// The driver is asked for budgets that often at the most.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);

@@ -106,16 +106,16 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// With so many bytes at the most that a commit evicts of a heap that is beyond its budget while nothing has to be
-    /// brought back, so that a budget that falls is followed over some frames: 64 MiB if nothing is said. What is to be
-    /// brought back makes the room that it needs.
+    /// Sets how many bytes a commit evicts at most of a heap that is beyond its budget while nothing has to be made
+    /// resident, so that usage follows a budget that falls over some frames; 64 MiB by default. For what has to be made
+    /// resident a commit evicts as much as that needs.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
         self
     }
 
-    /// With so many bytes kept free below the budget when something is evicted: 0 if nothing is said.
+    /// Sets how many bytes below the budget are kept free when something is evicted; 0 by default.
     #[must_use]
     pub fn with_headroom(mut self, bytes: u64) -> Self {
         self.limits.headroom_bytes = bytes;

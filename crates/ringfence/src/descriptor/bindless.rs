@@ -37,15 +37,15 @@ use ringfence_memory::trace::Event;
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] requests up to so many: where the heap's persistent
-    /// region has no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
+    /// Entries that it holds at most. The value [`BindlessDesc::CAPACITY`] may be reduced: where the heap's persistent
+    /// region has no free run as long, the table gets half of the longest. [`BindlessTable::capacity`] says how many.
     pub capacity: u32,
     /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
     pub clear_freed: bool,
 }
 
 impl BindlessDesc {
-    /// The default of [`BindlessDesc::capacity`]: so many where the heap has them.
+    /// The default of [`BindlessDesc::capacity`]: 4096, or less where the heap has fewer.
     pub const CAPACITY: u32 = 4096;
 }
 

@@ -70,7 +70,7 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
 
     /// # Errors
     /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for
-    /// so many slots; the pool was not made for constants.
+    /// `slot_count` slots; the pool was not made for constants.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
         let mut run = self.allocate(slot_count)?;
         for slot in 0..slot_count {

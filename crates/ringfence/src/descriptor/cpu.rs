@@ -321,7 +321,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
 /// The number of content that was never written.
 pub(super) const UNWRITTEN: u64 = 0;
 
-/// A number that no content ever had: what tells equal tables from different ones without looking at bytes.
+/// A number that no content ever had: tables are equal iff their numbers are, so that no bytes are compared.
 fn new_content() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(UNWRITTEN + 1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -10,12 +10,12 @@ pub struct ShaderVisibleDesc<'a> {
     pub kind: HeapKind,
     /// For resources: the types of view.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] requests up to so many:
-    /// fewer where the device has fewer, which [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics)
-    /// says.
+    /// Slots for tables that live for a frame; may be 0. The value [`ShaderVisibleDesc::FRAME_SLOTS`] is reduced where
+    /// the device has fewer: [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says how many
+    /// there are.
     pub frame_slots: u32,
-    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] requests up to so
-    /// many.
+    /// Slots for what lives until it is released; may be 0. The value
+    /// [`ShaderVisibleDesc::PERSISTENT_SLOTS`] is reduced likewise.
     pub persistent_slots: u32,
     /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
     /// made smaller.
@@ -28,10 +28,10 @@ pub struct ShaderVisibleDesc<'a> {
 }
 
 impl ShaderVisibleDesc<'_> {
-    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the
-    /// other region it is a quarter of what there is, else what the other leaves.
+    /// The default of [`ShaderVisibleDesc::frame_slots`]: 16,384, or less where the device has fewer: if
+    /// the other region has its default too, a quarter of the device's slots, else those that the other leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
-    /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
+    /// The default of [`ShaderVisibleDesc::persistent_slots`]: 49,152, or less where the device has fewer.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;
 
     /// With as many slots as the device has where defaults request more. Other numbers stay.

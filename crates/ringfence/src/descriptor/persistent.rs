@@ -52,7 +52,8 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// Copies CPU-only descriptors side by side to `index` on.
     ///
     /// # Errors
-    /// There are not so many slots, one was written already, or the sources are not of this heap's kind.
+    /// [`DescriptorError::OutOfRange`] if there are no sources, or more than slots from `index` on;
+    /// [`DescriptorError::InUse`] if one of the slots was written already; or the sources are not of this heap's kind.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;

@@ -6,15 +6,15 @@ use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 /// that engines use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Uploads of so many bytes at most come from the buddies.
+    /// Uploads of at most this many bytes come from the buddies.
     pub small_upload_bytes_max: u64,
-    /// Uploads of so many bytes at most come from the pool; larger ones get a driver buffer of their own.
+    /// Uploads of at most this many bytes come from the pool; larger ones get a driver buffer of their own.
     pub big_upload_bytes_max: u64,
-    /// Default buffers of so many bytes at most come from a pool.
+    /// Default buffers of at most this many bytes come from a pool.
     pub default_buffer_bytes_max: u64,
-    /// Textures of so many bytes at most come from a pool.
+    /// Textures of at most this many bytes come from a pool.
     pub texture_bytes_max: u64,
-    /// Sampled textures of so many bytes at most share a pool of their own: they need little alignment.
+    /// Sampled textures of at most this many bytes share a pool of their own: they need little alignment.
     pub small_texture_bytes_max: u64,
     /// Bytes of a page of fast constants, a power of two.
     pub fast_page_bytes: u64,
@@ -159,7 +159,7 @@ impl TextureKind {
         }
     }
 
-    /// The kind of a texture that needs so many bytes.
+    /// The kind of a texture that needs `size` bytes.
     #[must_use]
     pub(super) fn measured(self, size: u64, desc: &PlacementDesc) -> Self {
         match self {

@@ -57,8 +57,8 @@ pub struct FastConstantsDesc<'a> {
     pub usage: BufferUsage,
     /// Where the pages live: in memory that the host sees, so never [`Location::Device`].
     pub location: Location,
-    /// A buddy goes after so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had no page in
-    /// use.
+    /// A buddy is destroyed after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had
+    /// no page in use.
     pub shrink_after: u32,
     /// A name for reports and for the driver's objects.
     pub name: &'a str,

@@ -82,7 +82,7 @@ pub(super) struct InPool<D: Device> {
 /// See the [module](self).
 pub(super) struct RangePool<D: Device, A> {
     block_bytes: u64,
-    /// Makes the range allocator of a block of so many bytes.
+    /// Makes the range allocator of a block: from its bytes and the granule.
     ranges: fn(u64, u64) -> A,
     granule: u64,
     state: Mutex<Blocks<A, Block<D>>>,
@@ -98,8 +98,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
     }
 
-    /// A range in an existing block, or in one that `make` makes with so many bytes. `make` runs without a lock that
-    /// an allocation in an existing block needs.
+    /// A range in an existing block, or in one that `make` makes with the bytes that it is given. `make` runs without a
+    /// lock that an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,

@@ -1,4 +1,4 @@
-//! How a transient allocator is set up, and what it tells of its use: plain data.
+//! How a transient allocator is set up, and the figures of its use: plain data.
 
 /// How a transient allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

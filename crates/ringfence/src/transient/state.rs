@@ -32,7 +32,7 @@ pub(super) struct State<D: Device> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) desc: TransientDesc<'static>,
     pub(super) name: Box<str>,
-    /// Tells passes and handles from those of other transient allocators.
+    /// In passes and handles, to refuse those of other transient allocators.
     pub(super) owner: u32,
     pub(super) order: Order,
     pub(super) barriers: Barriers,

@@ -192,10 +192,10 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// For a queue that copies texels in units of so many blocks across, down and deep, or up to the end of a mip
-    /// level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. Queues
-    /// that draw or compute copy any block, which is what a batch expects if this is not called. What is no such unit
-    /// is refused.
+    /// Sets the granularity in which the queue copies texels, in blocks across, down and deep, or up to the end of a
+    /// mip level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels.
+    /// Queues that draw or compute copy any block, which is what a batch expects if this is not called. What is no such
+    /// unit is refused.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
         self.unit = blocks;

@@ -74,7 +74,8 @@ pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The view of one slot.
     type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// Makes the views of a new pool: a buffer that is cut into so many slots of so many bytes each (256, 512 or 1024).
+    /// Makes the views of a new pool: a buffer that is cut into `slot_count` slots of `slot_bytes` each (256, 512 or
+    /// 1024).
     ///
     /// # Errors
     /// Then the pool is not made either.
@@ -105,8 +106,8 @@ pub struct ConstantsDesc<'a> {
     pub dynamic_bytes_max: u64,
     /// How long a bind waits at most where a pool is full and may not grow.
     pub timeout: Duration,
-    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it was at most a quarter full,
-    /// a dynamic pool is halved.
+    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it
+    /// was at most a quarter full.
     pub shrink_after: u32,
     /// Slots of each static pool.
     pub static_slots: u32,
@@ -129,7 +130,7 @@ pub struct ConstantsDesc<'a> {
 }
 
 impl ConstantsDesc<'_> {
-    /// From so many reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
+    /// From this number of reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
     /// of upload memory at 32 reads and 0.93 at 64, and up to 1.1 below, on an NVIDIA H200 by the example
     /// `constants_placement`. Where each draw reads a slot of its own, starting the draws hides all of it.
     pub const PROMOTE_READS: u32 = 32;
@@ -293,7 +294,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         Ok(Self { shared })
     }
 
-    /// A dynamic buffer of so many bytes, all 0. Takes nothing of the device until it is bound.
+    /// Makes a dynamic buffer of `size` bytes, all 0. It takes no device memory until it is bound.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`].

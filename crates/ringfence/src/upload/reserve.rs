@@ -14,7 +14,7 @@
 //! ```text
 //!   capacity   64 KiB ──full──▶ 128 KiB ──full──▶ 256 KiB (cap) ──full──▶ waits
 //!                 ▲                 ▲────────────────│
-//!                 └─────────────────┘   in so many calls of reclaim in a row never more than a quarter in use
+//!                 └─────────────────┘   in `shrink_after` calls of reclaim in a row never more than a quarter in use
 //! ```
 //!
 //! Growing at full and shrinking by half at a quarter leaves a factor of two between them, so that no load makes a ring
@@ -50,7 +50,7 @@ enum Grown<D: Device> {
     Already,
     /// It has all that it may have.
     AtCap,
-    /// A buffer of so many bytes, to follow that of this generation.
+    /// A buffer, its bytes, and the generation whose buffer it follows.
     By(Buffer<D>, u64, u64),
 }
 

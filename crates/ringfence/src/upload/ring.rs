@@ -74,7 +74,7 @@ impl<D: Device> UploadRing<D> {
         Ok(layout.staged(texels, room))
     }
 
-    /// Tells `filling` the offset in the buffer.
+    /// Passes `filling` the offset in the buffer.
     fn write_at(
         &self,
         frame: &Frame,

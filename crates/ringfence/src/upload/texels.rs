@@ -62,7 +62,7 @@ impl<'a> Texels<&'a [u8]> {
         Self { width, height, depth, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Of so many array layers.
+    /// Sets the number of array layers.
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
         self.layers = layers;

@@ -158,7 +158,7 @@ impl<D: Device> UploadWriter<D> {
         self.state.memory.device().capabilities()
     }
 
-    /// Tells `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
+    /// Passes `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
     pub(super) fn write_at<T>(
         &mut self,
         size: u64,

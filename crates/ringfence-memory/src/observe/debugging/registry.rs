@@ -24,7 +24,7 @@ use crate::device::Mapped;
 use crate::observe::unlocked::Lock;
 use crate::observe::{Event, Warning, slow_paths};
 
-/// So many findings are kept.
+/// The most findings that are kept.
 const FINDINGS_MAX: usize = 1024;
 
 /// What identifies a live range.
