@@ -106,7 +106,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes a small buffer in a driver's buffer that others share. Costs what [`Allocator::allocate`] costs: no driver
-    /// object is made for it.
+    /// object is made for it alone.
     ///
     /// The shared buffer is bound, transitioned and synchronised as one object; buffers that shaders write never share
     /// one with buffers that they only read. Small buffers have no names of their own.

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Most programs use it through the crate `ringfence`, which adds rings, descriptors, transient memory and the
-//! backends. What those are built on is in [`extend`], for anyone who builds more of the kind.
+//! backends. What those are built on is in [`extend`], for other libraries.
 #![warn(missing_docs)]
 
 mod allocator;

@@ -1,4 +1,4 @@
-//! How much of each memory heap is in use, and how much may be: budgets.
+//! Budgets: how much of each memory heap is in use, and how much may be.
 //!
 //! ```text
 //!   usage  = what the driver said last + what this allocator has taken since
@@ -6,9 +6,10 @@
 //!   limit  = the caller's own: held bytes are counted before the driver is called, so that threads that race keep to it
 //! ```
 //!
-//! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often than
-//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says where nothing was made or freed, and
-//! again after [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
+//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often
+//! than [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says while no memory object is made or
+//! freed, and again after [`ASK_AFTER`] memory objects; in between, this allocator adds what it makes and subtracts
+//! what it frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -34,7 +35,8 @@ const WINDOW_BYTES: u64 = 256 << 20;
 pub struct Budget {
     /// What the process uses of the heap; what this allocator holds, where the driver does not report it.
     pub usage_bytes: u64,
-    /// What it may use before things get slow or fail.
+    /// What the process may use before allocations fail or performance drops
+    /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
     pub budget_bytes: u64,
     /// What this allocator holds of it: blocks and dedicated memory.
     pub reserved_bytes: u64,
@@ -45,7 +47,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Bytes that can be taken without going beyond the budget or the limit.
+    /// Bytes that can be allocated without exceeding the budget or the limit.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         let below_budget = self.budget_bytes.saturating_sub(self.usage_bytes);

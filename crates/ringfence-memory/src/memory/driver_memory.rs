@@ -102,8 +102,9 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
-    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    /// Allocates a memory object of `size` bytes for resources outside the arenas: within the limits, counted as
+    /// dedicated memory. If memory is short, retired objects that the device is done with are destroyed and empty
+    /// blocks freed, once, and it is tried again.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is no memory then, or any other error of the driver.
@@ -126,7 +127,7 @@ impl<D: Device> Shared<D> {
         Ok(Backing::Heap { memory, arena, number })
     }
 
-    /// Destroys what lay under a block that is empty.
+    /// Frees the memory object, or destroys the buffer, under an empty block.
     ///
     /// # Safety
     /// It is of this allocator and has no other owner, nothing lies in it, and no submission that is under way uses it.
