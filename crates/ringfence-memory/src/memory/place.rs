@@ -1,4 +1,4 @@
-//! Where a resource's bytes are, and by what right.
+//! Where a resource's bytes are, and what owns them.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(crate) enum Hold<D: Device> {
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
     /// Another place's memory; it is freed with the last place that lies in it.
     Aliased(Arc<Place<D>>),
-    /// A share in a place that several resources have in common.
+    /// A place that several resources share, counted by reference.
     Common(Arc<Common<D>>),
     /// A range of a buffer that small buffers share.
     Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },
@@ -177,16 +177,17 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+/// An owner of blocks outside the arenas, which suballocates ranges of them: how ranges are freed to it, and its blocks
+/// to the driver.
 ///
 /// # Safety
-/// What [`RangeOwner::take_empty`] gives may be freed as [`Shared::free_backing`](super::shared::Shared::free_backing)
-/// asks for.
+/// What [`RangeOwner::take_empty`] returns meets the conditions of
+/// [`Shared::free_backing`](super::shared::Shared::free_backing).
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
-    /// Takes a range back. No other owner holds the block's memory through the range any more.
+    /// Frees a range. No other owner holds the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// A block that is empty, however short it has been so, taken out to be destroyed.
+    /// Takes out a block that is empty, no matter for how long, to be destroyed.
     fn take_empty(&self) -> Option<Backing<D>>;
 
     /// Whether no range will be requested of it again.

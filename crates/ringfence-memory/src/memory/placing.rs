@@ -157,7 +157,7 @@ impl<D: Device> Shared<D> {
     /// No memory, or the driver's. The resource is as before then.
     ///
     /// # Safety
-    /// `unplaced` is this device's and not used up, which this does; `needs` are what it was measured to need, or more.
+    /// `unplaced` is this device's and was not placed before; success places it. `needs` are its requirements, or more.
     pub unsafe fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,

@@ -106,37 +106,36 @@ impl Drop for Helping {
     }
 }
 
-/// Objects of the program's own that wait for an allocator's timelines as resources do. Made by
+/// Deferred free for objects of the program's own: they wait for an allocator's timelines as resources do. Made by
 /// [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
     /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that
-    /// a frame in which very much is released does not pay for all of it. The rest is left for the next call, in the
-    /// order in which it was released. After a device loss everything goes, as nothing is left to be smooth for.
+    /// the cost of a frame in which many resources are released stays bounded. The rest is left for the next call, in
+    /// the order in which it was released. After a device loss everything is destroyed at once.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.0.reclaim(objects_max)
     }
 
     /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
-    /// as if it were a resource of this allocator that is dropped. O(1).
+    /// like a resource of this allocator that is dropped. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of them, with one step that
-    /// other threads see instead of one an item. `items` is empty afterwards, and keeps its memory.
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of `items`, with one atomic step
+    /// for all of them. `items` is empty afterwards, and keeps its memory.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.0.lifetimes.retire_all_into(bin, items);
     }
 
-    /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
-    /// a timeline. Points on timelines of another allocator never pass here: items of several allocators may share a
-    /// bin, and each comes out where it was put in.
+    /// Moves at most `items_max` items whose points have passed out of `bin`, and returns how many. One driver call for
+    /// each timeline. Points on timelines of another allocator never pass here: items of several allocators may share a
+    /// bin, and each comes out for the allocator that put it in.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
-    /// changed.
+    /// [`DeviceError::Lost`]: use [`RetireBin::collect_all`] then. Or another error of the driver. Nothing has changed.
     pub fn collect_from<T>(
         &self,
         bin: &RetireBin<T>,
@@ -146,7 +145,7 @@ impl<D: Device> Retirement<'_, D> {
         Ok(bin.collect_passed(&self.passed()?, items_max, into))
     }
 
-    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does:
+    /// Passes the items of `bin` whose points have passed to `each`, as [`RetireBin::release`] does:
     /// [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the vector.
     ///
     /// # Errors
@@ -171,7 +170,7 @@ impl<D: Device> Shared<D> {
     /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
     ///
     /// # Safety
-    /// Both are of this allocator, the object lies there, and no other owner is left of either.
+    /// Both are of this allocator, the object is bound there, and neither has another owner.
     pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.enqueue(self.released(object, place));
         self.write_due();
@@ -220,10 +219,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Retires a resource that only the submissions of `points` use.
+    /// Retires a resource that only the submissions of `points` use: it is destroyed once those have passed.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
+    /// If a point is on a timeline of another allocator. The object then waits for all submissions that have begun.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no other submission uses it.
@@ -299,7 +298,7 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Of what this thread has retired alone if another thread is at it; nothing if this one is, further up.
+    /// If another thread is in this call, only what this thread has retired; nothing if this thread is in it already.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }

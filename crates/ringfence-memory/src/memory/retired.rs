@@ -1,4 +1,4 @@
-//! What waits for the GPU before it is destroyed; what a reclaim did, and why a shutdown ended early.
+//! What waits for the GPU before it is destroyed; the result of a reclaim, and the errors of a shutdown.
 
 use std::sync::atomic::AtomicU64;
 
@@ -70,7 +70,7 @@ pub enum ShutdownError {
         /// Resources that wait for the device.
         waiting: usize,
     },
-    /// Frames are open, which may still be submitted.
+    /// Frames are open and may still be submitted.
     #[error("{open} frames are open, among them the one with {frame}: {waiting} objects still wait")]
     OpenFrames {
         /// What the oldest of them on its timeline signals.

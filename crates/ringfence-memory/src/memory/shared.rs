@@ -166,8 +166,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory object that a place is in, to be shared by what cuts it up. It has to be dropped before the place is
-    /// freed.
+    /// The memory object of a place, for an owner that suballocates it. It has to be dropped before the place is freed.
     pub fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
             Hold::Range { memory, .. } => memory.share(),
@@ -179,7 +178,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena of a memory type and the group that a class falls in, where the device parts them.
+    /// The arena of a memory type and a class, an index. Classes that may share memory on this device have one arena.
     pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
@@ -210,7 +209,7 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).flush(&self.device, start, start + size)
     }
 
-    /// Notes a ring, to be notified of progress and for snapshots.
+    /// Registers a ring, which reclaims visit and snapshots show.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.observers);
     }

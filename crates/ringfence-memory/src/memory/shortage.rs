@@ -226,12 +226,12 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> bool {
     callback(&pressure)
 }
 
-/// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory
-/// and the callback, called in between, says that something went, it is done again.
+/// Calls `work`, which makes a request under a lock and holds none afterwards. If it fails because memory is short, the
+/// eviction callback is called with no lock held; as long as that has released something, `work` is called again.
 ///
 /// # Errors
-/// That of the last call of `work`. If the callback was called and nothing went, `tried` of [`Error::OutOfMemory`] and
-/// [`Error::OverBudget`] has [`Tried::EVICTION`].
+/// That of the last call of `work`. If the callback was called and released nothing, `tried` of [`Error::OutOfMemory`]
+/// and [`Error::OverBudget`] has [`Tried::EVICTION`].
 pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let outer = RETRYING.get();
     for round in 0.. {

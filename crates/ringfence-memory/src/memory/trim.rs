@@ -98,7 +98,7 @@ impl<D: Device> Shared<D> {
         self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 
-    /// Has a reclaim visit an owner of ranges as long as that has blocks.
+    /// Registers an owner of ranges: each reclaim visits it as long as it has blocks.
     pub fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
         let mut pools = self.pools.lock();
         pools.retain(|held| !held.is_gone());
