@@ -1,5 +1,4 @@
-//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits
-//! for them.
+//! Timelines: a queue's progress and its pending submissions; and the [bin](RetireBin) of items that wait for them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -8,8 +7,8 @@
 //!                                            └ open frames
 //! ```
 //!
-//! `completed ≤ submitted ≤ begun`. What is retired now may be used by any submission that has begun, so it waits
-//! for `begun`. A timeline that has completed all that was begun holds nothing back.
+//! `completed ≤ submitted ≤ begun`. An object that is retired now may be used by any submission that has begun, so it
+//! waits for `begun`. A timeline that has completed everything that was begun delays nothing.
 //!
 //! # How a frame ends
 //!
@@ -19,10 +18,11 @@
 //! | [`Frame::discard`] | it was not and will not be submitted | does not wait for it |
 //! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one |
 //!
-//! A value is never given twice. What waits for the value of a discarded frame is released with the next value that is
-//! signalled, or as soon as all that was submitted before it is complete. A frame that is dropped is *unresolved* until
-//! the fence has reached its value: submissions of one timeline complete in order, so that the signal of any later
-//! frame resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be signalled.
+//! No value is given to two frames. Objects that wait for the value of a discarded frame are released with the next
+//! value that is signalled, or as soon as all earlier submissions are complete. A frame that is dropped is *unresolved*
+//! until the fence has reached its value: submissions of one timeline complete in order, so that the signal of any
+//! later frame resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be
+//! signalled.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -45,11 +45,11 @@ use crate::primitive::{AtomicU64, Ordering, RwLock};
 
 pub use ringfence_core::retire_bin::RetireBin;
 
-/// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
+/// A submission that is being recorded, with the value that it will signal.
 ///
-/// It ends in one of three ways. [`Timeline::submitted`] says that it was submitted, [`Frame::discard`] that it was not
-/// and will not be. Dropping it says neither, since whatever returns early, an error or a panic, may do so before or
-/// after the submission: what was in use while it was open is held until the timeline's fence has reached its value or
+/// It ends in one of three ways. [`Timeline::submitted`] declares that it was submitted, [`Frame::discard`] that it was
+/// not and will not be. Dropping it declares neither, since an error or a panic may drop it before or after the
+/// submission: objects that were in use while it was open are kept until the timeline's fence has reached its value or
 /// a later one.
 #[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
 pub struct Frame {
@@ -66,17 +66,17 @@ impl Frame {
         self.value
     }
 
-    /// The moment at which the submission is complete.
+    /// The point at which the submission is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.clock.at(self.value)
     }
 
-    /// Ends the frame as one that was not submitted and never will be: it holds nothing back any more. Its value is not
-    /// given again.
+    /// Ends the frame as one that was not submitted and never will be: nothing waits for it any more. No other frame
+    /// gets its value.
     ///
-    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised. Where it is not
-    /// known, as after an error of the submission itself that says nothing of it, drop the frame instead.
+    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If it is not
+    /// known, as after a submission that failed with an unspecific error, drop the frame instead.
     pub fn discard(self) {
         self.clock.discard(self.value);
     }
@@ -94,7 +94,7 @@ impl Drop for Frame {
     }
 }
 
-/// Asks whether a frame is still open, once for each write in it.
+/// A check whether a frame is still open, made for each write in it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
 pub struct OpenFrame {
@@ -144,10 +144,10 @@ impl OpenFrame {
     }
 }
 
-/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is as open as before.
+/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is still open.
 ///
-/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way
-/// all the same, dropping it is right: the later frame's value covers it, and what it may use is held until then.
+/// A frame that was refused because a later one was submitted cannot be submitted any more. If its work was submitted
+/// nevertheless, drop it: objects that it may use are then kept until the later frame's value is reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -170,7 +170,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The frame, open as before: to be said to be submitted on its own timeline, discarded or dropped.
+    /// The frame, still open: to be submitted on its own timeline, discarded or dropped.
     pub fn into_frame(self) -> Frame {
         match self {
             Self::WrongTimeline { frame, .. } | Self::OutOfOrder { frame, .. } => frame,
@@ -212,15 +212,15 @@ impl<D: Device> Timeline<D> {
         self.clock.id()
     }
 
-    /// Begins a submission: everything written for the GPU and everything retired from here on is kept until the
-    /// submission is complete. O(open frames).
+    /// Begins a submission: objects that are written or retired from now on are kept until the submission is complete.
+    /// O(open frames).
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
         self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
         Frame { clock: Arc::clone(&self.clock), value, _allocator: Arc::clone(&self.shared).keep() }
     }
 
-    /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
+    /// Declares that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
     /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open
@@ -239,11 +239,11 @@ impl<D: Device> Timeline<D> {
         }
     }
 
-    /// Says that no work of the frames that were dropped on this timeline is under way or will be: each was never
-    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle, and has
-    /// no later frame whose signal would show it. Frames that are open are not meant.
+    /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
+    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle and
+    /// submits no later frame. Open frames are not affected.
     ///
-    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised.
+    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true.
     pub fn discard_dropped(&self) {
         self.clock.discard_left();
     }
@@ -265,8 +265,8 @@ impl<D: Device> Timeline<D> {
     /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that
     /// was discarded counts as reached once all that was begun before it is.
     ///
-    /// A value that was not submitted yet is waited for like any other, as another thread may submit it: the timeout is
-    /// what bounds the wait for one that never comes.
+    /// It also waits for a value that is not submitted yet, as another thread may submit it: if none does, the wait
+    /// ends with the timeout.
     ///
     /// # Errors
     /// [`DeviceError::Lost`], or the driver is out of memory.
@@ -302,7 +302,7 @@ pub(crate) struct Lifetimes<D: Device> {
 /// Why a wait ended without its points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitError {
-    /// The work that would reach this point is not submitted: waiting could last without end.
+    /// The frame that would signal this point is not submitted: the wait might never end.
     NotSubmitted(SyncPoint),
     /// The frame that would reach this point was dropped, and the point was not reached in time.
     Unresolved(SyncPoint),

@@ -25,7 +25,7 @@ pub fn is_locked() -> bool {
     HELD.try_with(|held| held.get() != 0).unwrap_or(false)
 }
 
-/// A lock that is held while something may be reported, or memory asked for. While a thread holds one, no code of the
+/// A lock that may be held while something is reported or memory is requested. While a thread holds one, no code of the
 /// program's runs.
 #[derive(Default)]
 pub struct Lock<T>(Mutex<T>);

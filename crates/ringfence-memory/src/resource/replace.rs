@@ -1,4 +1,4 @@
-//! Make before break: a resource that the GPU may be using gives way to another one, without a wait.
+//! Replacing a resource that the GPU may be using, without a wait.
 //!
 //! ```text
 //!   frame n    reads old ───────────────────────┐
@@ -40,7 +40,7 @@ pub enum ReplaceError {
         /// What the new one would have.
         new_bytes: u64,
     },
-    /// The two descriptions are not of one picture in two resolutions.
+    /// The two descriptions are not of one mip chain.
     #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in \
         dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
@@ -96,7 +96,7 @@ pub struct MipCopy<D: Device> {
 pub struct MipSwap<D: Device> {
     /// What both textures have.
     pub copies: Vec<MipCopy<D>>,
-    /// Mips of the new texture that the old one has not got, ascending: to be filled by the program.
+    /// Mips of the new texture that the old one does not have, ascending: the program fills them.
     pub to_fill: Vec<u32>,
 }
 

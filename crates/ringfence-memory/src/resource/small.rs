@@ -113,8 +113,8 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// The address of its first byte in shaders, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives
-    /// every buffer one.
+    /// The device address of its first byte, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives every
+    /// buffer one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address
@@ -137,7 +137,7 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Destroys it at once and gives its bytes back.
+    /// Destroys it and frees its bytes at once.
     ///
     /// # Safety
     /// No submission that is under way uses it.
