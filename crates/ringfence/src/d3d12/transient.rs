@@ -10,10 +10,10 @@ use crate::transient::{Direct3d12Barrier, Pass, TransientAllocator, TransientId}
 use ringfence_memory::RawObject;
 
 impl TransientAllocator<Device> {
-    /// Records what the barriers of a pass are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the driver:
-    /// at the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
+    /// Records the barriers of a pass as they are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the
+    /// driver: at the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
     ///
-    /// Changes of state and discards are the program's own, behind it.
+    /// The program records changes of state and discards itself, after it.
     ///
     /// # Safety
     /// The list is of this device, open, and recorded by this thread alone.

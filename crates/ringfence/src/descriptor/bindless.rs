@@ -12,7 +12,8 @@
 //! | remove, update | O(1) under a short lock |
 //! | reclaim | O(what comes back) |
 //!
-//! Free slots are used again in the order in which they came back, so that a late use shows as long as possible.
+//! Free slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
+//! possible.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,7 +41,8 @@ pub struct BindlessDesc {
     /// Entries that it holds at most. The value [`BindlessDesc::CAPACITY`] may be reduced: where the heap's persistent
     /// region has no free run as long, the table gets half of the longest. [`BindlessTable::capacity`] says how many.
     pub capacity: u32,
-    /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
+    /// Whether freed slots are overwritten with null descriptors, so that a use after removal is detected: a driver
+    /// call for each.
     pub clear_freed: bool,
 }
 
@@ -120,10 +122,10 @@ enum Retired<D: Descriptors> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
-    /// Takes a run of the heap's persistent region.
+    /// Makes a table in a run of the heap's persistent region.
     ///
     /// # Errors
-    /// The region has no such run.
+    /// The region has no free run of that length.
     pub fn new(
         memory: &Allocator<D>,
         heap: &ShaderVisibleHeap<D, A>,
@@ -166,10 +168,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(Self { state, keeper, staging, _run: run })
     }
 
-    /// A new entry.
+    /// Adds an entry.
     ///
     /// # Errors
-    /// No slot is free now (those of removed entries come back when the device is done with them), or the heap does not
+    /// No slot is free (those of removed entries are freed when the device is done with them), or the heap does not
     /// take such a view.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -190,10 +192,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
-    /// Takes an entry out. Its slot is another's once every submission that has begun by now is complete.
+    /// Removes an entry. Its slot is free once every submission that has begun by now is complete.
     ///
     /// # Errors
-    /// The entry is not in the table (any more), or another table's.
+    /// The entry is not in the table, was removed, or is another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
         let slot = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -203,10 +205,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Makes an entry show something else, under the same index: once every submission that has begun by now is
-    /// complete, in [`Allocator::reclaim`]; at once if nothing is under way. Submissions that begin meanwhile must not
-    /// go through the entry until [`BindlessTable::is_settled`]; to change what is in use every frame,
-    /// [`BindlessTable::replace`] it.
+    /// Changes the view of an entry and keeps its index. The slot is written once every submission that has begun by
+    /// now is complete, in [`Allocator::reclaim`]; at once if no submission is under way. Submissions that begin
+    /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. To change an entry that is used every
+    /// frame, [`BindlessTable::replace`] it.
     ///
     /// # Errors
     /// The entry is not in the table, or the heap does not take such a view.
@@ -222,11 +224,11 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one,
-    /// later ones see the new one.
+    /// Replaces an entry with another view under another index: submissions under way use the old entry, later ones the
+    /// new one.
     ///
     /// # Errors
-    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry then stays.
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry stays then.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.state.check(index)?;
         let new = self.insert(view)?;
@@ -248,7 +250,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         self.state.check(index).is_ok()
     }
 
-    /// Entries that are in it: neither free nor waiting.
+    /// The number of entries in the table: slots that are neither free nor waiting to be freed.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.state.entries.lock().live_count

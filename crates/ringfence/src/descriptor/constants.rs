@@ -7,8 +7,8 @@
 //!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound
-//! then comes with its [`ConstantView`]. The views go with their pool, and each may be held for longer.
+//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound then comes
+//! with its [`ConstantView`]. The views are released with their pool; a [`ConstantView`] may be held for longer.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -32,7 +32,7 @@ pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
-    /// To be copied into a table.
+    /// The descriptor, as a source for a table.
     #[must_use]
     pub fn source(&self) -> TableSource<'_, D> {
         self.run.part(self.slot..self.slot + 1).expect("every slot has its view")

@@ -1,4 +1,5 @@
-//! Blocks of one use, growing as needed: a heap or a driver buffer each, cut by one of the core's range allocators.
+//! Blocks for one use, added as needed: each a heap or a driver buffer, suballocated by one of the core's range
+//! allocators.
 //!
 //! ```text
 //!   Buddy  in each block: several buddies of one size          each buddy is tried, else one is added
