@@ -9,12 +9,13 @@
 //!                        each object by description and offset: found, or made
 //! ```
 //!
-//! Groups are what one heap may hold: on heap tier 1 render targets, textures and buffers apart, elsewhere together. A
-//! group's heap is as large as its plan is high. While async compute of the frame before still runs, its heap is not
-//! taken for a frame that does not wait for it: another is made, so that there are as many as frames overlap.
+//! A group is a set of resources that one heap may hold: on heap tier 1 render targets, textures and buffers apart,
+//! elsewhere all together. A group's heap has the size of its plan. While async compute of the previous frame still
+//! runs, its heap is not used for a frame that does not wait for it: another is made, so that there are as many as
+//! frames overlap.
 //!
-//! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
-//! the caches need not be made.
+//! A new shape keeps offsets of the previous frame where that does not make its heap larger: objects that are in the
+//! caches need not be made.
 //!
 //! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when
 //! its objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of

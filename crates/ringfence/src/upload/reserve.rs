@@ -1,4 +1,4 @@
-//! How a ring finds space: it polls, waits or grows; and how it shrinks after a long quiet time.
+//! How a ring finds space: it reads the timelines, waits or grows; and how it shrinks after many frames of little use.
 //!
 //! ```text
 //!   try ──fits──▶ reserved

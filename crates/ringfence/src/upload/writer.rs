@@ -133,7 +133,7 @@ impl<D: Device> UploadWriter<D> {
         self.write_at(size, alignment, |_, to| fill(to), |_, _| ()).map(|(staged, ())| staged)
     }
 
-    /// Writes texels, with rows and offset as the device wants them.
+    /// Writes texels, with the offset and row pitch that the device needs.
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.

@@ -110,8 +110,8 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
         self.version
     }
 
-    /// Changes bytes of the content, which the next bind shows; says whether any byte is another now. Where it is, the
-    /// version rises; what was bound before keeps the content that it had.
+    /// Changes bytes of the content for the next bind; returns whether any byte has changed. If so, the version rises;
+    /// constants that were bound before keep their content.
     ///
     /// # Errors
     /// [`UploadError::TooLarge`] if the bytes reach beyond the end; nothing has changed then.
@@ -200,7 +200,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(Self { shared, writers, shares, promoted: UploadBatch::new(), figures, _one_thread: PhantomData })
     }
 
-    /// From here on binds are for the submission of `frame`.
+    /// Begins a frame: binds from now on are for the submission of `frame`.
     ///
     /// # Errors
     /// The frame is of another allocator; the writer is as before then.
@@ -214,8 +214,9 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(())
     }
 
-    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]).
-    /// Record them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
+    /// The copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). Record them once all
+    /// constants of the frame are bound, into a command list that is submitted in the same frame, before the lists that
+    /// use the constants.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
@@ -228,8 +229,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         self.figures
     }
 
-    /// Where a shader finds the content of `constants` in the writer's frame: a copy is made if there is none yet.
-    /// Later changes of the content do not show there.
+    /// Binds `constants` for the writer's frame: copies the content if that was not done yet, and returns where shaders
+    /// read it. Later changes of the content do not change it.
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; [`UploadError::ForeignConstants`] if the buffer was made by other

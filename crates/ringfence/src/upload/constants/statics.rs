@@ -321,9 +321,9 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         &self.bound
     }
 
-    /// Gives it new content; the rest of its slot becomes 0. It is on the device after the next
-    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one counts. The frame that uploads
-    /// it and those after see it, on the queue that the upload is recorded for.
+    /// Sets new content; the rest of its slot becomes 0. The content is on the device after the next
+    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one is uploaded. The frame that
+    /// uploads it and those after see it, on the queue that the upload is recorded for.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. Nothing has changed then.
