@@ -13,7 +13,7 @@
 //!   memory.reclaim()                                  the old places come free once the device is past the frame
 //! ```
 //!
-//! # Who moves what
+//! # What is moved
 //!
 //! Only what was made [`movable`](crate::AllocationDesc::movable) is moved, and only by its owner: a move needs `&mut`
 //! of the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or [`Allocation`](crate::Allocation). So no other code

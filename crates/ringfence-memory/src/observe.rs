@@ -1,5 +1,5 @@
-//! What happens: one type of event, one sink for it, and who subscribes. It knows no other part of the allocator:
-//! numbers, names and bytes come in, or what a trait of its own says.
+//! Events: one type of event, one sink for it, and its subscribers. It knows no other part of the allocator: numbers,
+//! names and bytes come in, or what a trait of its own says.
 //!
 //! ```text
 //!                                                              ┌─▶ Calls        counters, for statistics
@@ -63,7 +63,7 @@ pub(crate) enum Event<'a, M: Watched> {
     Recorded(&'a trace::Event<&'a str>),
     /// Something went wrong.
     Warned(Warning<'a>),
-    /// The program is at its end: what is left is reported.
+    /// The allocator is shut down: live ranges are reported.
     Ended,
 }
 

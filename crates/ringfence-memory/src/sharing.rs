@@ -19,7 +19,7 @@
 //! | Direct3D 12 | [`D3d12Heap`](ShareKind::D3d12Heap): memory of the type DEFAULT |
 //! | simulated | [`Simulated`](ShareKind::Simulated), between allocators on one device |
 //!
-//! # Who answers for what
+//! # What the caller has to ensure
 //!
 //! Making a handle is safe. Importing one is `unsafe`: no code can check that a handle is what its description says,
 //! nor prevent that another process writes while this one reads.

@@ -412,7 +412,7 @@ impl<D: Device> Lifetimes<D> {
         bin.retire_all_tagged(self.turn(), |set| self.begun(set), items);
     }
 
-    /// The latest open frame of every timeline that has one: who may use what is written now.
+    /// The latest open frame of every timeline that has one: the submissions that may use what is written now.
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {

@@ -46,7 +46,7 @@ struct Emptying {
     order: Vec<BlockId>,
     /// The block, and its bytes.
     block: Option<(BlockId, u64)>,
-    /// Who is still to be moved out of it: the largest last.
+    /// Ranges still to be moved out of it, the largest last.
     queue: Vec<Arc<Ticket>>,
     /// Free bytes of blocks that are not emptied, by what was seen at the beginning and moved since.
     room_bytes: u64,
@@ -69,7 +69,7 @@ struct Compacting {
 struct Round {
     block: BlockId,
     number: u32,
-    /// Who is still to be tried: the last in the block last.
+    /// Ranges still to be tried, the last in the block last.
     queue: Vec<Arc<Ticket>>,
     longest_before: u64,
 }
@@ -80,7 +80,7 @@ pub(super) struct ArenaRun<D: Device> {
     phase: Phase,
     /// Blocks that everything is moved out of: nothing is moved in.
     emptied: HashSet<BlockId>,
-    /// Those that have been left, and their bytes, until they are given back.
+    /// Blocks that have been emptied, and their bytes, until they are freed.
     leaving: Vec<(BlockId, u64)>,
     /// Ranges that were moved, until they are free.
     old: VecDeque<BlockAllocation>,
@@ -150,7 +150,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Forgets old ranges that are free, and gives back the blocks that have become empty.
+    /// Removes old ranges that are free, and frees the blocks that have become empty.
     fn settle(&mut self, shared: &Shared<D>, statistics: &mut DefragStatistics) {
         let compact = shared.compact(&self.arena);
         while self.old.front().is_some_and(|old| !compact.is_live(old)) {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource lies there; its old place is retired
-//!                                ├─ ignore, or nothing ────▶ the room is given back, the resource stays
-//!                                └─ drop(resource) ────────▶ the room is given back; the resource is retired as ever
+//!                                ├─ ignore, or nothing ────▶ the room is freed, the resource stays
+//!                                └─ drop(resource) ────────▶ the room is freed; the resource is retired as ever
 //! ```
 
 use std::fmt;
@@ -339,8 +339,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// What those who watch know of what is to be moved: by what, and how wide its guards are, which the new place has
-    /// room for.
+    /// The id by which traces and debugging know the range to move, and the width of its guards, for which the new
+    /// place has room.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);
@@ -401,7 +401,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
             Ok(made) => made,
             Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed. The room is given back already.
+                // SAFETY: nothing has used it up, since it was not placed. The room is freed already.
                 unsafe { Create::<K>::discard(&shared.device, unplaced) };
                 ticket.put_back();
                 return Err(self.give_up(index, error));

@@ -320,7 +320,7 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// As [`Shared::reclaim`], also if another thread is at it. For the end of life.
+    /// As [`Shared::reclaim`], also if another thread is in that call. For the end of the allocator.
     fn reclaim_last(&self) -> Reclaimed {
         let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(seen);

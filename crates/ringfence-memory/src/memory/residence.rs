@@ -1,4 +1,4 @@
-//! Memory objects that can be evicted: who may not do without one, who used it last, and whether it is there.
+//! Memory objects that can be evicted: what pins one, when it was last used, and whether it is resident.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)

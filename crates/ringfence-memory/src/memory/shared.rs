@@ -232,7 +232,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// What all clones of an allocator have together. Goes with the last clone of an allocator and the last of its pools.
+/// Shared by all clones of an allocator and its pools, and dropped with the last of them.
 pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
 
 impl<D: Device> Drop for Handle<D> {

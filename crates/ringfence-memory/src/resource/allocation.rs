@@ -431,7 +431,7 @@ impl<D: Device> Allocation<D> {
         Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
-    /// Has those who watch know that it lies elsewhere than before.
+    /// Notifies traces and debugging that it has moved.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.place, self.base(), || None);
     }

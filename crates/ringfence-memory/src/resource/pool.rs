@@ -134,7 +134,7 @@ impl<D: Device> Pool<D> {
         });
         let pool = Self { shared: Arc::clone(shared), _handle: Arc::clone(handle), state };
         shared.custom_pools.write().push(Arc::clone(&pool.state));
-        // Should this fail, dropping the pool gives back what was made.
+        // If this fails, dropping the pool frees the blocks that were made.
         shared.preallocate(&pool.state.arena, desc.block_count_min)?;
         Ok(pool)
     }

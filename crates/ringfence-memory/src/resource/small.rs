@@ -47,7 +47,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 /// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
 ///
 /// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
-/// callers who know more of its use.
+/// callers that know which submissions use it.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<SmallBound<D>>>,

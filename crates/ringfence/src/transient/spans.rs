@@ -1,4 +1,4 @@
-//! The bytes of a transient heap: who has them, who had them last, and when they are free for a given pass.
+//! The bytes of a transient heap: which resource has them or had them last, and when they are free for a given pass.
 //!
 //! ```text
 //!   offset 0         40        64             128

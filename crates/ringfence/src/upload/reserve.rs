@@ -141,7 +141,7 @@ impl<D: Device> RingState<D> {
         if deadline.is_some_and(|at| Instant::now() >= at) {
             return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
         }
-        // It is in the middle of a copy, for a frame that it let be submitted under its hands.
+        // Another thread is in the middle of a copy, for a frame that was submitted meanwhile.
         std::thread::yield_now();
         Ok(())
     }

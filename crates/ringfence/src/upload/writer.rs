@@ -205,7 +205,7 @@ impl<D: Device> UploadWriter<D> {
                 page.next = offset + size;
                 return Ok(Target { large: None, offset });
             }
-            // The frame was submitted and completed under this thread's hands.
+            // The frame was submitted and completed while this thread wrote.
             self.pin.free();
             self.page = None;
             return Err(self.over());

@@ -120,7 +120,7 @@ pub(crate) trait Compact<D: Device> {
     /// Whether the order of ranges means something, so that nothing is to be moved.
     fn is_ordered(&self) -> bool;
 
-    /// Who may be moved in a block, and how many ranges there will stay.
+    /// The ranges of a block that may be moved, and how many will stay.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
     /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones
@@ -137,7 +137,7 @@ pub(crate) trait Compact<D: Device> {
         into: &mut Vec<Reserved<D>>,
     ) -> usize;
 
-    /// Ranges below where they are for the last of `queue`, and on. What there is none for is done with.
+    /// Ranges below where they are for the last of `queue`, and on. Those without one are not tried again.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
     /// A ticket for what was reserved, and now holds what the range of `ticket` held.

@@ -303,7 +303,7 @@ impl<M: Watched> Debugger<M> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// The program is at its end: what is alive is reported, once.
+    /// The allocator is shut down: live ranges are reported, once.
     fn report_leaks(&self) {
         if !self.desc.leaks {
             return;
