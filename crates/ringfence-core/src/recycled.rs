@@ -14,7 +14,8 @@
 //!
 //! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are
 //! within the bound in bytes, and until their description has not been requested during the grace, in reclaims. While
-//! objects are refused for want of room, the description that was not asked for the longest makes room.
+//! objects are refused because there is no room, the objects of the description that was not requested for the longest
+//! time are taken out.
 //!
 //! # How bytes are counted
 //!
@@ -284,7 +285,7 @@ struct Store<T, O> {
     /// Bytes of what is kept, and what the accounts have free: at most `bytes_max`.
     reserved: Apart<AtomicU64>,
     bytes_max: u64,
-    /// Objects that were refused for want of room, around the end of the number.
+    /// Objects that were refused because there was no room, modulo the number's range.
     refused: AtomicU32,
     /// Objects that were taken out of lists.
     taken: AtomicU64,

@@ -273,8 +273,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts an item into this thread's thread cache, to be taken first; gives it back if that is taken, closed or
-    /// without room.
+    /// Puts an item into this thread's thread cache, to be taken first; returns it if that is taken, closed or without
+    /// room.
     ///
     /// # Errors
     /// The item.
@@ -384,7 +384,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Does something while the thread caches are empty and stay so: what was in them is given back before.
+    /// Does something while the thread caches are empty and stay so: what was in them is released before.
     ///
     /// While `work` runs all thread caches are taken: it must not wait for a thread that waits for one, nor come back
     /// here.
@@ -454,7 +454,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 }
 
-/// Puts an owner into a thread cache, for the next user; gives it back if the thread cache is taken, closed or full.
+/// Puts an owner into a thread cache, for the next user; returns it if the thread cache is taken, closed or full.
 ///
 /// # Safety
 /// The owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
