@@ -109,7 +109,7 @@ fn of_transients(history: &History, frames: &[u64]) -> Drawing {
     over_frames("transients", "Objects in transient heaps", Unit::Bytes, frames, &series)
 }
 
-/// Who has which bytes in which pass.
+/// Which resource has which bytes in which pass.
 fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     let row = |row: &FramePlanRow| Rectangle {
         note: format!(
