@@ -67,7 +67,6 @@ pub(crate) enum Event<'a, M: Watched> {
     Ended,
 }
 
-/// Where every event goes.
 pub(crate) struct Observers<M: Watched> {
     pub(crate) calls: Calls,
     pub(crate) trace: Trace,
@@ -116,7 +115,6 @@ impl<M: Watched> Observers<M> {
         }
     }
 
-    /// Whether a trace is recorded.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
         self.trace.is_on()

@@ -110,7 +110,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, desc, pool, wanted)
     }
 
-    /// Makes one with a driver object of its own.
     #[track_caller]
     fn make(
         shared: &Arc<Shared<D>>,
@@ -176,7 +175,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self { shared: ManuallyDrop::new(shared), bound }
     }
 
-    /// Counts what was added to its size.
     #[inline]
     fn larger_by(mut self, added: u64) -> Self {
         if added > 0 {
@@ -186,7 +184,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// With what the caller gave along.
     pub(crate) fn with_user_data(mut self, user_data: u64) -> Self {
         self.bound.user_data = user_data;
         self
@@ -242,7 +239,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
-    /// Notifies the observers that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }

@@ -289,7 +289,6 @@ impl<D: Device> fmt::Debug for Timeline<D> {
     }
 }
 
-/// Every timeline of an allocator.
 pub(crate) struct Lifetimes<D: Device> {
     /// The number of the allocator, which is in the ids of its timelines.
     owner: u32,
@@ -332,7 +331,6 @@ impl<D: Device> Lifetimes<D> {
         Self { owner: next_owner(), entries: RwLock::new(Vec::new()), turn: AtomicU64::new(next_turn()) }
     }
 
-    /// The number that is in the ids of its timelines.
     pub(crate) fn owner(&self) -> u32 {
         self.owner
     }
@@ -369,7 +367,6 @@ impl<D: Device> Lifetimes<D> {
         value
     }
 
-    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -401,7 +398,6 @@ impl<D: Device> Lifetimes<D> {
         progress.values.extend(entries.iter().map(|(clock, _)| clock.seen()));
     }
 
-    /// Puts an item down that waits for all that has begun.
     #[inline]
     pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         bin.retire_tagged(self.turn(), |set| self.begun(set), item);
@@ -412,7 +408,6 @@ impl<D: Device> Lifetimes<D> {
         bin.retire_all_tagged(self.turn(), |set| self.begun(set), items);
     }
 
-    /// The latest open frame of every timeline that has one: the submissions that may use what is written now.
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -427,7 +422,6 @@ impl<D: Device> Lifetimes<D> {
         timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
     }
 
-    /// The value that a timeline was last seen to have reached; 0 of one that is not one of these. No driver call.
     pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
@@ -504,12 +498,10 @@ impl<D: Device> Lifetimes<D> {
         Ok(())
     }
 
-    /// Whether the frame is one of these timelines'.
     pub(crate) fn owns(&self, frame: &Frame) -> bool {
         frame.clock.id().owner() == self.owner
     }
 
-    /// Whether the point has passed. One driver call.
     pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
         let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`.
@@ -553,7 +545,6 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// By timeline.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
         self.values.iter().copied()
     }

@@ -29,7 +29,6 @@ const ROUNDS_MAX: u32 = 8;
 /// How often blocks are emptied again after others were compacted.
 const CYCLES_MAX: u32 = 8;
 
-/// What is being done in an arena.
 enum Phase {
     /// Not begun yet.
     Waiting,
@@ -74,7 +73,6 @@ struct Round {
     longest_before: u64,
 }
 
-/// See the [module](self).
 pub(super) struct ArenaRun<D: Device> {
     pub(super) arena: ArenaRef<D>,
     phase: Phase,
@@ -111,7 +109,6 @@ impl<D: Device> ArenaRun<D> {
         matches!(self.phase, Phase::Done) && self.old.is_empty() && self.leaving.is_empty()
     }
 
-    /// Notes that a range was moved.
     pub(super) fn moved(&mut self, old: BlockAllocation) {
         *self.moved_bytes.entry(old.block()).or_default() += old.size();
         self.old.push_back(old);
@@ -127,7 +124,6 @@ impl<D: Device> ArenaRun<D> {
         !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
     }
 
-    /// Plans moves while the pass may take more.
     pub(super) fn plan(
         &mut self,
         shared: &Shared<D>,

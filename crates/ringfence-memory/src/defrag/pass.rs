@@ -39,7 +39,6 @@ pub(super) struct Pending<D: Device> {
     pub(super) reserved: Reserved<D>,
 }
 
-/// Room for a move.
 pub(super) struct Room<D: Device> {
     arena: usize,
     pub(super) ticket: Arc<Ticket>,

@@ -204,7 +204,6 @@ impl<D: Device> Defrag<D> {
         &self.arenas[at].arena
     }
 
-    /// Counts a move that was made.
     pub(super) fn moved(&mut self, at: usize, old: BlockAllocation) {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
@@ -219,14 +218,12 @@ impl<D: Device> Defrag<D> {
         self.left();
     }
 
-    /// Gives up what the last pass has not made.
     pub(super) fn close_pass(&mut self) {
         for room in std::mem::take(&mut self.rooms).into_iter().flatten() {
             self.give_up(room);
         }
     }
 
-    /// Counts a move that was not made.
     pub(super) fn left(&mut self) {
         self.statistics.ignored_count += 1;
     }

@@ -57,12 +57,10 @@ struct Block<D: Device> {
     movable_count: usize,
 }
 
-/// What an arena is made as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArenaDesc {
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
-    /// What its blocks are made for.
     pub(crate) class: ResourceClass,
     /// Classes that share its blocks: those whose number is that of its class.
     pub(crate) groups: [u8; 3],
@@ -70,19 +68,15 @@ pub(crate) struct ArenaDesc {
     pub(crate) blocks: BlocksDesc,
     pub(crate) block_count_max: usize,
     pub(crate) algorithm: Algorithm,
-    /// The least alignment in bytes of its blocks.
     pub(crate) block_alignment: u64,
     pub(crate) priority: Priority,
-    /// Whether common small sizes get pools.
     pub(crate) has_slots: bool,
-    /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
     /// What handles to its blocks are.
     pub(crate) share: Option<ShareKind>,
 }
 
 impl ArenaDesc {
-    /// Whether resources of a class may lie in its blocks.
     pub(crate) fn holds(&self, class: ResourceClass) -> bool {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
@@ -127,7 +121,6 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Whether any thread makes blocks ahead.
     pub(crate) fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
@@ -157,7 +150,6 @@ pub(crate) enum Found<D: Device> {
     Slot { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
 }
 
-/// What an arena would do.
 pub(crate) enum Forecast {
     InBlock {
         offset: u64,
@@ -192,7 +184,6 @@ struct NewBlock<D: Device, A> {
     ranges: A,
 }
 
-/// A range in a block.
 pub(crate) struct InBlock<D: Device> {
     pub(crate) memory: BlockMemory<D>,
     pub(crate) allocation: BlockAllocation,
@@ -273,7 +264,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         made?.ok()
     }
 
-    /// A range of a block that is there.
     #[inline]
     pub(crate) fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
@@ -397,7 +387,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.announced = state.announced.saturating_add(bytes);
     }
 
-    /// How many blocks there are.
     pub(crate) fn block_count(&self) -> usize {
         self.state.lock().blocks.block_count()
     }

@@ -81,7 +81,6 @@ impl Budget {
     }
 }
 
-/// What [`Budget::grant`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grant {
     Within,
@@ -102,7 +101,6 @@ struct Heap {
     reserved_then: AtomicU64,
 }
 
-/// The budgets of every heap.
 pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
     reported: AtomicBool,

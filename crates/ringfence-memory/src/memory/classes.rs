@@ -23,7 +23,6 @@
 
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
-/// How the classes share blocks. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes {
     /// Classes of equal number share blocks.

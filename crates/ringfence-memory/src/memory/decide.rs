@@ -34,9 +34,7 @@ pub(crate) struct View<'a> {
     pub(crate) shared_bytes_max: &'a [u64],
     /// Bytes of guard on each side of a range; 0 for none.
     pub(crate) margin_bytes: u32,
-    /// Whether the device has few memory objects left.
     pub(crate) is_near_object_limit: bool,
-    /// The pool that the request is for, if it is for one.
     pub(crate) pool: Option<PoolView>,
 }
 
@@ -54,7 +52,6 @@ pub(crate) struct Step {
     pub(crate) memory_type: u32,
     /// As this memory type needs it, guards included.
     pub(crate) needs: Requirements,
-    /// The guards.
     pub(crate) margins: Margins,
     pub(crate) way: Way,
 }
@@ -71,12 +68,10 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Whether a block is tried.
     pub(crate) fn tries_block(self) -> bool {
         self != Self::Dedicated
     }
 
-    /// Whether memory of its own is tried, first or after a block.
     pub(crate) fn tries_dedicated(self) -> bool {
         self != Self::Block
     }

@@ -60,7 +60,6 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
     }
 
-    /// Whether the driver has a memory object left.
     pub(super) fn has_object_left(&self) -> bool {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }

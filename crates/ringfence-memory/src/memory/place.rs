@@ -21,7 +21,6 @@ pub struct Place<D: Device> {
     pub(crate) hold: Hold<D>,
 }
 
-/// Which arena a place is of.
 pub(crate) enum ArenaRef<D: Device> {
     /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole
     /// words, which the processor forwards from store to load.
@@ -97,7 +96,6 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// The range of a block that it is.
     pub(crate) fn block_allocation(&self) -> Option<&BlockAllocation> {
         match &self.hold {
             Hold::Range { allocation, .. } => Some(allocation),
@@ -148,7 +146,6 @@ impl<D: Device> Place<D> {
         matches!(self.hold, Hold::Dedicated { .. })
     }
 
-    /// Whether the memory object is its own.
     pub(crate) fn is_dedicated(&self) -> bool {
         match &self.hold {
             Hold::Common(common) => common.place.is_dedicated(),

@@ -48,12 +48,10 @@ pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
 }
 
 impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
-    /// Of no pool.
     pub(crate) fn new(needs: Requirements, desc: &'a AllocationDesc<'d>) -> Self {
         Self { needs, desc, pool: None }
     }
 
-    /// Of a pool.
     pub(crate) fn of_pool(
         pool: &'a Arc<PoolState<D>>,
         needs: Requirements,
@@ -72,7 +70,6 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
         Ok(Self { needs, desc, pool: Some(pool) })
     }
 
-    /// As an arena sees it.
     pub(crate) fn of_range(&self, size: u64, alignment: u64) -> Request<'_> {
         let high = self.pool.is_some() && self.desc.from_the_end;
         Request { high, ..Request::of(self.desc, size, alignment) }
@@ -345,7 +342,6 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena that a step of a request is about.
     pub(crate) fn arena_of(&self, request: &PlacementRequest<'_, '_, D>, step: &Step) -> ArenaRef<D> {
         match request.pool {
             Some(pool) => ArenaRef::Pool(Arc::clone(pool)),
@@ -443,7 +439,6 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
 
 /// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
 pub(crate) trait Unplaced<D: Device> {
-    /// What comes of it.
     type Made;
 
     /// Binds it to the memory of its place. It is used up iff this succeeds.
@@ -464,7 +459,6 @@ pub(crate) trait Unplaced<D: Device> {
     }
 }
 
-/// A resource that was measured.
 pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
@@ -489,7 +483,6 @@ impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
     }
 }
 
-/// Bytes alone.
 pub(crate) struct Bytes;
 
 impl<D: Device> Unplaced<D> for Bytes {
@@ -539,7 +532,6 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
         &self.unplaced
     }
 
-    /// It was placed.
     pub(crate) fn used_up(self) {
         let mut used = ManuallyDrop::new(self);
         // SAFETY: `used` is never dropped nor used again, so that the value is taken once.

@@ -24,7 +24,6 @@ pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 /// What a handle is made of: a resource, and a share in the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
 
-/// As [`Recycled::take`] says.
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
 /// What is kept in a buffer that others share. Else a kind is a memory type, and one bit for memory of its own.

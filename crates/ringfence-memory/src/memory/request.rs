@@ -123,7 +123,6 @@ pub enum Dedicated {
     Never,
 }
 
-/// A request as an arena sees it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,

@@ -22,7 +22,6 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use crate::device::{Device, Priority};
 use crate::timeline::Passed;
 
-/// A memory object that can be evicted. See the [module](self).
 pub(crate) struct Residence<D: Device> {
     pub(crate) pageable: D::Pageable,
     pub(crate) bytes: u64,
@@ -151,7 +150,6 @@ pub(crate) struct Residents<D: Device> {
     pub(crate) all: Mutex<Vec<Weak<Residence<D>>>>,
     /// Held while the driver evicts and brings back.
     pub(crate) calls: Mutex<Scratch<D>>,
-    /// Counts commits.
     pub(crate) tick: AtomicU64,
     pub(crate) evicted: Tally,
     pub(crate) returned: Tally,

@@ -12,7 +12,6 @@ use super::place::Place;
 use crate::device::{Device, DeviceError};
 use crate::timeline::{Passed, RetireBin};
 
-/// What waits for the GPU.
 pub(crate) enum Retired<D: Device> {
     /// An object with its memory, as its handle owned it.
     Item(Item<D>),
@@ -24,7 +23,6 @@ pub(crate) enum Retired<D: Device> {
     Pair(RawObject<D>, Place<D>),
 }
 
-/// What an allocator keeps of releases.
 pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
     /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no

@@ -67,7 +67,6 @@ impl Rings {
         book.noted.push(Noted { number, ring: Arc::downgrade(ring), recorded: None });
     }
 
-    /// Every ring that lives.
     pub(crate) fn all(&self) -> Seen {
         let mut book = self.0.lock();
         let mut rings = std::mem::take(&mut book.seen);

@@ -56,7 +56,6 @@ pub struct Shared<D: Device> {
     /// [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
-    /// Owners of ranges outside the arenas.
     pub(crate) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
     pub(crate) small: SmallBuffers<D>,
     pub(crate) budgets: Budgets,

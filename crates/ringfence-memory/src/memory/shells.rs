@@ -25,7 +25,6 @@ enum Shell<D: Device> {
     Small(Box<MaybeUninit<SmallBound<D>>>),
 }
 
-/// See the [module](self).
 pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
 
 /// The value, and the host memory that it lay in.

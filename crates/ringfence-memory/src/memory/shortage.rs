@@ -25,16 +25,13 @@ use crate::observe::{Event, Warning};
 /// So often the callback is called for one request, as long as it says that it released something.
 const EVICTIONS_MAX: u32 = 8;
 
-/// What a request allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
-    /// Whether memory may be requested of the driver at all.
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
 }
 
-/// Why a step failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     Driver(DeviceError),
@@ -53,23 +50,19 @@ impl Failure {
         }
     }
 
-    /// Whether memory is short.
     pub(crate) fn is_shortage(self) -> bool {
         matches!(self, Self::Driver(_) | Self::OverBudget)
     }
 }
 
-/// What was tried for a request so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(crate) size: u64,
     pub(crate) location: Location,
-    /// The memory types that the request allows, a bit each.
     pub(crate) memory_type_bits: u32,
     pub(crate) constraints: Constraints,
     pub(crate) tried: Tried,
     pub(crate) tried_type_bits: u32,
-    /// The memory type that was tried first.
     pub(crate) best: Option<u32>,
 }
 

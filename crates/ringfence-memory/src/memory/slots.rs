@@ -39,7 +39,6 @@ use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 
-/// The largest slot in bytes.
 pub(super) const SLOT_BYTES_MAX: u64 = 64 << 10;
 /// Powers of two and 1.5 of them from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
@@ -63,7 +62,6 @@ pub(super) struct Chunk<D: Device> {
 /// A slot that is claimed, and what an allocation needs to know of it.
 pub(crate) struct Ready {
     pub(crate) slot: PoolAllocation,
-    /// In its memory.
     pub(crate) offset: u64,
 }
 
@@ -99,7 +97,6 @@ pub(crate) struct Slots<D: Device, O = ()> {
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
 }
 
-/// A class that a request falls in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Class {
     pub(crate) index: u32,
@@ -127,7 +124,6 @@ impl Class {
         Some(Self { index: 2 * (power - 8) - fits_between as u32, bytes })
     }
 
-    /// Bytes of the class of this index.
     const fn bytes_of(index: u32) -> u64 {
         let power = 256 << (index / 2);
         if index.is_multiple_of(2) { power } else { power / 2 * 3 }
@@ -139,7 +135,6 @@ impl Class {
     }
 }
 
-/// Slots of a class that a thread cache holds at the most.
 fn cached_count_max(slot_bytes: u64) -> usize {
     (CACHED_BYTES_MAX / slot_bytes).clamp(CACHED_COUNT_MIN, CACHED_COUNT_MAX) as usize
 }
@@ -359,7 +354,6 @@ impl<D: Device, O> Slots<D, O> {
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// A chunk without a live slot.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
         self.empty_thread_caches();
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -419,7 +413,6 @@ impl<D: Device, O> Slots<D, O> {
     }
 }
 
-/// See [`Slots::counts`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellCounts {
     pub(super) chunk_count: u64,

@@ -121,7 +121,6 @@ impl<D: Device> Shared<D> {
         self.free_place(buffer.place);
     }
 
-    /// Destroys the shared buffers in which nothing lives.
     pub(super) fn trim_small_buffers(&self) {
         for state in self.small.each() {
             let next = || state.blocks.lock().take_empty();

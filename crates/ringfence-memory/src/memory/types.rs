@@ -48,7 +48,6 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
-    /// The best type for `location` among those of `bits`.
     #[inline]
     pub(crate) fn first(&self, location: Location, bits: u32) -> Option<u32> {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)

@@ -114,7 +114,6 @@ impl<D: Device> Debug<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Notifies the observers that something happened.
     #[inline(always)]
     pub(crate) fn notify(&self, event: Event<'_, Memory<D>>) {
         self.observers.notify(&self.device, event);
@@ -179,7 +178,6 @@ impl<D: Device> Shared<D> {
         is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
     }
 
-    /// A memory object was made.
     pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         let Memory { block, memory_type, size: bytes, .. } = *memory;
         self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
@@ -225,7 +223,6 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
-    /// Something was imported.
     pub(crate) fn note_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         if self.observers.debug().is_some() {
             let size = self.memory_of(place).size - place.offset;
@@ -253,7 +250,6 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What lay in one place lies in another now.
     pub(crate) fn note_moved(
         &self,
         from: Option<RangeId>,
@@ -293,7 +289,6 @@ impl<D: Device> Shared<D> {
         self.note(place, Event::Released);
     }
 
-    /// A place's bytes go back to where they are from.
     #[inline]
     pub(super) fn note_freed(&self, place: &Place<D>) {
         place.never_move();

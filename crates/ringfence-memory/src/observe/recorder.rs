@@ -78,7 +78,6 @@ enum Slot {
     Out(ThreadId),
 }
 
-/// What hooks append to.
 struct Events {
     chunk: Chunk,
     /// Until the clock is read again.

@@ -19,7 +19,6 @@ use std::fmt;
 use super::debugging::Finding;
 use crate::device::DeviceError;
 
-/// What takes a while.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
 #[derive(Clone, Copy)]
 pub(crate) enum SlowPath {
@@ -31,7 +30,6 @@ pub(crate) enum SlowPath {
     Wait,
 }
 
-/// What went wrong.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
 pub(crate) enum Warning<'a> {
     /// No memory type had room, or the driver refused.
@@ -46,7 +44,6 @@ pub(crate) enum Warning<'a> {
     Leaked { error: &'a dyn fmt::Display, objects: usize },
 }
 
-/// Reports what went wrong.
 #[inline]
 pub(super) fn warn(_warning: &Warning<'_>) {
     #[cfg(feature = "tracing")]

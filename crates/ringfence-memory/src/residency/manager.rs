@@ -17,7 +17,6 @@ pub struct Residency<D: Device> {
     limits: Limits,
 }
 
-/// How a [`Residency`] goes about it.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     evict_bytes_per_commit_max: u64,
@@ -48,7 +47,6 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// All that was done so far.
     fn of<D: Device>(residents: &Residents<D>) -> Self {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {

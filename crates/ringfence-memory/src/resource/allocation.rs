@@ -48,7 +48,6 @@ pub struct Allocation<D: Device> {
 }
 
 impl<D: Device> Allocation<D> {
-    /// As [`Allocator::allocate`](crate::Allocator::allocate).
     #[track_caller]
     #[inline]
     pub(crate) fn allocate(
@@ -77,7 +76,6 @@ impl<D: Device> Allocation<D> {
         Ok(Self::found(shared, place, &request, false))
     }
 
-    /// As [`Allocator::allocate_mixed`](crate::Allocator::allocate_mixed).
     #[track_caller]
     pub(crate) fn allocate_mixed(
         shared: &Arc<Shared<D>>,
@@ -129,7 +127,6 @@ impl<D: Device> Allocation<D> {
         Ok(Self::found(shared, place, request, is_mixed))
     }
 
-    /// What was found at some place.
     #[track_caller]
     fn found(shared: &Arc<Shared<D>>, place: Place<D>, request: &PlacementRequest<'_, '_, D>, is_mixed: bool) -> Self {
         shared.note_handed_out(&place, panic::Location::caller(), None);
@@ -418,7 +415,6 @@ impl<D: Device> Allocation<D> {
         &self.place
     }
 
-    /// Whether it is of this allocator.
     pub(crate) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(&self.shared, shared)
     }
@@ -431,7 +427,6 @@ impl<D: Device> Allocation<D> {
         Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
-    /// Notifies traces and debugging that it has moved.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.place, self.base(), || None);
     }

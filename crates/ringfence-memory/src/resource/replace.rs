@@ -100,7 +100,6 @@ pub struct MipSwap<D: Device> {
     pub to_fill: Vec<u32>,
 }
 
-/// As [`Buffer::resize`].
 #[track_caller]
 pub(super) fn resize<D: Device>(
     buffer: &mut Buffer<D>,
@@ -127,7 +126,6 @@ pub(super) fn resize<D: Device>(
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
 }
 
-/// As [`Texture::swap_mips`].
 #[track_caller]
 pub(super) fn swap_mips<D: Device>(
     texture: &mut Texture<D>,
@@ -166,7 +164,6 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Texels of a mip level across, down and deep.
 fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
     [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
 }

@@ -33,7 +33,6 @@ use crate::memory::{
     UsageClass, grained, retry_after_eviction,
 };
 
-/// The largest small buffer in bytes.
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
 /// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage, constants and texels.
 const SHADER_ALIGNMENT: u64 = 256;
@@ -54,7 +53,6 @@ pub struct SmallBuffer<D: Device> {
 }
 
 impl<D: Device> SmallBuffer<D> {
-    /// As [`Allocator::create_small_buffer`](crate::Allocator::create_small_buffer).
     #[track_caller]
     pub(crate) fn new(shared: &Arc<Shared<D>>, desc: BufferDesc, location: Location) -> Result<Self, Error> {
         Buffers::check(&desc)?;

@@ -249,7 +249,6 @@ impl<D: Share> Importer<'_, D> {
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
     }
 
-    /// Notifies debugging.
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
         self.shared.note_imported(place, desc, panic::Location::caller());

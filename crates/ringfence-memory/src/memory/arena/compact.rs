@@ -29,7 +29,6 @@ use crate::memory::request::Request;
 use crate::memory::residence::Residence;
 use ringfence_core::ticket::{Moves, Standing, Ticket};
 
-/// What a pass may still take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassLimits {
     bytes: u64,
@@ -57,7 +56,6 @@ impl PassLimits {
     }
 }
 
-/// How a block stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockFacts {
     pub(crate) id: BlockId,
@@ -114,7 +112,6 @@ pub(crate) trait Compact<D: Device> {
 
     fn fact(&self, block: BlockId) -> Option<BlockFacts>;
 
-    /// Whether ranges can be moved inside a block, too.
     fn moves_inside(&self) -> bool;
 
     /// Whether the order of ranges means something, so that nothing is to be moved.

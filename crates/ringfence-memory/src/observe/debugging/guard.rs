@@ -14,7 +14,6 @@ use super::report::Side;
 use super::watched::Watched;
 use crate::device::{DeviceError, Mapped, Requirements};
 
-/// What every byte of a guard is.
 const GUARD: u8 = 0x9e;
 
 /// How wide the guards of a range are, in bytes.

@@ -24,7 +24,6 @@ use crate::device::Mapped;
 use crate::observe::unlocked::Lock;
 use crate::observe::{Event, Warning, slow_paths};
 
-/// The most findings that are kept.
 const FINDINGS_MAX: usize = 1024;
 
 /// What identifies a live range.
@@ -137,7 +136,6 @@ pub(crate) struct Debugger<M: Watched> {
 }
 
 impl<M: Watched> Debugger<M> {
-    /// `None` if nothing is looked for.
     pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
         let state = State {
             live: BTreeMap::new(),
@@ -298,7 +296,6 @@ impl<M: Watched> Debugger<M> {
         seen
     }
 
-    /// What is alive.
     pub(crate) fn live(&self) -> Vec<Leak> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }

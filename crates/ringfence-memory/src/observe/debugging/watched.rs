@@ -9,7 +9,6 @@ pub(crate) trait Watched {
     /// Through what its bytes are flushed and read.
     type Context;
 
-    /// The index of its memory type.
     fn memory_type(&self) -> u32;
 
     /// Where the host sees its first byte, where the API maps memory objects.
