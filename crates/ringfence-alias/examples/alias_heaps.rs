@@ -73,7 +73,8 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
     let unchanged = last.iter().flatten().count();
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     println!(
-        "| {many} | {changed} | {heap_count} | {percent} | {granularity} | {kept} of {unchanged} | {:.3} | {:.0} | {:.0} |",
+        "| {many} | {changed} | {heap_count} | {percent} | {granularity} | {kept} of {unchanged} | {:.3} | {:.0} | \
+         {:.0} |",
         heights.iter().sum::<u64>() as f64 / problem.lower_bound() as f64,
         micros(alone),
         micros(whole)
@@ -106,7 +107,8 @@ fn preferred(percent: u64) {
 
 fn main() {
     println!(
-        "| items | changed | heaps | the first, % of the load | page | kept | height / bound | again µs | with the problem µs |"
+        "| items | changed | heaps | the first, % of the load | page | kept | height / bound | again µs | with the \
+         problem µs |"
     );
     println!("|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (many, changed, percent, granularity, heap_count) in [

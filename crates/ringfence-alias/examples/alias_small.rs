@@ -39,7 +39,8 @@ fn planned(items: &[Item], limit: Duration) -> (AliasPlan, Duration) {
 fn main() {
     let cases = std::env::args().nth(1).map_or(400, |text| text.parse().expect("a number"));
     println!(
-        "| shape | items | cases | proven in 10 ms | above the bound by, at most | proven in 1 s | median µs | 99 of 100 µs | longest over 10 ms |"
+        "| shape | items | cases | proven in 10 ms | above the bound by, at most | proven in 1 s | median µs | 99 of \
+         100 µs | longest over 10 ms |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (name, shape) in SHAPES {

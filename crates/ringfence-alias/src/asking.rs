@@ -21,7 +21,7 @@ impl<'a> Asking<'a> {
         Self { go_on, looks: 0 }
     }
 
-    /// So many items were looked at; false to stop. O(1).
+    /// Adds `count` items that were looked at to the progress; false to stop. O(1).
     pub fn looked_at(&mut self, count: u64) -> bool {
         self.looks += count;
         if self.looks < LOOKS_A_QUESTION {

@@ -7,13 +7,13 @@
 //!     0            A            2A                     next multiple of A; what lies above the highest wastes nothing
 //! ```
 //!
-//! Two bounds on the waste. *One alignment*: of the items that are aligned to at least as much every size counts rounded
-//! up to it, but for the largest rounding, which may stick out; the others do not count. That is done for each alignment
-//! that occurs, from the least, where all count. *The largest alignment in a section*: its items are large, the others
-//! small; over all ways to deal the small ones to the gaps, the least sum of what is left over, by dynamic programming
-//! over sets of small items. With k small and m large ones that is O(m · 3ᵏ), done for k up to 6 (9 where few items are
-//! searched) and only where it could raise the bound. Of more small ones the smallest are left out: what is alive
-//! without them, and wasted without them, is a bound as well.
+//! Two bounds on the waste. *One alignment*: of the items that are aligned to at least as much every size counts
+//! rounded up to it, but for the largest rounding, which may stick out; the others do not count. That is done for each
+//! alignment that occurs, from the least, where all count. *The largest alignment in a section*: its items are large,
+//! the others small; over all ways to deal the small ones to the gaps, the least sum of what is left over, by dynamic
+//! programming over sets of small items. With k small and m large ones that is O(m · 3ᵏ), done for k up to 6 (9 where
+//! few items are searched) and only where it could raise the bound. Of more small ones the smallest are left out: what
+//! is alive without them, and wasted without them, is a bound as well.
 
 use super::problem::Sizes;
 use super::shape::Shape;

@@ -72,11 +72,12 @@
 //!
 //! # What it is not good at
 //!
-//! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they reach
-//!   the bound.
+//! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they
+//!   reach the bound.
 //! - Mixed alignments: the bound takes one alignment at a time, with those above it; only of few items alive at once it
 //!   looks at how the small ones fill the gaps. A plan may be the best and yet not proven.
-//! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has some).
+//! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has
+//!   some).
 //! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
 //! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses
 //!   as many as it is given, and gives the same plan for any number of them.

@@ -42,7 +42,7 @@ pub(super) fn cut(items: &[Item]) -> (Vec<Span>, usize) {
     }
 }
 
-/// So many moments to an item are counted; of more the events are sorted.
+/// The most moments of time to an item that are counted; where there are more, the events are sorted.
 const MOMENTS_AN_ITEM: u64 = 4;
 
 /// The events by time, ends before beginnings: twice the number of the item, and one more where it begins. O(n +

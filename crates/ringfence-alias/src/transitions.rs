@@ -50,7 +50,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// Gives `start..end` to an item, and says who had bytes of it.
+    /// Gives `start..end` to an item, and returns which items had bytes of it.
     fn take(&mut self, start: u64, end: u64, item: usize) -> BTreeSet<usize> {
         let mut before = BTreeSet::new();
         if let Some((&first, &(last, owner))) = self.runs.range(..start).next_back()

@@ -14,11 +14,18 @@ use crate::units::parse_bytes;
 #[command(
     name = "ringfence",
     version,
-    after_help = "Without a command, `demo` runs.\n\nExamples:\n  ringfence\n  ringfence demo --device sim --trace run.rft\n  \
-    ringfence report run.rft --output page.html\n  ringfence replay run.rft\n\nExit codes:\n  0  all is well (also when \
-    the reader of the answer stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a \
-    wrong byte\n  2  `plan` alone: no plan was found that the capacity, or the heaps, hold\n\nTables go to standard output, progress and remarks to standard error. Output holds no colours, \
-    with or without NO_COLOR."
+    after_help = "Without a command, `demo` runs.\n\n\
+        Examples:\n  \
+        ringfence\n  \
+        ringfence demo --device sim --trace run.rft\n  \
+        ringfence report run.rft --output page.html\n  \
+        ringfence replay run.rft\n\n\
+        Exit codes:\n  \
+        0  all is well (also when the reader of the answer stops reading)\n  \
+        1  bad input, a file that cannot be read or written, no such device, or a wrong byte\n  \
+        2  `plan` alone: no plan was found that the capacity, or the heaps, hold\n\n\
+        Tables go to standard output, progress and remarks to standard error. Output holds no colours, with or \
+        without NO_COLOR."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -88,10 +95,10 @@ pub struct DemoOptions {
 
 /// Shows devices, their memory heaps and types, budgets and limits.
 #[derive(Parser, Debug, Clone)]
-#[command(
-    after_help = "What stands before the brackets is what `ringfence demo --device` takes.\n\nExamples:\n  ringfence devices\n  \
-    ringfence devices --json"
-)]
+#[command(after_help = "What stands before the brackets is what `ringfence demo --device` takes.\n\n\
+        Examples:\n  \
+        ringfence devices\n  \
+        ringfence devices --json")]
 pub struct DevicesOptions {
     /// Print as JSON
     #[arg(long)]
@@ -102,9 +109,13 @@ pub struct DevicesOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
-    Memory Allocator,\nor a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive \
-    ones to compare with.\n\nExamples:\n  ringfence replay trace.csv\n  ringfence replay trace.csv --allocator tlsf \
-    --capacity 4GiB --json\n  zcat trace.csv.gz | ringfence replay -"
+        Memory Allocator,\n\
+        or a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones to compare \
+        with.\n\n\
+        Examples:\n  \
+        ringfence replay trace.csv\n  \
+        ringfence replay trace.csv --allocator tlsf --capacity 4GiB --json\n  \
+        zcat trace.csv.gz | ringfence replay -"
 )]
 pub struct ReplayOptions {
     /// The trace; - is standard input
@@ -125,19 +136,29 @@ pub struct ReplayOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
-    ignored.\nWith a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
-    order of the passes.\nWith a column pinned a row has to lie at that offset; with heaps, as in \"1 0\", in the first of these that \
-    holds it\n(--heap for each; without it heaps have no end); rows of different kind, if there is that column, share no page of --granularity.\n\
-    A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of the USMP's \
-    BufferInfo)\nis read too; each pool of TVM's is a heap of its own, and a buffer lies in its first candidate.\n\
-    A buffer is alive from lower until before upper. The output has the same rows in the same order under a heading, and \
-    their offset.\nLines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\
-    With a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, or that the heaps \
-    are too\nsmall, and no output is written then. First fit, to compare with, is left out where a tenth of the time limit \
-    is too short for it.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
-    ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  zcat big.csv.gz | ringfence plan - --json\n  \
-    ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
-    cat dump/module_0001.*buffer-assignment.txt dump/module_0001.*live-range.txt | ringfence plan - --alignment 64"
+        ignored.\n\
+        With a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
+        order of the passes.\n\
+        With a column pinned a row has to lie at that offset; with heaps, as in \"1 0\", in the first of these that \
+        holds it\n\
+        (--heap for each; without it heaps have no end); rows of different kind, if there is that column, share no \
+        page of --granularity.\n\
+        A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of \
+        the USMP's BufferInfo)\n\
+        is read too; each pool of TVM's is a heap of its own, and a buffer lies in its first candidate.\n\
+        A buffer is alive from lower until before upper. The output has the same rows in the same order under a \
+        heading, and their offset.\n\
+        Lines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\
+        With a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, or that \
+        the heaps are too\n\
+        small, and no output is written then. First fit, to compare with, is left out where a tenth of the time limit \
+        is too short for it.\n\n\
+        Examples:\n  \
+        ringfence plan frame.csv --output planned.csv --report plan.html\n  \
+        ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  \
+        zcat big.csv.gz | ringfence plan - --json\n  \
+        ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
+        cat dump/module_0001.*buffer-assignment.txt dump/module_0001.*live-range.txt | ringfence plan - --alignment 64"
 )]
 pub struct PlanOptions {
     /// The buffers; - is standard input
@@ -180,9 +201,16 @@ pub struct PlanOptions {
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
     after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
-    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut off \
-    or damaged, what\ncould be read is shown, and the exit code is 1.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
-    --output - > page.html\n  ringfence report snapshot.json --json\n  ringfence report before.json --compare after.json -o page.html\n  ringfence report run.rft --svg figures/"
+        --trace`),\n\
+        which adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut off or \
+        damaged, what\n\
+        could be read is shown, and the exit code is 1.\n\n\
+        Examples:\n  \
+        ringfence report snapshot.json --output page.html\n  \
+        ringfence report vma.json --output - > page.html\n  \
+        ringfence report snapshot.json --json\n  \
+        ringfence report before.json --compare after.json -o page.html\n  \
+        ringfence report run.rft --svg figures/"
 )]
 pub struct ReportOptions {
     /// The snapshot; - is standard input
@@ -208,9 +236,13 @@ pub struct ReportOptions {
 /// Runs seeded worlds: random programs on the simulated device, under its hazard finder, every byte compared.
 #[derive(Parser, Debug, Clone)]
 #[command(
-    after_help = "The same seed is the same world, as long as it has one thread. The first finding is reported with its seed, and \
-    the exit code\nis 1.\n\nExamples:\n  ringfence world --seed 17\n  ringfence world --seed 17 --trace world.rft\n  \
-    ringfence world --count 10000"
+    after_help = "The same seed is the same world, as long as it has one thread. The first finding is reported with \
+        its seed, and the exit code\n\
+        is 1.\n\n\
+        Examples:\n  \
+        ringfence world --seed 17\n  \
+        ringfence world --seed 17 --trace world.rft\n  \
+        ringfence world --count 10000"
 )]
 pub struct WorldOptions {
     /// The first world

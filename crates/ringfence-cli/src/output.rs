@@ -17,8 +17,8 @@ pub fn check(path: &Path) -> Result<(), OutputError> {
     try_check(path).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Refuses, before any work is done, that a file is written twice, or written over an input: one would be lost. `-` stands for
-/// standard output.
+/// Refuses, before any work is done, that a file is written twice, or written over an input: one would be lost. `-`
+/// stands for standard output.
 pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), String> {
     let mut known: Vec<(String, PathBuf)> = Vec::new();
     for path in inputs.iter().filter(|path| path.as_os_str() != "-") {

@@ -67,8 +67,8 @@ fn a_long_run_takes_no_more_host_memory_and_fragments_no_more_than_a_short_one()
     let peak = |part: &[u64]| part.iter().copied().max().unwrap_or(0);
     let (middle, last) = (peak(&whole.resident[third..2 * third]), peak(&whole.resident[2 * third..]));
     println!(
-        "{frames} frames: {middle} KiB resident in the middle third, {last} KiB in the last; blocks of {} bytes ({} free) \
-         after a quarter of them, {} ({} free) at the end",
+        "{frames} frames: {middle} KiB resident in the middle third, {last} KiB in the last; blocks of {} bytes ({} \
+         free) after a quarter of them, {} ({} free) at the end",
         quarter.reserved, quarter.free, whole.reserved, whole.free
     );
     assert!(last <= middle + middle / 10 + 2048, "host memory grows: {middle} KiB, then {last} KiB");

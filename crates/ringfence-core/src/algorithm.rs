@@ -158,7 +158,7 @@ impl fmt::Debug for AnyAllocator {
 }
 
 /// A [`FixedPool`] under the contract of ranges: each range is a whole block, whatever was asked for, and lies at a
-/// multiple of the block size. What the capacity holds beyond whole blocks is never handed out.
+/// multiple of the block size. The rest of the capacity beyond whole blocks is never allocated.
 pub struct EqualBlocks {
     /// `None` if there is not one whole block.
     pool: Option<FixedPool>,
@@ -253,7 +253,7 @@ impl Peek for EqualBlocks {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         self.check(size, alignment).ok()?;
         let pool = self.pool.as_ref()?;
-        // Taken and given back: no other thread uses the pool, since it is not shared.
+        // Allocated and freed: no other thread uses the pool, since it is not shared.
         let block = pool.allocate_near(0)?;
         pool.free(block).ok()?;
         Some(block.offset())
@@ -266,7 +266,7 @@ impl fmt::Debug for EqualBlocks {
     }
 }
 
-/// Where a [`VirtualAllocator`]'s blocks come from: nowhere, they are only numbers. A heap is its block's number.
+/// The source of a [`VirtualAllocator`]'s blocks, which are only numbers: a heap is the number of its block.
 #[derive(Debug)]
 pub struct VirtualBlocks {
     algorithm: Algorithm,
@@ -287,8 +287,8 @@ impl BlockSource for VirtualBlocks {
     fn destroy(&mut self, _block: u32) {}
 }
 
-/// Cuts up something that is not memory of this library, in blocks that are added as needed: a virtual allocator
-/// without a device that grows.
+/// A virtual allocator: suballocates something that is not memory of this library, in blocks that are added as needed,
+/// without a device.
 ///
 /// ```
 /// use ringfence_core::algorithm::{Algorithm, VirtualAllocator, virtual_allocator};
@@ -311,8 +311,8 @@ pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::Blocks
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
 
-/// What cuts heaps by an algorithm that is known when the program runs: [`AnyAllocator`], and [`Tlsf`] where it is
-/// never another.
+/// A range allocator whose algorithm is chosen when the program runs: [`AnyAllocator`], or [`Tlsf`] where there is no
+/// choice.
 pub trait Cutter: RangeAllocator + Peek {
     /// An allocator of `capacity` units.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;

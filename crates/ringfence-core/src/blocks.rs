@@ -1,4 +1,4 @@
-//! Growable blocks: as many heaps as it takes, each with a range allocator of its own.
+//! Growable blocks: as many heaps as needed, each with a range allocator of its own.
 //!
 //! ```text
 //!   slots     [ A: heap, allocator │ –  │ C: heap, allocator │ D: heap, allocator ]
@@ -48,10 +48,10 @@ use index::Index;
 pub struct BlocksDesc {
     /// Units of a block that is made for a request no larger than this; a larger one gets a block of its own size.
     pub basic_size: u64,
-    /// How many empty blocks are always kept. Those beyond it go, the longest empty first.
+    /// How many empty blocks are always kept. Those beyond it are taken out, the longest empty first.
     pub destroy_threshold: usize,
-    /// For how many ticks at least a block stays empty before it goes. 0 counts as 1: within one tick nothing goes,
-    /// so that a loop that allocates and frees does not make and destroy a heap each time.
+    /// The least number of ticks for which a block stays empty before it is taken out. 0 counts as 1: within one tick
+    /// none is, so that a loop that allocates and frees does not make and destroy a heap each time.
     /// [`Blocks::take_surplus`] says what a tick is.
     pub grace_ticks: u64,
 }
@@ -103,7 +103,7 @@ const NOT_REPORTED: u64 = u64::MAX;
 
 /// Growable blocks over the allocator `A`, each owning a heap `H`.
 ///
-/// It makes no heap and destroys none: see the [module](self) for who does, and when. Dropping it drops the heaps.
+/// It makes no heap and destroys none: the caller does, see the [module](self). Dropping it drops the heaps.
 pub struct Blocks<A, H> {
     /// The block of each slot. A vacated slot is used again, under another serial.
     slots: Vec<Option<Block<A, H>>>,
@@ -214,7 +214,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Allocates from one block, which the caller prefers.
     ///
     /// # Errors
-    /// That of the block's allocator; for a block that is not here (any more) [`AllocError::TooLarge`] with a
+    /// That of the block's allocator; for a block that is not here, or not any more, [`AllocError::TooLarge`] with a
     /// capacity of 0. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
@@ -237,10 +237,10 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(BlockAllocation::new(id, range))
     }
 
-    /// Takes an allocation back. A block that is empty thereby joins the empty ones; none is destroyed here.
+    /// Frees an allocation. A block that becomes empty joins the empty ones; none is destroyed here.
     ///
     /// # Errors
-    /// [`FreeError::Stale`] if this made the allocation and got it back already (its block may be gone by now),
+    /// [`FreeError::Stale`] if this made the allocation and it was freed already (its block may be gone by now),
     /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let slot = allocation.block_slot;
@@ -255,7 +255,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 
     #[cold]
     fn refuse(&self, allocation: &BlockAllocation) -> FreeError {
-        // Every block goes empty: if this had the block once, the range was given back before it went.
+        // Every block goes empty: if this had the block once, the range was freed before the block was taken out.
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
@@ -326,7 +326,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         }
     }
 
-    /// Tells the time, and takes a block out that is due: there are more empty ones than
+    /// Advances the time, and takes a block out that is due: there are more empty ones than
     /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
     /// The caller destroys the heap, and asks again until there is nothing.
     ///
@@ -366,8 +366,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(block.heap)
     }
 
-    /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Allocations that are
-    /// still out count as given back. Blocks not taken from the iterator are dropped with it.
+    /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Live allocations count as
+    /// freed. Blocks not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
         self.empties.clear();

@@ -34,6 +34,9 @@ impl<const N: usize> Counters<N> {
     }
 
     /// Adds to a counter.
+    ///
+    /// # Panics
+    /// If `counter` is not below `N`.
     #[inline]
     pub fn add(&self, counter: usize, count: u64) {
         let thread = thread_number();
@@ -47,12 +50,18 @@ impl<const N: usize> Counters<N> {
     }
 
     /// Takes away what was added before, by any thread.
+    ///
+    /// # Panics
+    /// If `counter` is not below `N`.
     pub fn sub(&self, counter: usize, count: u64) {
         // A line may be below zero, the sum is not.
         self.add(counter, count.wrapping_neg());
     }
 
     /// The sum. O(lines).
+    ///
+    /// # Panics
+    /// If `counter` is not below `N`.
     #[must_use]
     pub fn get(&self, counter: usize) -> u64 {
         self.0.iter().map(|line| line.0[counter].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)

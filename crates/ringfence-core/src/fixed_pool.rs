@@ -1,4 +1,4 @@
-//! Equal blocks, handed out and taken back by any number of threads at once, without a lock.
+//! Equal blocks, allocated and freed by any number of threads at once, without a lock.
 //!
 //! ```text
 //!   cursors   0 0 2 3          for each few threads the group where they were last: there they look first
@@ -39,9 +39,9 @@
 //!
 //! # Misuse
 //!
-//! Giving a range back compares and exchanges its block's number, in release builds too: of two threads that free one
-//! range, one is obeyed; a range that was given back, or made elsewhere, is refused. Numbers are unique in
-//! the process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
+//! Freeing a range compares and exchanges its block's number, in release builds too: of two threads that free one
+//! range, one succeeds; a range that was freed already, or made elsewhere, is refused. Numbers are unique in the
+//! process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
 //!
 //! # Closing
 //!
@@ -92,8 +92,8 @@ pub struct FixedPool {
     /// A bit is 0 only if its group was found full since a block was last freed into it when full (or a thread is
     /// about to set it). A 1 says nothing: a look at the group is needed.
     rooms: Box<[Apart<AtomicU64>]>,
-    /// The last number of each block. Even iff handed out; then it is the serial of the range. Written only by who has
-    /// claimed the block, and by who frees it, in one compare-exchange.
+    /// The last number of each block. Even iff handed out; then it is the serial of the range. Written only by the
+    /// thread that has claimed the block, and by the thread that frees it, in one compare-exchange.
     serials: Box<[Line]>,
     runs: Apart<SharedSerials>,
     /// How many blocks can be handed out, from the first on, those in use included. 0 iff the pool is closed.
@@ -189,10 +189,10 @@ impl FixedPool {
         self.claim_near(hint).map(|block| self.hand_out(block))
     }
 
-    /// Takes a range back.
+    /// Frees a range.
     ///
     /// # Errors
-    /// The range was given back already or was made elsewhere; nothing has changed then.
+    /// The range was freed already or was made elsewhere; nothing has changed then.
     pub fn free(&self, range: Range) -> Result<(), FreeError> {
         self.free_near(thread_hint(), range)
     }
@@ -231,14 +231,14 @@ impl FixedPool {
             && self.serial(range.slot()).load(Ordering::Relaxed) == serial
     }
 
-    /// Blocks that are handed out. Exact if no other thread is at work here.
+    /// The number of allocated blocks. Exact if no other thread uses the pool.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         let free: u32 = self.groups.iter().map(|group| group.0.load(Ordering::Relaxed).count_ones()).sum();
         self.block_count().saturating_sub(free)
     }
 
-    /// Whether nothing is handed out. As exact as [`FixedPool::live_count`].
+    /// Whether no block is allocated. As exact as [`FixedPool::live_count`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let count = self.block_count();
@@ -276,7 +276,7 @@ impl FixedPool {
         opened
     }
 
-    /// [`FixedPool::open`], and the first block is the caller's, whatever other threads wait for one.
+    /// [`FixedPool::open`], and allocates the first block for the caller, even if other threads wait for one.
     #[must_use = "a block that is not freed stays taken"]
     pub fn open_and_allocate(&self, block_count: u32) -> Option<Range> {
         self.begin_opening(block_count).then(|| {

@@ -39,7 +39,7 @@
 //!
 //! Drawbacks: best fit leaves small remainders behind, and each comparison in the treap reads two nodes; where neither
 //! the walk nor exactness matters, two-level bitmaps are faster. With many odd sizes and large alignments k is large; a
-//! caller who rounds sizes up to the alignment that all requests share keeps every block in place, and k at 0.
+//! caller that rounds sizes up to the alignment that all requests share keeps every block in place, and k at 0.
 
 mod by_offset;
 mod by_size;
@@ -205,10 +205,10 @@ impl FreeList {
         Some(Range::new(offset, self.slab.size(slot), slot, serial))
     }
 
-    /// Gives the live range that begins at `offset` back and returns it. O(log n) expected.
+    /// Frees the live range that begins at `offset` and returns it. O(log n) expected.
     ///
     /// For callers that have nothing but an offset. An offset cannot tell a range from an earlier one at the same
-    /// place: a caller that has the [`Range`] should give that.
+    /// place: a caller that has the [`Range`] should free that.
     ///
     /// # Errors
     /// No live range begins there; nothing has changed then.
@@ -398,8 +398,8 @@ impl fmt::Debug for FreeList {
     }
 }
 
-/// Why [`FreeList::free_at`] gave nothing back: no live range begins at this offset. It never did, or what began there
-/// was given back already.
+/// Why [`FreeList::free_at`] freed nothing: no live range begins at this offset. None ever did, or it was freed
+/// already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOffset {
     /// The offset that was given, in units.

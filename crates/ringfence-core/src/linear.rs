@@ -1,4 +1,4 @@
-//! A bump page: parts are handed out one after the other and go back all at once.
+//! A bump page: parts are allocated one after the other and freed all at once.
 //!
 //! ```text
 //!   0                                 used              capacity
@@ -14,8 +14,8 @@
 //! | [`Linear::allocate`] | O(1) |
 //! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
 //!
-//! Nothing is allocated on the host. Giving one part back does nothing, so there is no call for it: the page goes as
-//! a whole, onto a [`crate::retire`] queue while the GPU may still read it.
+//! Nothing is allocated on the host. Single parts are not freed: the page is freed as a whole, and waits in a
+//! [`crate::retire`] queue while the GPU may still read it.
 
 use crate::range::{AllocError, align_up, check_request};
 use core::fmt;
@@ -69,7 +69,7 @@ impl Linear {
         }
     }
 
-    /// Gives everything back. Marks made before are refused from now on. O(1).
+    /// Frees everything. Marks made before are refused from now on. O(1).
     pub const fn reset(&mut self) {
         self.used = 0;
         self.resets += 1;
@@ -81,8 +81,8 @@ impl Linear {
         Mark { used: self.used, resets: self.resets }
     }
 
-    /// Gives back what was allocated after the mark: the page as a stack. Gives how many units became free, padding
-    /// included. O(1).
+    /// Frees everything that was allocated after the mark, so that the page is a stack. Returns how many units became
+    /// free, padding included. O(1).
     ///
     /// A mark serves several times, as long as the page was not rewound to an earlier one in between.
     ///
@@ -110,7 +110,7 @@ impl Linear {
         self.used
     }
 
-    /// Units not handed out yet: the largest request with an alignment of 1.
+    /// Units not allocated yet: the largest request with an alignment of 1.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.capacity - self.used

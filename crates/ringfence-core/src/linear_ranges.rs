@@ -1,5 +1,5 @@
-//! Ranges that are handed out one after the other and given back one by one: a stack, a double stack or a ring, by how
-//! it is used.
+//! Ranges that are allocated one after the other and freed one by one: a stack, a double stack or a ring, by how it is
+//! used.
 //!
 //! ```text
 //!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      free c, then b: the end goes back with them
@@ -11,8 +11,8 @@
 //!   high  [ x y ]
 //! ```
 //!
-//! A range may be given back at any time; its space comes back once everything older than it, or everything younger,
-//! is given back too. A high range stands in the way of wrapping, and a wrapped one in the way of high ranges.
+//! A range may be freed at any time; its space is free once everything older than it, or everything younger, is freed
+//! too. A high range prevents wrapping, and a wrapped one prevents high ranges.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -64,7 +64,7 @@ impl Row {
         (slot.wrapping_sub(self.first) & !HIGH) as usize
     }
 
-    /// Drops what is given back at both ends, and says how many units that were.
+    /// Drops the freed ranges at both ends, and returns how many units they have.
     fn shrink(&mut self) -> u64 {
         let mut dropped = 0;
         while let Some(entry) = self.entries.back().filter(|entry| !entry.live) {
@@ -99,7 +99,7 @@ pub struct LinearRanges {
     low: Row,
     high: Row,
     capacity: u64,
-    /// Units in entries, those given back but still in a row included.
+    /// Units in entries, freed ones that are still in a row included.
     held: u64,
     live: usize,
     serials: Serials,
@@ -240,7 +240,7 @@ impl RangeAllocator for LinearRanges {
             if entry.offset > end {
                 visit(Span { offset: end, size: entry.offset - end, slot: None });
             }
-            // What is given back and still stands in the row is not free yet: no request could have it.
+            // A range that is freed and still in the row is not free space yet: no request can have it.
             visit(Span { offset: entry.offset, size: entry.size, slot: Some(slot) });
             end = entry.end();
         };

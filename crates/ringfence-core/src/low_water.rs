@@ -12,8 +12,8 @@
 //! each MiB of it, and a frame may use tens of MiB at once: then a block that is ordered with half a block left comes
 //! too late. No clock is needed to find out, since what counts is not how long the driver takes but *what is used
 //! meanwhile*. That is counted, from the order until the block is there, whether a thread makes it or the program once
-//! a frame. An allocation that had to wait stops the use and so hides it: it doubles the mark. What is not needed any
-//! more goes by a sixteenth a block, and all at once when empty blocks are given back.
+//! a frame. An allocation that had to wait stops the use and so hides it: it doubles the mark. The mark falls by a
+//! sixteenth with each block, and to the least when empty blocks are freed.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -45,7 +45,7 @@ impl LowWater {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }
 
-    /// An empty block was given back: so much is not needed any more.
+    /// An empty block was freed: less is needed.
     pub fn idle(&mut self) {
         self.wanted = 0;
     }

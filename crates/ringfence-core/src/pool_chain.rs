@@ -35,7 +35,7 @@
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
 //! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
-//! and used for the next pool that fits there. It is given back with the chain.
+//! and used for the next pool that fits there. It is freed with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
@@ -142,8 +142,8 @@ impl<H> PoolChain<H> {
         self.pools.len() as u32
     }
 
-    /// A block of the first pool that has one. A block that is freed at this very moment may be overlooked: before
-    /// growing the chain or giving up, ask [`PoolChain::allocate_thorough`].
+    /// Allocates a block of the first pool that has one. It may miss a block that is freed during the call: before
+    /// growing the chain or giving up, call [`PoolChain::allocate_thorough`].
     pub fn allocate(&self) -> Option<PoolAllocation> {
         self.allocate_near(thread_hint())
     }
@@ -166,15 +166,15 @@ impl<H> PoolChain<H> {
         })
     }
 
-    /// A block of any pool that has one, by asking each of them.
+    /// Allocates a block of any pool that has one; tries every pool.
     pub fn allocate_thorough(&self) -> Option<PoolAllocation> {
         self.slots().find_map(|(index, slot)| slot.allocate_thorough(index, thread_hint()))
     }
 
-    /// Takes a block back, into the pool that it names.
+    /// Frees a block of the pool that it names.
     ///
     /// # Errors
-    /// The block is of another chain; nothing has changed then, and it is handed back.
+    /// The block is of another chain; nothing has changed then, and the error returns it.
     pub fn free(&self, allocation: PoolAllocation) -> Result<(), RefusedFree> {
         self.free_near(thread_hint(), allocation)
     }
@@ -208,11 +208,11 @@ impl<H> PoolChain<H> {
         self.slot(allocation.pool())?.heap(allocation)
     }
 
-    /// Sets a place for a pool of up to `block_count` blocks aside: the first of two steps. No driver is called here,
-    /// and no thread waits for the one that has the reservation.
+    /// Reserves a slot for a pool of up to `block_count` blocks: the first of two steps. No driver is called here, and
+    /// no thread waits for the one that has the reservation.
     ///
-    /// The reservation may be for fewer blocks, if all places have been used for smaller pools. `None` if all of
-    /// them are taken.
+    /// The reservation may be for fewer blocks, if all slots have been used for smaller pools. `None` if all of them
+    /// are in use.
     ///
     /// # Panics
     /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or the pool passes `u64::MAX` units.
@@ -322,9 +322,10 @@ impl<H> PoolChain<H> {
 
     /// Clears the pool's bit in `rooms`, unless a thread frees there at this moment.
     ///
-    /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]). All of
-    /// it is sequentially consistent, so that one of the two threads sees the other. Who frees looks only if the
-    /// block's group was full. If it was not, the thread that made it so looks, and this thread sees that it is not.
+    /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]). All of it
+    /// is sequentially consistent, so that one of the two threads sees the other. The thread that frees looks only if
+    /// the block's group was full. If it was not, the thread that made it so looks, and this thread sees that it is
+    /// not.
     fn note_full(&self, pool: u32) {
         let (word, bit) = self.room_bit(pool);
         word.fetch_and(!bit, Ordering::SeqCst);
@@ -359,7 +360,7 @@ impl<H> fmt::Debug for PoolChain<H> {
     }
 }
 
-/// A place for a pool, set aside while its heap is made. Dropped without a heap, it is free again.
+/// A slot for a pool, reserved while its heap is made. Dropping it without a heap frees the slot.
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reservation<'a, H> {
     chain: &'a PoolChain<H>,
@@ -375,13 +376,14 @@ impl<H> Reservation<'_, H> {
         self.block_count
     }
 
-    /// The pool's index, as [`PoolAllocation::pool`] will say it.
+    /// The pool's index, which [`PoolAllocation::pool`] will return.
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.index
     }
 
-    /// Opens the pool over `heap` for every thread; the first block is the caller's. The second of two steps.
+    /// Opens the pool over `heap` for every thread, and allocates its first block for the caller. The second of two
+    /// steps.
     pub fn open(self, heap: H) -> PoolAllocation {
         let allocation = self.slot.open(self.index, heap, self.block_count).ok().expect("the slot is reserved");
         self.chain.note_room(self.index);

@@ -9,10 +9,10 @@
 //!     └─ Range { offset, size, slot, serial }: what the caller holds
 //! ```
 //!
-//! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws
-//! blocks of 2³² numbers from one counter. Giving a range back compares one 64-bit number, which tells a live range
-//! from one that was given back already, from one that another allocator made, and from an invented one; no counter
-//! wraps in practice (2³⁰ allocators of 2³² allocations each).
+//! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws blocks
+//! of 2³² numbers from one counter. Freeing a range compares one 64-bit number, which distinguishes a live range from
+//! one that was freed already, from one that another allocator made, and from a forged one; no counter wraps in
+//! practice (2³⁰ allocators of 2³² allocations each).
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
@@ -21,10 +21,10 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::sync::atomic::AtomicU32;
 
-/// A part of a heap that an allocator has handed out.
+/// A part of a heap that an allocator has allocated.
 ///
-/// A plain value: copying it does not copy the right to the space. The allocator that made it takes it back once;
-/// every later attempt, and an attempt on any other allocator, is refused with a [`FreeError`].
+/// A plain value: copying it does not copy the right to the space. The allocator that made it frees it once; every
+/// later attempt, and an attempt on any other allocator, is refused with a [`FreeError`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     offset: u64,
@@ -40,13 +40,13 @@ impl Range {
         Self { offset, size, serial, slot }
     }
 
-    /// The first unit of the range, a multiple of the alignment that was asked for.
+    /// The first unit of the range, a multiple of the requested alignment.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// As many units as were asked for; the allocator may have set aside more.
+    /// The size in units, as requested; the allocator may have reserved more.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -230,7 +230,7 @@ pub enum AllocError {
         /// What was asked for, in units.
         alignment: u64,
     },
-    /// More was asked for than the allocator could hold empty.
+    /// The request is larger than the empty allocator.
     TooLarge {
         /// What was asked for, in units.
         size: u64,
@@ -261,7 +261,8 @@ impl fmt::Display for AllocError {
             Self::OutOfSpace { size, alignment, free, largest_free } => {
                 write!(
                     f,
-                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span {largest_free}"
+                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span \
+                     {largest_free}"
                 )
             }
         }
@@ -270,11 +271,11 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Why a range was not taken back. The allocator is as it was before the call.
+/// Why a range was not freed. The allocator is as it was before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// This allocator made the range, and it was given back already.
+    /// This allocator made the range, and it was freed already.
     Stale {
         /// First unit of the refused range.
         offset: u64,
@@ -332,7 +333,7 @@ impl fmt::Display for Invalid {
 
 impl core::error::Error for Invalid {}
 
-/// Whatever hands out allocations and takes exactly those back.
+/// An allocator that frees exactly what it has allocated.
 pub trait Allocate {
     /// What is handed out.
     type Allocation;
@@ -348,7 +349,7 @@ pub trait Allocate {
     /// Takes an allocation back.
     ///
     /// # Errors
-    /// The allocation was given back already or was made elsewhere; nothing has changed then.
+    /// The allocation was freed already or was made elsewhere; nothing has changed then.
     fn free(&mut self, allocation: Self::Allocation) -> Result<(), FreeError>;
 }
 
@@ -391,7 +392,7 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     fn validate(&self) -> Result<(), Invalid>;
 }
 
-/// A range allocator that tells where it would put a range, without doing so.
+/// A range allocator that says where it would put a range, without doing so.
 pub trait Peek: RangeAllocator {
     /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;

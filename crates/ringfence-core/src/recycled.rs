@@ -14,7 +14,8 @@
 //!
 //! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are
 //! within the bound in bytes, and until their description has not been requested during the grace, in reclaims. While
-//! objects are refused for want of room, the description that was not asked for the longest makes room.
+//! objects are refused because there is no room, the objects of the description that was not requested for the longest
+//! time are taken out.
 //!
 //! # How bytes are counted
 //!
@@ -49,7 +50,7 @@ const WAYS: usize = shrunk_under_miri_too(8, 2);
 const LINES: usize = shrunk_under_miri_too(64, 1);
 /// Descriptions that are known at a time.
 const CLASSES: usize = WAYS * LINES;
-/// So many calls of reclaim pass before ages are looked at again.
+/// Calls of reclaim after which ages are looked at again.
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
 /// After this number of refusals a description that was not asked for makes room.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
@@ -141,8 +142,8 @@ impl Recycling {
     }
 }
 
-/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to share
-/// them.
+/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to
+/// share them.
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str, key: u64) -> u64 {
@@ -207,7 +208,7 @@ struct Class<T> {
     used_at: AtomicU32,
     /// Objects that were made of it and live, kept or in use.
     live: AtomicU32,
-    /// So many objects fit into the list.
+    /// The number of objects that fit into the list.
     room: AtomicU32,
     /// Whether objects were kept since they were taken out the last time.
     is_kept: AtomicBool,
@@ -284,7 +285,7 @@ struct Store<T, O> {
     /// Bytes of what is kept, and what the accounts have free: at most `bytes_max`.
     reserved: Apart<AtomicU64>,
     bytes_max: u64,
-    /// Objects that were refused for want of room, around the end of the number.
+    /// Objects that were refused because there was no room, modulo the number's range.
     refused: AtomicU32,
     /// Objects that were taken out of lists.
     taken: AtomicU64,
@@ -372,8 +373,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From now on its list has
-    /// room for it.
+    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From
+    /// now on its list has room for it.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -585,8 +586,8 @@ impl Account {
 }
 
 impl<T> Class<T> {
-    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while the class
-    /// was forgotten is swept to the list, and ages from then on.
+    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while
+    /// the class was forgotten is swept to the list, and ages from then on.
     #[inline]
     fn note_kept(&self) {
         if !self.is_kept.load(Ordering::Relaxed) {

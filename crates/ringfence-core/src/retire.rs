@@ -1,4 +1,4 @@
-//! What may be released once its points have passed, on timelines that are out of step.
+//! A queue of items that are released once their points have passed, on independent timelines.
 //!
 //! ```text
 //!   batches, used again and again               waiting: a list for each timeline, sorted by value
@@ -37,7 +37,7 @@ const LOOK_BACK: usize = 4;
 
 /// Items that are released once what uses them has passed.
 ///
-/// Dropping the queue drops the items without waiting; [`RetireQueue::release_all`] gives them back one by one.
+/// Dropping the queue drops the items without waiting; [`RetireQueue::release_all`] releases them one by one.
 ///
 /// ```
 /// # use ringfence_core::retire::RetireQueue;
@@ -101,8 +101,8 @@ impl<T> RetireQueue<T> {
         Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0, latest: 0 }
     }
 
-    /// Hands an item over, to be released once `set` has passed; if it has already (or is empty), at the next
-    /// reclaim. O(points of the set) as long as the values on a timeline do not fall.
+    /// Puts an item in, to be released once `set` has passed; if it has already (or is empty), at the next reclaim.
+    /// O(points of the set) as long as the values on a timeline do not fall.
     #[inline]
     pub fn retire(&mut self, set: &SyncSet, item: T) {
         let batch = match self.batches.get(self.latest) {
@@ -113,7 +113,7 @@ impl<T> RetireQueue<T> {
         self.push(batch, item);
     }
 
-    /// Hands items over that wait for the same set. O(points of the set + items).
+    /// Puts items in that wait for the same set. O(points of the set + items).
     ///
     /// If the iterator panics, the items before are retired.
     pub fn retire_batch(&mut self, set: &SyncSet, items: impl IntoIterator<Item = T>) {

@@ -124,7 +124,7 @@ struct Collector<T> {
     heads: [Head<T>; 2],
     /// What was taken out of the queues and waits.
     waiting: RetireQueue<Lot<T>>,
-    /// What has passed and was not given out yet, for want of room.
+    /// What has passed and was not released yet.
     passed: VecDeque<Lot<T>>,
 }
 
@@ -158,7 +158,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
+    /// Puts an item in that waits for the points that `tag` sets; `tag` is called only if `turn` is not the one that
+    /// the shard has.
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
@@ -166,7 +167,11 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// As [`RetireBin::retire_tagged`], if that takes no more than writing the item down; else gives it back.
+    /// As [`RetireBin::retire_tagged`], if that takes no more than a write of the item. O(1).
+    ///
+    /// # Errors
+    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue is of another `turn`,
+    /// or it is full.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(BEGUN)
@@ -181,7 +186,11 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// As [`RetireBin::try_retire_in_turn`], for points.
+    /// As [`RetireBin::try_retire_in_turn`], for points. O(points).
+    ///
+    /// # Errors
+    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue waits for other
+    /// points, or it is full.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(PRECISE)
@@ -208,8 +217,7 @@ impl<T> RetireBin<T> {
         self.put_tagged(turn, tag, usize::MAX, item);
     }
 
-    /// As [`RetireBin::retire`]. After at most `step` items more of this thread [`RetireBin::try_retire`] gives one
-    /// back.
+    /// As [`RetireBin::retire`]. After at most `step` more items of this thread [`RetireBin::try_retire`] refuses one.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
         self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }

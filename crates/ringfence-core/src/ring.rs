@@ -332,7 +332,7 @@ impl<T> Ring<T> {
     }
 }
 
-/// A part of the ring that was handed out. A plain value: there is nothing to give back, its entry's release does it.
+/// An allocated part of the ring. A plain value that is not freed by itself: the release of its entry frees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RingRange {
     offset: u64,

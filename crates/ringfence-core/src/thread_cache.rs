@@ -189,12 +189,18 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// An item of this thread's thread cache, and an owner, if one is cached.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[inline]
     pub fn take(&self, class: usize) -> Option<(T, Option<O>)> {
         self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
     }
 
     /// As [`ThreadCaches::take`], and `count` counts it, which does nothing else.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[inline]
     pub fn take_counted<R>(
         &self,
@@ -220,6 +226,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// An item of this thread's thread cache alone: the owners stay.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     pub fn take_item(&self, class: usize) -> Option<T> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.pop())
     }
@@ -230,6 +239,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Looks at the item that [`ThreadCaches::take`] would give.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     pub fn peek<R>(&self, class: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.last().map(look))
     }
@@ -239,6 +251,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// closed.
     ///
     /// Makes the thread cache if need be. Only while a handle of the pool lives.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[cold]
     pub fn wanted(&self, class: usize) -> usize {
         let make = || {
@@ -262,6 +277,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// if it is taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
     ///
     /// The iterator runs while the thread cache is taken: it must not wait for another thread, nor come back here.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[cold]
     pub fn fill(&self, class: usize, items: impl IntoIterator<Item = T>) -> usize {
         let Some(taken) = self.mine().and_then(TryCell::try_take) else { return 0 };
@@ -273,11 +291,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts an item into this thread's thread cache, to be taken first; gives it back if that is taken, closed or
-    /// without room.
+    /// Puts an item into this thread's thread cache, to be taken first; returns it if that is taken, closed or without
+    /// room.
     ///
     /// # Errors
     /// The item.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[inline]
     pub fn put_item(&self, class: usize, item: T) -> Result<(), T> {
         self.put_item_counted(class, item, |_, _| true)
@@ -288,6 +309,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     ///
     /// # Errors
     /// The item.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[inline]
     pub fn put_item_counted(
         &self,
@@ -309,12 +333,18 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
 
     /// Takes the older half of a class out of this thread's thread cache, or a batch of it, if it is full: for the
     /// pool. After that, unless it is taken or closed, [`put`] finds room.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[cold]
     pub fn older(&self, class: usize) -> Batch<T> {
         self.older_of(class, ROOM_MAX)
     }
 
     /// As [`ThreadCaches::older`], where `full` items count as full.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     #[cold]
     pub fn older_of(&self, class: usize, full: usize) -> Batch<T> {
         let Some(thread_cache) = self.mine() else { return batch([]) };
@@ -362,6 +392,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Gives the items of one class of all thread caches back. Waits for threads that are at theirs.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     pub fn empty_class(&self, class: usize, mut give: impl FnMut(T)) {
         let out = |thread_cache: &mut ThreadCache<T, O, CLASSES>| {
             let items = &mut thread_cache.classes[class].items;
@@ -384,7 +417,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Does something while the thread caches are empty and stay so: what was in them is given back before.
+    /// Does something while the thread caches are empty and stay so: what was in them is released before.
     ///
     /// While `work` runs all thread caches are taken: it must not wait for a thread that waits for one, nor come back
     /// here.
@@ -422,6 +455,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Items of a class in all thread caches.
+    ///
+    /// # Panics
+    /// If `class` is not below `CLASSES`.
     pub fn count(&self, class: usize) -> usize {
         let held = |thread_cache: &mut ThreadCache<T, O, CLASSES>| thread_cache.classes[class].items.len();
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
@@ -454,7 +490,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 }
 
-/// Puts an owner into a thread cache, for the next user; gives it back if the thread cache is taken, closed or full.
+/// Puts an owner into a thread cache, for the next user; returns it if the thread cache is taken, closed or full.
 ///
 /// # Safety
 /// The owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
@@ -480,6 +516,9 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
 /// Puts an item into a thread cache, with the owner that its user had; gives both back if the thread cache is taken,
 /// closed or without room. `item` does nothing but give it.
 ///
+/// # Panics
+/// If `class` is not below `CLASSES`.
+///
 /// # Safety
 /// The item or the owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
 ///
@@ -497,6 +536,9 @@ pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
 }
 
 /// As [`put`], if `count`, which counts it and is given how many items lie there, says so.
+///
+/// # Panics
+/// If `class` is not below `CLASSES`.
 ///
 /// # Safety
 /// As of [`put`].

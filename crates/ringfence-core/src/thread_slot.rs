@@ -78,7 +78,7 @@ mod of_threads {
         static OWN_SLOT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
     }
 
-    /// The thread's thread slot; as it ends, the thread slot is given back.
+    /// The thread's thread slot; it is released when the thread ends.
     struct ThreadSlot(Cell<Option<usize>>);
 
     impl Drop for ThreadSlot {

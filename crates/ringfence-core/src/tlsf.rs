@@ -455,7 +455,7 @@ impl Tlsf {
     ///
     /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the
     /// lowest of the first class in which one will do. `None` if none of them will, or nothing can serve the request;
-    /// nothing has changed then, but that spans given back before may have been joined.
+    /// nothing has changed then, but that spans freed before may have been merged.
     ///
     /// O(1), and merging what is deferred.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
@@ -497,7 +497,7 @@ impl Tlsf {
         slot != SENTINEL && (!node.is_used() || self.is_deferred(slot))
     }
 
-    /// Whether the span was given back, but still stands between its neighbours as if it were used.
+    /// Whether the span was freed, but still stands between its neighbours as if it were used.
     #[inline]
     fn is_deferred(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & DEFERRED != 0

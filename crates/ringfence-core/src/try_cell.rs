@@ -33,7 +33,8 @@ unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// The right to the value. It ends when this is dropped, also when a panic passes.
 pub struct Taken<'a, T> {
-    /// No reference: what is given back may be gone before the function that gave it back has returned.
+    /// No reference: once the flag is released, another thread may drop the cell before the function that released it
+    /// has returned.
     cell: *const TryCell<T>,
     /// Not to be sent away, as a pointer: the flag is this thread's.
     _life: PhantomData<&'a TryCell<T>>,
@@ -72,7 +73,7 @@ impl<T> TryCell<T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// Does something with the value, and gives it back.
+    /// Calls a function with the value, and releases it.
     #[inline]
     pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that no other

@@ -333,7 +333,8 @@ proptest! {
 
     #[test]
     fn agrees_with_the_twin_over_tlsf(threshold in 0_usize..4, grace_ticks in 0_u64..4, steps in steps()) {
-        agrees_with_the_twin::<Tlsf>(BlocksDesc { basic_size: 100, destroy_threshold: threshold, grace_ticks }, &steps)?;
+        let desc = BlocksDesc { basic_size: 100, destroy_threshold: threshold, grace_ticks };
+        agrees_with_the_twin::<Tlsf>(desc, &steps)?;
     }
 
     #[test]

@@ -107,7 +107,9 @@ proptest! {
         run(&mut tlsf, &ops, false).map_err(TestCaseError::fail)?;
         let alignment = 1 << alignment_log2;
         let mut holes = Vec::new();
-        tlsf.for_each_span(&mut |span| holes.extend(span.slot.is_none().then_some((span.offset, span.offset + span.size))));
+        tlsf.for_each_span(&mut |span| {
+            holes.extend(span.slot.is_none().then_some((span.offset, span.offset + span.size)));
+        });
         let (free, live) = (tlsf.free_size(), tlsf.live_count());
         let fits = |hole: &&(u64, u64)| {
             let start = hole.0.next_multiple_of(alignment);

@@ -45,7 +45,7 @@ impl<'a> CopyRecorder<'a> {
         Self { device, list, barriers: kind != D3D12_COMMAND_LIST_TYPE_COPY }
     }
 
-    /// What lay in their memory before is of no use any more.
+    /// The previous contents of their memory are discarded.
     fn take_over<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
         if !self.barriers {
             return;

@@ -1,4 +1,4 @@
-//! What a device has: its memory, how it parts resources, and its limits.
+//! What a device has: its memory, which resources may share memory, and its limits.
 
 use smallvec::SmallVec;
 
@@ -59,7 +59,7 @@ pub enum Priority {
     Normal,
     /// After most others: what each frame reads.
     High,
-    /// The last to go: render targets, what shaders write.
+    /// Evicted last: render targets, resources that shaders write.
     Highest,
 }
 
@@ -77,7 +77,7 @@ impl Priority {
 /// When the system takes a [`Priority`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum MemoryPriority {
-    /// Never: priorities are for the library's own order alone.
+    /// Not at all: only the library uses priorities.
     #[default]
     None,
     /// When memory is made (`VK_EXT_memory_priority`).
@@ -98,13 +98,13 @@ pub struct Capabilities {
     pub memory_heaps: Vec<MemoryHeap>,
     /// Kinds of memory, the driver's preference first; at most 32.
     pub memory_types: Vec<MemoryType>,
-    /// Which resource classes may share a block as they come: those of equal number, by [`ResourceClass`] as index
-    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three). Buffers may share
-    /// one with textures of another number if [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and
-    /// is kept.
+    /// Which resource classes may share a block without further rules: those with equal numbers, by [`ResourceClass`]
+    /// as index (`bufferImageGranularity` above 1 separates buffers and textures; heap tier 1 separates all three).
+    /// Buffers may share a block with textures of another number if
+    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and the distance is kept.
     pub class_groups: [u8; 3],
-    /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
-    /// for multisampled ones; 1 where the driver aligns memory itself.
+    /// The alignment in bytes of a memory object that may hold any render target: 4 MiB on Direct3D 12, for
+    /// multisampled ones; 1 where the driver aligns memory itself.
     pub target_memory_alignment: u64,
     /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
     pub class_granularity_bytes: u64,
@@ -152,8 +152,8 @@ impl Capabilities {
     }
 
     /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first
-    /// bytes has an address that the API takes. Vulkan's drivers measure no less; tight alignment on Direct3D 12 does,
-    /// as it ignores the usage.
+    /// bytes has an address that the API takes. On Vulkan the requirements have at least this alignment; on Direct3D 12
+    /// with tight alignment they may have less, as they ignore the usage.
     #[must_use]
     pub fn buffer_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -166,8 +166,8 @@ impl Capabilities {
 
     /// The alignment in bytes of a range that shares a buffer of this usage, for every rule that a range may meet:
     /// those of [`Capabilities::buffer_alignment`], of flushes, of copies to textures, and of what is reached by its
-    /// address (256: acceleration structures; shader tables take 64). The buffer has to lie so too, for an address
-    /// counts from the memory's first byte and an offset from the buffer's.
+    /// address (256: acceleration structures; shader tables take 64). The buffer needs this alignment too: an address
+    /// is relative to memory, an offset to the buffer.
     #[must_use]
     pub fn range_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -196,12 +196,12 @@ pub enum ResourceClass {
     RenderTarget,
 }
 
-/// Use and budget of a memory heap at a moment, in bytes.
+/// Usage and budget of a memory heap at a moment, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeapBudget {
     /// What the process uses of the heap.
     pub usage_bytes: u64,
-    /// What the process may use before things get slow or fail.
+    /// What the process may use before allocations fail or performance drops.
     pub budget_bytes: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What a device implements so that descriptors can be managed. Mechanism only: who gets which slot, and when a slot
-//! may be written again, is decided once, above this crate.
+//! Descriptors: the trait that a device implements for them. Mechanism only: code above this crate decides which slot a
+//! view gets, and when a slot may be written again.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
@@ -61,8 +61,7 @@ impl fmt::Display for HeapKind {
 
 bitflags::bitflags! {
     /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every
-    /// slot; on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more
-    /// slots.
+    /// slot; on Vulkan each type is an array of its own, with limits of its own, so that fewer types allow more slots.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct ViewTypes: u32 {
         /// Constants.
@@ -104,17 +103,17 @@ pub struct HeapDesc<'a> {
 pub struct HeapStart {
     /// Of the first slot, for the host.
     pub cpu: u64,
-    /// Of the first slot, for shaders; there iff the heap is shader-visible.
+    /// Of the first slot, for shaders; `Some` iff the heap is shader-visible.
     pub gpu: Option<u64>,
     /// From one slot to the next.
     pub increment: u64,
 }
 
-/// A slot as the host names it (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
+/// The host's handle of a slot (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CpuHandle(pub u64);
 
-/// A slot as command lists name it (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
+/// The device handle of a slot, for command lists (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GpuHandle(pub u64);
 
@@ -199,8 +198,7 @@ pub enum BufferViewKind {
 }
 
 impl BufferViewKind {
-    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`]
-    /// too.
+    /// The usage that the buffer needs. Words and structures that are only read may be of [`BufferUsage::STORAGE`] too.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {
@@ -212,7 +210,7 @@ impl BufferViewKind {
         }
     }
 
-    /// Whether a buffer that was made for `usage` can be shown so.
+    /// Whether a buffer with `usage` can have such a view.
     #[must_use]
     pub const fn is_served_by(self, usage: BufferUsage) -> bool {
         let is_read = matches!(self, Self::Storage { writes: false, .. });
@@ -432,7 +430,7 @@ pub unsafe trait Descriptors: Device {
     /// [`DeviceError::Unsupported`] if the device has no such view.
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<Self::View<'a>, DeviceError>;
 
-    /// Makes a heap whose slots show nothing.
+    /// Makes a heap with empty slots.
     ///
     /// # Errors
     /// Out of memory, more slots than the device takes, device lost. Nothing is left behind.
@@ -444,7 +442,7 @@ pub unsafe trait Descriptors: Device {
     /// This device made it; it is destroyed once; no pending work uses it.
     unsafe fn destroy_heap(&self, heap: Self::Heap);
 
-    /// Makes a slot show something, and returns the object that it showed before.
+    /// Writes a view into a slot, and returns the object of the view that it had before.
     ///
     /// # Errors
     /// Out of memory, or the view is not one that the heap takes. The slot is then as before.
@@ -459,14 +457,14 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Makes a slot show nothing, and returns the object that it showed before. A shader that reads the slot sees zeros
-    /// where the device has null descriptors.
+    /// Clears a slot, and returns the object of the view that it had before. A shader that reads the slot sees zeros if
+    /// the device has null descriptors.
     ///
     /// # Safety
     /// As [`Descriptors::write_view`].
     unsafe fn clear_view(&self, heap: &Self::Heap, slot: u32) -> Option<Self::Leftover>;
 
-    /// Copies slots, all ranges in one call of the driver where it takes several.
+    /// Copies slots, all ranges in one driver call if the API allows it.
     ///
     /// # Safety
     /// The heaps are this device's, of one kind and of equal types, and have the slots; no source is shader-visible;
@@ -474,7 +472,7 @@ pub unsafe trait Descriptors: Device {
     /// unless [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, Self::Heap>]);
 
-    /// What a command list is to take to go through a shader-visible heap.
+    /// The object that a command list binds to use a shader-visible heap.
     ///
     /// # Errors
     /// Out of memory.
@@ -489,7 +487,7 @@ pub unsafe trait Descriptors: Device {
     /// It is of this heap and released once; the work that it was bound for is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
-    /// Destroys an object that a slot showed before.
+    /// Destroys the object of a view that a slot had before.
     ///
     /// # Safety
     /// It is this device's; no pending work uses it.

@@ -20,7 +20,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
     /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`).
-    /// It may outlive the memory object, and is of no use then. `()` where there is no such thing.
+    /// It may outlive the memory object, and has no effect then. `()` where there is no such thing.
     type Pageable: Clone + Send + Sync + 'static;
 
     /// What the device is and can do. Never changes.
@@ -86,8 +86,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence is this device's and alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
 
-    /// Called before (`may_overlap`) and after a range of memory is used for resources that share bytes on purpose
-    /// (transient memory): for a device that watches lifetimes. Does nothing by default.
+    /// Called before (`may_overlap`) and after a range of memory is used for aliased resources (transient memory): for
+    /// a device that checks lifetimes. Does nothing by default.
     fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
         let _ = (memory, offset, size, may_overlap);
     }
@@ -106,14 +106,13 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         self.mapped(memory)
     }
 
-    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such
-    /// a thing.
+    /// The object with which this memory is evicted and made resident; `None` without [`Capabilities::residency`].
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;
         None
     }
 
-    /// Brings evicted memory back. Returns when it may be used.
+    /// Makes evicted memory resident. Returns when it may be used.
     ///
     /// # Errors
     /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
@@ -125,7 +124,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         Err(DeviceError::unsupported("residency"))
     }
 
-    /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
+    /// Evicts memory; its contents are kept. It does not count as usage of its heap any more.
     ///
     /// # Errors
     /// As [`Driver::make_resident`].
@@ -147,11 +146,11 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         let _ = (memory, priority);
     }
 
-    /// Use and budget of each memory heap now, as the driver reports them; `None` where it does not.
+    /// Usage and budget of each memory heap now, as the driver reports them; `None` if it does not.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// For how long an answer of [`Driver::budgets`] is good enough where nothing was made or freed meanwhile: asking
-    /// takes some drivers microseconds. None by default.
+    /// For how long a result of [`Driver::budgets`] may be used while no memory object is made or freed: the call takes
+    /// some drivers microseconds. Zero by default.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
@@ -181,16 +180,15 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// [`DeviceError::Unsupported`] if the device has no such resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
-    /// The portable description of what the device's own one describes, without the usages that the portable one does
-    /// not have; `None` where it does not have the format or the shape. Views are checked against it. Middleware
-    /// forwards it.
+    /// The portable description of the device's own one, without usages that the portable one lacks; `None` if the
+    /// portable one lacks the format or the shape. Views are checked against it. Middleware forwards it.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
     }
 
-    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot
-    /// be said (several planes). What the portable description says, by default. Middleware forwards it.
+    /// The subresources of a texture of this description, to copy it as a whole; `None` for buffers and for formats of
+    /// several planes. By default, those of the portable description. Middleware forwards it.
     fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
         self.portable(info).as_ref().and_then(K::parts)
     }
@@ -204,24 +202,23 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
-    /// As [`Create::key`], if an object of this description may go to another owner, bound as it is, once the device is
-    /// done with it: its state is then one that a new object could be in. `None` where the state that its owner left it
-    /// in matters. What [`Create::key`] says, by default. Middleware forwards it.
+    /// As [`Create::key`], if an object of this description may be given to another owner, bound as it is, once the
+    /// device is done with it: its state is then one that a new object could be in. `None` if the state in which its
+    /// owner left it matters. [`Create::key`] by default. Middleware forwards it.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
     }
 
-    /// The same description but for its size, which is what `round` makes of it and no smaller; and how many bytes that
-    /// are more. `None` where a resource of another size is another thing (textures), or that cannot be said.
-    /// Middleware forwards it.
+    /// The same description with the size that `round` returns, which is no smaller; and by how many bytes it is
+    /// larger. `None` for textures, and if the device cannot change the size. Middleware forwards it.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let _ = (info, round);
         None
     }
 
-    /// Called when the device is done with an object that will go to another owner, bound as it is: says what names it
-    /// from now on. A device that watches lifetimes gives it another identity, so that a use of the old one is found.
-    /// The same object, by default. Middleware forwards it.
+    /// Called when the device is done with an object that will be given to another owner, bound as it is; returns the
+    /// object for the new owner. A device that checks lifetimes gives it another identity, so that a use of the old one
+    /// is detected. The same object by default. Middleware forwards it.
     ///
     /// # Safety
     /// It is this device's and alive; no work that uses it is pending.
@@ -238,13 +235,13 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// What `info` points to is valid, as the API demands.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// What can be shared of a resource of this description: nothing, by default.
+    /// What the device supports of shared memory for a resource of this description: nothing by default.
     fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
         let _ = (info, kind);
         ShareSupport::default()
     }
 
-    /// As [`Create::prepare`], for a resource in memory that other processes see too.
+    /// As [`Create::prepare`], for a resource in memory that is shared with other processes.
     ///
     /// # Errors
     /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
@@ -281,7 +278,7 @@ pub unsafe trait Create<K: Kind>: Driver {
         offset: u64,
     ) -> Result<Placed<Self::Object>, DeviceError>;
 
-    /// Makes the resource with memory of its own.
+    /// Makes the resource with dedicated memory.
     ///
     /// # Errors
     /// Out of memory, too many objects, map failed, device lost; `unplaced` is then as before.
@@ -295,8 +292,8 @@ pub unsafe trait Create<K: Kind>: Driver {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
 
-    /// Memory that this resource alone will lie in, which its owner will bind to it. Where the API knows of no
-    /// such dedicated memory, plain memory, as by default.
+    /// Allocates dedicated memory for this resource, which its owner will bind. Plain memory if the API has no
+    /// dedicated memory, which is the default.
     ///
     /// # Errors
     /// As [`Driver::allocate_memory`].
@@ -314,13 +311,13 @@ pub unsafe trait Create<K: Kind>: Driver {
         unsafe { self.allocate_memory(desc) }
     }
 
-    /// Whether a resource of this description has an address that shaders reach it by.
+    /// Whether a resource of this description has a device address.
     fn has_address(&self, info: &Self::Info<'_>) -> bool {
         let _ = info;
         false
     }
 
-    /// The address that shaders reach the resource by.
+    /// The device address of the resource.
     ///
     /// # Safety
     /// The object is this device's and alive, and [`Create::has_address`] was `true` for its description.
@@ -329,9 +326,9 @@ pub unsafe trait Create<K: Kind>: Driver {
         0
     }
 
-    /// Called when the owner has released an object that pending work may still use: no work that begins from now on uses it,
-    /// and it is destroyed, or recycled, when what had begun by now is complete. A device whose descriptor sets are written
-    /// with all that a heap shows leaves it out of later ones. Nothing, by default. Middleware forwards it.
+    /// Called when the owner has released an object that pending work may still use: no work that begins from now on
+    /// uses it, and it is destroyed, or recycled, when what had begun by now is complete. A device that writes whole
+    /// descriptor sets from a heap leaves it out of later ones. Does nothing by default. Middleware forwards it.
     fn note_retired(&self, object: &Self::Object) {
         let _ = object;
     }

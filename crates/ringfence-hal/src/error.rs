@@ -1,4 +1,4 @@
-//! What goes wrong in a driver, and which rule a description breaks, with its numbers.
+//! Errors of a driver, and the rule that a description breaks, with its numbers.
 
 use std::fmt;
 
@@ -164,7 +164,7 @@ impl DeviceError {
         if given == wanted { Ok(()) } else { Err(self.with(Numbers::Exactly { given, wanted })) }
     }
 
-    /// Refuses what is no multiple of `unit`, which is not 0: this error with both numbers.
+    /// Refuses a value that is not a multiple of `unit`, which is not 0: this error with both numbers.
     ///
     /// # Errors
     /// If `given` is no multiple.

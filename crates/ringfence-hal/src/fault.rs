@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`FaultInjector::failed`] counts how often a call was made to fail; [`FaultInjector::set_hook`] lets a test do at
-//! that moment what a real fault would do to the device (lose it, say).
+//! that moment what a real fault would do to the device, for example lose it.
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
 //! traits promise of failed calls. What cannot fail is passed on.
@@ -164,16 +164,16 @@ pub struct Rule {
     pub bytes_min: u64,
     /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
     pub memory_types: u32,
-    /// So many matching calls succeed first.
+    /// How many matching calls succeed first.
     pub skip: u64,
-    /// So many fail then.
+    /// How many fail then.
     pub count: u64,
     /// With this.
     pub error: DeviceError,
 }
 
 impl Rule {
-    /// Every call fails with this, for ever. Fields narrow it.
+    /// Every call fails with this, without end. The fields restrict the rule.
     #[must_use]
     pub const fn new(error: DeviceError) -> Self {
         Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }

@@ -1,4 +1,4 @@
-//! How texels lie in a buffer: the facts of each format that copies need.
+//! How texels are laid out in a buffer: what copies need to know of each format.
 //!
 //! ```text
 //!   a format    block           bytes a block in a copy
@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-/// One of what a texel has. A copy is of one aspect.
+/// An aspect of a texel (`VkImageAspectFlagBits`). A copy is of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum TextureAspect {
     /// Colour.
@@ -51,8 +51,9 @@ bitflags::bitflags! {
     }
 }
 
-/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and
-/// the bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
+/// How the texels of a format are laid out in a buffer that is copied to or from a texture: the size of a block in
+/// texels, and the bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of
+/// one texel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
     /// Texels across and down.
@@ -81,7 +82,7 @@ impl TexelFormat {
         Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }
     }
 
-    /// Colour or depth, as one likes: what Direct3D 12 calls typeless.
+    /// Colour or depth, at the program's choice: a typeless format of Direct3D 12.
     #[must_use]
     pub const fn color_or_depth(texel_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [texel_bytes, texel_bytes, 0] }
@@ -151,7 +152,9 @@ impl fmt::Display for TexelFormat {
 }
 
 macro_rules! formats {
-    ($($name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;)*) => {
+    ($(
+        $name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
+    )*) => {
         /// The formats that the portable description knows; a device's own description knows all of its own.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]

@@ -164,8 +164,8 @@ pub struct TextureDesc {
     pub format: Format,
     /// What it is for.
     pub usage: TextureUsage,
-    /// What it is cleared to as a rule, if it is drawn to: on Direct3D 12 clearing to that is fast. Vulkan knows of no
-    /// such value.
+    /// The value that a target is usually cleared to: on Direct3D 12 a clear to this value is fast. Vulkan has no such
+    /// value.
     pub clear_value: Option<ClearValue>,
 }
 

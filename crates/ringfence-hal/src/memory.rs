@@ -15,7 +15,7 @@ pub struct Requirements {
     pub memory_type_bits: u32,
     /// What it may share a block with.
     pub class: ResourceClass,
-    /// Whether the driver would rather give it memory of its own.
+    /// Whether the driver prefers dedicated memory for it.
     pub prefers_dedicated: bool,
     /// Whether the driver insists on that.
     pub requires_dedicated: bool,
@@ -37,7 +37,7 @@ pub struct MemoryDesc<'a> {
     pub priority: Priority,
     /// A name for debuggers; empty for none.
     pub name: &'a str,
-    /// What handles to it will be made of, if any will.
+    /// The kind of handle with which it can be shared, if any.
     pub share: Option<ShareKind>,
 }
 

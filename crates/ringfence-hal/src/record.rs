@@ -84,9 +84,9 @@ pub struct TextureTarget<T> {
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// What a texel of the texture has, whichever of it is copied.
+    /// All aspects of the texture, whichever is copied.
     pub aspects: TextureAspects,
-    /// Whether what it held before, in all aspects, is of no use (as on its first use ever).
+    /// Whether its previous contents, in all aspects, may be discarded (as on its first use).
     pub discard: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct TextureTarget<T> {
 pub struct TexelRead<T, B> {
     /// Copied from.
     pub src: T,
-    /// What a texel of it has, whichever of it is copied.
+    /// All aspects of the texture, whichever is copied.
     pub aspects: TextureAspects,
     /// Copied to. It lies in readback memory, and nothing else uses these bytes meanwhile.
     pub dst: B,
@@ -108,7 +108,7 @@ pub struct TexelRead<T, B> {
 pub struct TextureCopy<T> {
     /// Copied from.
     pub src: T,
-    /// Copied to. What it held before is of no use.
+    /// Copied to. Its previous contents may be discarded.
     pub dst: T,
     /// What both have.
     pub parts: TextureParts,

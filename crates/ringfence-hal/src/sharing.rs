@@ -1,4 +1,4 @@
-//! Memory that other processes and other APIs see too: the traits that a device implements for it.
+//! Memory that is shared with other processes and other APIs: the traits that a device implements for it.
 //!
 //! ```text
 //!   one process                                            another

@@ -17,13 +17,13 @@ use crate::timeline::Timeline;
 
 /// Makes buffers and textures with memory, and takes them back once the GPU is done with them.
 ///
-/// Cheap to clone; every clone is the same allocator. All methods may be called from any thread. The allocator lives as
-/// long as something that it made. What goes last waits for all that was submitted, for ever if a value that was declared by
-/// [`Timeline::submitted`] is never signalled: [`Allocator::shutdown`] waits for as long as it is allowed to. For a frame that was
-/// dropped it waits one second, and leaks what that may use.
+/// Cheap to clone; every clone is the same allocator. All methods may be called from any thread. The allocator lives
+/// until the last clone and everything that it made are dropped. The last drop waits until all submissions are
+/// complete, without limit if a value that [`Timeline::submitted`] declared is never signalled; [`Allocator::shutdown`]
+/// waits with a timeout. For a dropped frame the last drop waits one second, then leaks what that frame may use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
-    /// What all clones have together, and nothing else.
+    /// Shared by the clones, and by nothing else.
     handle: Arc<Handle<D>>,
 }
 
@@ -41,51 +41,52 @@ impl<D: Device> Allocator<D> {
         &self.shared.device
     }
 
-    /// Adds a queue's progress: what is released from now on waits for this timeline too.
+    /// Adds a timeline, which is the progress of a queue: what is retired from now on waits for this timeline too.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
     ///
     /// # Safety
-    /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that it
-    /// makes, dropped timelines included. For as long as that, the
-    /// caller sees to it, in the whole program, that:
+    /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that
+    /// it makes, dropped timelines included. For as long as that, the whole program keeps these rules:
     ///
-    /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command of it
-    ///    that uses such an object is recorded, and before the object is written for it. While it records, the program
-    ///    holds the objects or has dropped them since the frame began.
-    /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once it is complete, with all of its
-    ///    commands. Submissions of one timeline go to one queue, in the order of their values, so that a value that is
-    ///    reached means that all work with lower values is complete. Nothing else signals the fence.
+    /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command
+    ///    of it that uses such an object is recorded, and before the object is written for it. While it records, the
+    ///    program holds the objects or has dropped them since the frame began.
+    /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once it is complete, with all of
+    ///    its commands. Submissions of one timeline go to one queue, in the order of their values, so that a value that
+    ///    is reached means that all work with lower values is complete. Nothing else signals the fence.
     /// 3. The frame stays open until the submission is made: [`Timeline::submitted`] is called after it, and neither
     ///    that nor dropping the frame comes before the submission. After either, no command is added for it.
     /// 4. A frame that is [discarded](crate::Frame::discard) was not submitted and never will be. When
     ///    [`Timeline::discard_dropped`] is called, no work of the frames that were dropped on the timeline is under way
     ///    or comes later.
     ///
-    /// A frame that is dropped says nothing: it may have been submitted or not, and both are sound. That holds for one that
-    /// is dropped by an early return or a panic between the submission and [`Timeline::submitted`], too.
+    /// A frame that is dropped says nothing: it may have been submitted or not, and both are sound. That holds for one
+    /// that is dropped by an early return or a panic between the submission and [`Timeline::submitted`], too.
     pub unsafe fn timeline(&self, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
         Timeline::new(Arc::<Shared<D>>::clone(&self.shared), fence)
     }
 
     /// Makes a buffer, or gives one that the device is done with to its next owner.
     ///
-    /// O(1) while a block has capacity; a new block or memory of its own is a driver call that may take milliseconds.
+    /// O(1) while a block has room; a new block or dedicated memory is a driver call that may take milliseconds.
     ///
     /// # Recycled objects
     ///
-    /// A description that was asked for before is served by an object that its owner has released and the device is done with,
-    /// if there is one: no driver call, no search for a range. Everything that the driver was asked is the same; name and
-    /// user data are the new ones. What it holds is undefined, and a texture is in the layout `UNDEFINED`, as a new one.
-    /// [`AllocatorDesc::recycled_bytes_max`] bounds what is kept; it counts as free memory and goes when memory is short, when its
-    /// description has not been asked for in a while, and with [`MemoryBudgets::trim`].
+    /// A request with the same description as an earlier one gets an object that its owner has released and the device
+    /// is done with, if there is one: no driver call, no search for a range. The object was created with the same
+    /// parameters; its name and user data are the new ones. Its contents are undefined, and a texture is in the layout
+    /// `UNDEFINED`, as a new one. [`AllocatorDesc::recycled_bytes_max`] bounds how much is kept. Kept objects count as
+    /// free memory. They are destroyed when memory is short, when their description was not requested for some time,
+    /// and by [`MemoryBudgets::trim`].
     ///
-    /// A view, a descriptor or a copied handle that outlives its resource shows the next owner's bytes. It was an error to use it
-    /// before, too; with [`AllocationDesc::recycle`] off, validation layers find it as a use of a destroyed object. The
-    /// simulated device finds it in either case. While a trace is recorded or something is debugged nothing is recycled, nor is
-    /// what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12 textures are those for
-    /// simultaneous access, and those whose description says that their owner returns them to their initial state.
+    /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
+    /// bytes. That is an error without recycling too: with [`AllocationDesc::recycle`] off, validation layers report it
+    /// as a use of a destroyed object. The simulated device reports it in either case. Nothing is recycled while a
+    /// trace is recorded or debugging is on. Resources that are shared, imported, sparse, movable, evictable or in a
+    /// custom pool are never recycled. On Direct3D 12 textures are recycled only if they allow simultaneous access, or
+    /// their description says that their owner returns them to their initial state.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
@@ -94,7 +95,8 @@ impl<D: Device> Allocator<D> {
         Buffer::create(&self.shared, info, desc, None)
     }
 
-    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`] does.
+    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`]
+    /// does.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
@@ -103,10 +105,11 @@ impl<D: Device> Allocator<D> {
         Texture::create(&self.shared, info, desc, None)
     }
 
-    /// Makes a small buffer in one that others share: as cheap as an allocation without a driver's object.
+    /// Makes a small buffer in a driver's buffer that others share. Costs what [`Allocator::allocate`] costs: no driver
+    /// object is made for it alone.
     ///
-    /// What it shares is bound, transitioned and synchronised as one object; buffers that shaders write and those that
-    /// they only read never share. Small buffers have no names of their own.
+    /// The shared buffer is bound, transitioned and synchronised as one object; buffers that shaders write never share
+    /// one with buffers that they only read. Small buffers have no names of their own.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 256 KiB; else as [`Allocator::create_buffer`].
@@ -127,8 +130,9 @@ impl<D: Device> Allocator<D> {
     /// Memory for a requirement, without a resource: for one that the program makes and places itself, or for several
     /// that share its bytes ([`Allocation::create_aliasing_texture`]).
     ///
-    /// The class of the requirements says what will lie in it; where that is not known, or several will, there is
-    /// [`Allocator::allocate_mixed`]. Costs what [`Allocator::create_buffer`] costs less the driver's object.
+    /// The class of the requirements says which kind of resource will be bound to it; if that is not known, or there
+    /// will be several, use [`Allocator::allocate_mixed`]. Costs what [`Allocator::create_buffer`] costs, without the
+    /// driver's object.
     ///
     /// # Errors
     /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
@@ -139,8 +143,8 @@ impl<D: Device> Allocator<D> {
         Allocation::allocate(&self.shared, needs, desc)
     }
 
-    /// As [`Allocator::allocate`], for resources of every class. Where the device wants buffers and textures apart, the
-    /// range is aligned and rounded to that distance, so that whatever lies beside it keeps it.
+    /// As [`Allocator::allocate`], for resources of every class. Where the device requires a distance between buffers
+    /// and textures (`bufferImageGranularity`), the range is aligned to it and rounded up to a multiple of it.
     ///
     /// # Errors
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else
@@ -173,8 +177,9 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Keeps evictable memory within its budget from now on: see [`residency`](crate::residency). On a device that has no
-    /// such thing it does nothing.
+    /// Returns the residency manager, which keeps evictable memory within the budget: see
+    /// [`residency`](crate::residency). On a device without
+    /// [`Capabilities::residency`](crate::device::Capabilities::residency) it does nothing.
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -186,75 +191,79 @@ impl<D: Device> Allocator<D> {
         unsafe { Residency::new(&self.shared) }
     }
 
-    /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
-    /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
+    /// Destroys retired resources that the device is done with, and frees blocks that have been empty for long. Call it
+    /// once a frame. Never waits for the GPU; one driver call for each timeline, and one for each object that is
+    /// destroyed.
     ///
-    /// Any number of threads may call it. While one is at it, another releases what it has dropped itself, by what the device
-    /// was last seen to have completed; what a thread that calls this has dropped is left to it for a few calls. A call from
-    /// inside another `reclaim` on the same thread returns at once. Threads that drop faster than others destroy help: of what
-    /// each has dropped at most 1,280 objects wait that the GPU is done with.
+    /// Any number of threads may call it. While one thread is in the call, a call on another thread destroys only what
+    /// that thread has dropped, by the progress that was read last. A call from inside another `reclaim` on the same
+    /// thread returns at once. Where threads drop faster than `reclaim` destroys, their drops destroy objects too: of
+    /// what each thread has dropped, at most 1,280 objects that the GPU is done with wait.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
 
-    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After `Ok`
-    /// nothing waits.
+    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After
+    /// `Ok` nothing waits.
     ///
-    /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it is a
-    /// question, with [`Duration::MAX`] it waits for however long it takes, but for dropped frames not at all, as these may
-    /// never come. After a device loss nothing is waited for, and everything is destroyed at once.
+    /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it only
+    /// checks. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames, whose
+    /// values may never be signalled. After a device loss nothing is waited for, and everything is destroyed at once.
     ///
     /// # Errors
-    /// A frame is open, or was dropped and is not complete; the time is over; or the driver failed for another reason than
-    /// device loss. What was waiting still waits.
+    /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed for another
+    /// reason than device loss. What was retired still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         self.shared.shutdown(timeout)
     }
 
-    /// Figures that are cheap enough for each frame: O(memory types, and objects that are kept to be recycled).
+    /// Figures of memory and of driver calls, cheap enough for each frame: O(memory types + objects kept for
+    /// recycling).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
     }
 
-    /// Everything that is in memory. O(ranges): not for each frame.
+    /// Every block, range and resource, as plain data. O(ranges): not for each frame.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.snapshot()
     }
 
-    /// Begins to bring together what is in memory, that of custom pools too: see [`defrag`](crate::defrag). Nothing is
-    /// moved yet.
+    /// Begins a defragmentation of all memory, custom pools included: see [`defrag`](crate::defrag). Nothing is moved
+    /// yet.
     #[must_use]
     pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
         Defrag::of_all(&self.shared, desc)
     }
 
-    /// What a call would do: which memory type, in which block, what would be requested of the driver.
+    /// Says what a call would do, without doing it: which memory type, which block, what it would request of the
+    /// driver.
     #[must_use]
     pub fn plan(&self) -> Planner<'_, D> {
         Planner(&self.shared)
     }
 
-    /// Use and limits of memory heaps; making blocks before they are needed and freeing empty ones; the eviction callback.
+    /// Usage and limits of memory heaps; functions to make blocks before they are needed and to free empty ones; the
+    /// eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
         MemoryBudgets(&self.shared)
     }
 
-    /// Objects of the program's own that wait for the device as resources do.
+    /// Deferred free for objects of the program's own: they wait for the device as resources do.
     #[must_use]
     pub fn retirement(&self) -> Retirement<'_, D> {
         Retirement(&self.shared)
     }
 
-    /// What is looked for while the program runs, and what was found.
+    /// Debugging: leaks, overruns and the history of operations.
     #[must_use]
     pub fn debug(&self) -> Debug<'_, D> {
         Debug(&self.shared)
     }
 
-    /// Recording what happens to memory.
+    /// Recording of traces.
     #[must_use]
     pub fn trace(&self) -> Recording<'_, D> {
         Recording(&self.shared)

@@ -1,4 +1,4 @@
-//! What can go wrong when something is made, with the numbers that one needs to see why.
+//! Errors of requests, with the numbers that show why.
 
 use crate::device::descriptors::DescriptorError;
 use crate::device::sharing::ShareKind;
@@ -9,7 +9,7 @@ use crate::memory::{Budget, Location, Tried};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No memory that would do is left; everything that could be tried was tried.
+    /// No suitable memory is left, and every step of the fallback order has failed: see [`memory`](crate::memory).
     #[error(
         "out of memory: {size} bytes for {location:?}; heap {heap} has {} of {} bytes in use, {} by this allocator \
          (memory types tried: {tried_type_bits:#b}; also tried: {tried:?}; the last said: {cause})",
@@ -31,7 +31,8 @@ pub enum Error {
         /// What the driver said to the last try.
         cause: DeviceError,
     },
-    /// It would go beyond the budget, which the request forbids, or beyond a limit that the allocator was given.
+    /// The request would exceed the budget, which it forbids ([`within_budget`](crate::AllocationDesc::within_budget)),
+    /// or a limit of the allocator.
     #[error(
         "{size} bytes for {location:?} are beyond the budget: heap {heap} has {} of {} bytes in use, {} of at most {} \
          by this allocator (memory types tried: {tried_type_bits:#b}; also tried: {tried:?})",
@@ -51,7 +52,8 @@ pub enum Error {
         /// What was tried beside the first block.
         tried: Tried,
     },
-    /// No block has room, and the request forbids to ask the driver.
+    /// No block has room, and the request forbids driver calls for memory
+    /// ([`never_grow`](crate::AllocationDesc::never_grow)).
     #[error("{size} bytes for {location:?} fit in no block, and the driver was not to be called")]
     WouldGrow {
         /// Bytes that were needed.
@@ -59,7 +61,7 @@ pub enum Error {
         /// Where they were wanted.
         location: Location,
     },
-    /// A custom pool has no room and may have no block more, or none so large.
+    /// The custom pool has no room and may have no further block, or none that is large enough.
     #[error("{size} bytes do not fit: the pool has at most {block_count_max} blocks of {block_bytes} bytes")]
     PoolFull {
         /// Bytes that were needed.
@@ -94,7 +96,7 @@ pub enum Error {
         /// What the resource allows, a bit a type.
         memory_type_bits: u32,
     },
-    /// The device keeps resources of this class out of memory that was made for another.
+    /// The device does not allow a resource of this class in memory that was made for another class.
     #[error("the device keeps {class:?} out of memory for {block_class:?}")]
     WrongClass {
         /// That of the resource.
@@ -128,7 +130,7 @@ pub enum Error {
         /// What the resource allows, a bit a type.
         memory_type_bits: u32,
     },
-    /// It is larger than every memory object may be, or than every heap that it may lie in.
+    /// It is larger than any memory object may be, or than every heap that it may lie in.
     #[error("{size} bytes are more than the largest memory object of {max} bytes")]
     TooLarge {
         /// Bytes that were needed.
@@ -136,7 +138,7 @@ pub enum Error {
         /// The device's limit in bytes.
         max: u64,
     },
-    /// The resource is to be shared in a way in which the pool's blocks are not.
+    /// The request asks for another kind of handle than the pool's blocks have.
     #[error("memory shared as {wanted:?} was asked for in a pool whose blocks are shared as {pool:?}")]
     WrongShare {
         /// What was asked for.
@@ -144,13 +146,13 @@ pub enum Error {
         /// What the pool has.
         pool: Option<ShareKind>,
     },
-    /// The host is to write the memory, and the location is not one that it writes.
+    /// The host has to write the memory, and the location is one that it does not write.
     #[error("the host does not write {location:?} memory: name Upload or DeviceUpload")]
     NotHostWritten {
         /// What was asked for.
         location: Location,
     },
-    /// What was made was to have descriptors, and there are none to be had.
+    /// The descriptors for it could not be allocated.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
     /// The driver failed.
@@ -159,7 +161,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it failed for want of memory: a smaller request, or one after something was released, may succeed.
+    /// Whether memory was short: a smaller request, or the same one after something was released, may succeed.
     #[must_use]
     pub const fn is_out_of_memory(&self) -> bool {
         match self {
@@ -174,7 +176,7 @@ impl Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The memory is not host-visible: the location does not promise it.
+    /// The memory is not host-visible: the location does not guarantee it.
     #[error("the resource's memory is not mapped")]
     NotMapped,
     /// The bytes lie outside the resource.

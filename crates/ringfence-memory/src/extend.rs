@@ -1,8 +1,8 @@
-//! What libraries need that build on the allocator: rings, descriptor heaps, transient heaps and pools of `ringfence` are
-//! made of it, and so may be yours.
+//! What libraries need that build on the allocator: rings, descriptor heaps, transient heaps and pools of `ringfence`
+//! are made of it, and so may be yours.
 //!
-//! [`Allocator::shared`](crate::Allocator::shared) gives a [`Shared`]: the allocator without its handle. It lives as long
-//! as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
+//! [`Allocator::shared`](crate::Allocator::shared) gives a [`Shared`]: the allocator without its handle. It lives as
+//! long as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
 //! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with [`Shared::add_pool`].
 
 pub use crate::memory::Made;

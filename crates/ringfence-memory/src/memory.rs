@@ -17,27 +17,29 @@
 //!
 //! 1. the memory types that the location allows, best first; for each of them
 //! 2. a slot of a size class or a free range in a block of the arena,
-//! 3. a new block of the arena's present block size; if that is refused, what the device is done with is reclaimed, empty
-//!    blocks of the heap are freed, and it is tried again;
+//! 3. a new block of the arena's present block size; if the driver refuses it, retired objects that the device is done
+//!    with are destroyed, empty blocks of the heap are freed, and the block is tried again;
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
-//! 5. memory of its own (not for [`Dedicated::Never`]),
+//! 5. dedicated memory (not for [`Dedicated::Never`]),
 //! 6. then the next memory type;
 //! 7. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
 //!    everything again;
-//! 8. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and everything again if it released something;
-//! 9. a typed error with need, use, budget and what was tried.
+//! 8. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
+//!    everything again if it released something;
+//! 9. a typed error with size, usage, budget and what was tried.
 //!
-//! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is requested all the
-//! same, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). Nothing is requested beyond a limit
-//! that the caller has set.
+//! Budgets: a block that would exceed the budget is halved like one that is refused; the smallest is requested
+//! nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller
+//! has set is never exceeded.
 //!
 //! # Blocks
 //!
-//! Nothing is taken until something is requested. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
-//! and each next one as much as all before together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty block of
-//! each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
-//! [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) the next block is made before it is needed; with [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve) a program
-//! announces what it is going to need.
+//! No memory is allocated before the first request. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
+//! and each further one as much as all before it together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty
+//! block of each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
+//! [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread makes the
+//! next block before it is needed; with [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve) a program
+//! announces how much it is going to need.
 
 mod arena;
 mod block_memory;

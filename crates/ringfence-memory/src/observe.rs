@@ -1,4 +1,4 @@
-//! What happens: one type of event, one sink for it, and who subscribes. It knows no other part of the allocator: numbers,
+//! Events: one type of event, one sink for it, and its subscribers. It knows no other part of the allocator: numbers,
 //! names and bytes come in, or what a trait of its own says.
 //!
 //! ```text
@@ -63,11 +63,10 @@ pub(crate) enum Event<'a, M: Watched> {
     Recorded(&'a trace::Event<&'a str>),
     /// Something went wrong.
     Warned(Warning<'a>),
-    /// The program is at its end: what is left is reported.
+    /// The allocator is shut down: live ranges are reported.
     Ended,
 }
 
-/// Where every event goes.
 pub(crate) struct Observers<M: Watched> {
     pub(crate) calls: Calls,
     pub(crate) trace: Trace,
@@ -116,7 +115,6 @@ impl<M: Watched> Observers<M> {
         }
     }
 
-    /// Whether a trace is recorded.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
         self.trace.is_on()
@@ -166,8 +164,9 @@ pub mod trace {
     //! ```
     //!
     //! Recording is started with `Recording::start`, on an allocator that has not made anything yet, and ended with
-    //! `Recording::stop` or with the allocator: both by [`Allocator::trace`](crate::Allocator::trace). The format is the crate `ringfence-trace`'s, which a tool that only reads traces can use alone; it is described byte by
-    //! byte in `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
+    //! `Recording::stop` or with the allocator: both by [`Allocator::trace`](crate::Allocator::trace). The format is
+    //! the crate `ringfence-trace`'s, which a tool that only reads traces can use alone; it is described byte by byte
+    //! in `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
     //!
     //! | operation | cost |
     //! |---|---|
@@ -175,8 +174,9 @@ pub mod trace {
     //! | an event | one short lock, 5 to 30 bytes; no system call, but once in 64 events a reading of the clock |
     //! | [`Allocator::reclaim`](crate::Allocator::reclaim) | one write, if 64 KiB have gathered or a quarter of a second has passed |
     //!
-    //! An event is written before the bytes that it frees can be handed out again, and after the bytes that it allocates
-    //! were: so no part of a trace, cut off wherever it is, shows two ranges in the same place, whatever the threads did.
+    //! An event is written before the bytes that it frees can be handed out again, and after the bytes that it
+    //! allocates were: so no part of a trace, cut off wherever it is, shows two ranges in the same place, whatever the
+    //! threads did.
 
     pub use super::recorder::StartTraceError;
     pub use ringfence_trace::{

@@ -1,5 +1,5 @@
-//! What stays near the device when not everything has room: memory objects used least recently are evicted, and brought
-//! back before they are used.
+//! Residency: if not everything fits, the memory objects used least recently are evicted, and made resident again
+//! before they are used.
 //!
 //! ```text
 //!   list.clear()                      frame = timeline.begin()
@@ -12,24 +12,25 @@
 //!   submit, timeline.submitted(frame)
 //! ```
 //!
-//! Where the program says what is resident ([`Capabilities::residency`](crate::device::Capabilities::residency): Direct3D
-//! 12), a heap beyond its budget means paging at a moment that the system chooses, or failure. Where the system decides by
-//! itself (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing; there
-//! [`Priority`](crate::device::Priority) tells the system what matters, as far as
-//! [`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority) says that it listens.
+//! Where the program says what is resident ([`Capabilities::residency`](crate::device::Capabilities::residency):
+//! Direct3D 12), a heap beyond its budget is paged when the system chooses, or allocations fail. Where the system
+//! decides by itself (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing; there
+//! [`Priority`](crate::device::Priority) says what the system should keep resident longest, where
+//! [`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority) says that it takes priorities.
 //!
-//! What can be evicted are memory objects, blocks and such as belong to one resource, in memory near the device that the
-//! host does not map, and in which everything is [`evictable`](crate::AllocationDesc::evictable): a single resource that is
-//! not keeps its block where it is. Put what may go into a [`Pool`](crate::Pool) of its own. If something that is not
-//! evictable is later allocated in an evicted block, that is brought back at once.
+//! A memory object, a block or dedicated memory, can be evicted if it is device-local, not mapped by the host, and
+//! everything in it is [`evictable`](crate::AllocationDesc::evictable): a single resource that is not evictable keeps
+//! its block resident. Put evictable resources into a [`Pool`](crate::Pool) of their own. If something that is not
+//! evictable is later allocated in an evicted block, the block is made resident at once.
 //!
-//! No memory is evicted before all submissions that use it are complete; nothing is evicted but to stay within the budget.
-//! When an allocation finds no room within the budget, evicting is tried before the caller is asked to release something.
+//! No memory is evicted before all submissions that use it are complete, and none while the heap is within its budget.
+//! When an allocation finds no room within the budget, evicting is tried before the caller is asked to release
+//! something.
 //!
 //! # Locks
 //!
-//! Evicting and bringing back happen one at a time, under a lock that no allocation takes but one that itself has to bring
-//! a block back. Arenas are not locked meanwhile.
+//! Memory objects are evicted and made resident under one lock, which no allocation takes except one that has to make a
+//! block resident. Arenas are not locked meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -39,9 +39,9 @@ pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
 
-/// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what is
-/// aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of Direct3D
-/// 12 has without tight alignment), else as far as a rule of the API goes.
+/// The alignment in memory for a buffer of `bytes` that is suballocated: an offset that is aligned in the buffer is
+/// aligned in memory too. Up to 64 KiB if the buffer has an address, the alignment of every buffer of Direct3D 12
+/// without tight alignment; else the largest that a rule of the API needs.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -56,8 +56,9 @@ pub type Texture<D> = Resource<D, Textures>;
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
 /// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed, or recycled
-/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an [`Allocator::reclaim`](crate::Allocator::reclaim) after
-/// every submission that had begun by then is complete. A handle is two pointers.
+/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete. A
+/// handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
@@ -109,7 +110,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, desc, pool, wanted)
     }
 
-    /// Makes one with a driver object of its own.
     #[track_caller]
     fn make(
         shared: &Arc<Shared<D>>,
@@ -144,12 +144,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
-    /// A resource of an object and the place that it lies in, of `memory_bytes` bytes. It has no address, name or description
-    /// yet.
+    /// Makes a resource of a driver's object and the place of `memory_bytes` bytes that it is bound to. It has no
+    /// address, name or description yet.
     ///
     /// # Safety
-    /// Object and place are of the allocator and have no other owner; the object lies there, covers `memory_bytes`, and is
-    /// mapped where `placed` says.
+    /// Object and place are of the allocator and have no other owner; the object is bound there, covers `memory_bytes`,
+    /// and is mapped where `placed` says.
     pub unsafe fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
@@ -175,7 +175,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self { shared: ManuallyDrop::new(shared), bound }
     }
 
-    /// Counts what was added to its size.
     #[inline]
     fn larger_by(mut self, added: u64) -> Self {
         if added > 0 {
@@ -185,14 +184,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// With what the caller gave along.
     pub(crate) fn with_user_data(mut self, user_data: u64) -> Self {
         self.bound.user_data = user_data;
         self
     }
 
-    /// With what the device says of the description that it was made with: what it is portably, what all of it is,
-    /// whether it has an address.
+    /// Sets what the device derives from the description that the object was made with: the portable description, its
+    /// subresources, whether it has an address.
     ///
     /// # Safety
     /// The object was made with it.
@@ -204,7 +202,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// With what it was made as, where the program knows it. If that is more than the device says, it is not recycled.
+    /// Sets the description that it was made with, if the program knows it. If it differs from what the device derives,
+    /// the object is not recycled.
     ///
     /// # Safety
     /// The object was made as that.
@@ -254,7 +253,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
-    /// Notifies the observers that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
@@ -283,20 +281,21 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.bound.placed.object
     }
 
-    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Neither a copy of it nor a view over it must be used
-    /// longer than this value lives and submissions that use it run: bytes and object belong to another owner then.
+    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. No copy of it and no view of it may be used
+    /// after this value was released and the submissions that use it are complete: bytes and object may belong to
+    /// another owner then.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)
     }
 
-    /// Bytes of a buffer, as it was described. Of a texture, which has no bytes of its own, [`Resource::memory_bytes`].
+    /// The size of a buffer in bytes, as it was described. For a texture, [`Resource::memory_bytes`].
     #[must_use]
     pub fn size(&self) -> u64 {
         self.bound.desc.as_ref().and_then(K::bytes).unwrap_or(self.bound.memory_bytes)
     }
 
-    /// Bytes that its memory needs, as the driver measured: for a buffer at least [`Resource::size`].
+    /// The size of its memory requirements in bytes: for a buffer at least [`Resource::size`].
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bound.memory_bytes
@@ -308,13 +307,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.location
     }
 
-    /// What it was made as, where that can be said portably ([`Create::portable`]).
+    /// The portable description that it was made with; `None` if there is none ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref()
     }
 
-    /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).
+    /// The memory type that it is bound to, an index into [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.shared.memory_of(&self.bound.place).memory_type
@@ -342,7 +341,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.placed.mapped.is_some()
     }
 
-    /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
+    /// Its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
@@ -360,8 +359,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.is_dedicated()
     }
 
-    /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A move
-    /// that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
+    /// With `true` no [`Defrag`](crate::defrag::Defrag) moves it, not even if the move is planned already; with `false`
+    /// it may be moved again. Without effect if it is not [`movable`](AllocationDesc::movable).
     pub fn set_pinned(&self, pinned: bool) {
         if let Some(ticket) = self.bound.place.ticket() {
             ticket.set_pinned(pinned);
@@ -374,7 +373,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
-    /// Destroys it at once and gives its bytes back.
+    /// Destroys it and frees its memory at once.
     ///
     /// # Safety
     /// No submission that is under way uses it.
@@ -384,7 +383,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         unsafe { Shared::destroy_now(owner, K::item(bound)) };
     }
 
-    /// Retires it until `points` have passed, whatever other submissions are under way.
+    /// Retires it until `points` have passed, whichever other submissions are under way.
     ///
     /// # Panics
     /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
@@ -396,8 +395,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Shared::retire_item_after(owner, points, K::item(bound));
     }
 
-    /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
-    /// block's priority is that of its [`Pool`]. The system is notified where it listens at any time
+    /// Sets the priority of its memory. Returns `false`, and changes nothing, if it has no dedicated memory: a block
+    /// has the priority of its [`Pool`]. The driver is notified where it takes a new priority at any time
     /// ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
@@ -410,8 +409,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.is_dedicated()
     }
 
-    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
-    /// new one holds is of no meaning. It is made in the same [`Pool`], if this one lies in one that is not dropped.
+    /// Replaces this resource with a new one, and retires the old: submissions under way use the old one. The contents
+    /// of the new one are undefined. It is made in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
     /// # Errors
     /// The new one could not be made; nothing has changed then.
@@ -428,8 +427,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
     }
 
-    /// Makes a handle to the memory that the resource lies in, and says what an importer has to know. The handle
-    /// keeps the bytes alive, and closes when it is dropped. Any number can be made. One driver call.
+    /// Makes a handle to the resource's memory object, and returns what an importer has to know. The handle keeps the
+    /// memory alive, and closes when it is dropped. Any number can be made. One driver call.
     ///
     /// # Errors
     /// [`ShareError::NotShared`], also of what was imported itself; or the driver has no handle to give.
@@ -440,7 +439,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         export::export(self)
     }
 
-    /// Its parts, for what retires or destroys them itself: it is not retired.
+    /// Takes it apart, for code that retires or destroys the parts itself: it is not retired.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let (shared, bound) = self.into_bound();
         let (object, place) = shared.take_apart(K::item(bound));
@@ -479,8 +478,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.placed.mapped
     }
 
-    /// Gives it another name: for debuggers, snapshots and traces. What shares its bytes with others shows there under the
-    /// name of the whole. One driver call, one short lock, one host allocation.
+    /// Sets its name, for debuggers, snapshots and traces. Resources that share memory are shown there under the name
+    /// of the allocation. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let Self { shared, bound } = self;
         // SAFETY: the object is alive, and `&mut self` keeps other calls on it away.
@@ -493,23 +492,23 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// The address of its first byte in shaders, if it was made for that (Vulkan: with the usage
-    /// `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
+    /// The device address of its first byte, if it was made with one (Vulkan: with the usage `SHADER_DEVICE_ADDRESS`;
+    /// Direct3D 12: every buffer). One driver call.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.address()
     }
 
-    /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
-    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing. The new one is in the
-    /// same [`Pool`], if this one lies in one that is not dropped.
+    /// Replaces this buffer with one of another size, and returns the copy that keeps the first `keep_bytes`: record it
+    /// in `frame`, before anything that reads the new buffer. `None` if there is nothing to copy. The new one is made
+    /// in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
-    /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
-    /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
+    /// `frame` may be of any queue; the program orders the copy after what other queues write to the old buffer. Both
+    /// buffers need the usages for copies. If the frame is dropped, the bytes are lost.
     ///
     /// # Errors
-    /// The frame is of another allocator, more is to be kept than there is, or the new buffer could not be made.
-    /// Nothing has changed then.
+    /// The frame is of another allocator, `keep_bytes` is more than one of the two buffers has, or the new buffer could
+    /// not be made. Nothing has changed then.
     #[track_caller]
     pub fn resize(
         &mut self,
@@ -521,8 +520,8 @@ impl<D: Device> Buffer<D> {
         replace::resize(self, frame, info, keep_bytes, desc)
     }
 
-    /// Copies bytes into the buffer and makes them visible to the device. Submissions that are under way must not use
-    /// these bytes: that is not checked here, and gives wrong bytes on the device.
+    /// Copies bytes into the buffer and makes them visible to the device. No submission that is under way may use these
+    /// bytes: that is not checked, and the device would read wrong bytes.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed to flush.
@@ -531,7 +530,8 @@ impl<D: Device> Buffer<D> {
         unsafe { self.host().write(offset, bytes) }
     }
 
-    /// Copies what the device has written. It shows what submissions wrote that were complete before the call.
+    /// Copies bytes out of the buffer, invalidating host caches where needed. It sees the writes of submissions that
+    /// were complete before the call.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes lie outside; or the driver failed.
@@ -539,7 +539,12 @@ impl<D: Device> Buffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Copies bytes in through a shared reference.
+    /// Has `fill` write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the address of
+    /// the first. Submissions that are under way must not use these bytes, as for [`Buffer::write`].
+    ///
+    /// # Errors
+    /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to
+    /// flush.
     ///
     /// # Safety
     /// No other host access to these bytes happens at the same time.
@@ -550,16 +555,16 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// What all of it is: its size, mip levels, layers, and how its texels lie in a buffer. `None` where that cannot be
-    /// said: formats of several planes.
+    /// Its extent, mip levels and layers, and how its texels are laid out in a buffer. `None` for formats of several
+    /// planes.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()
     }
 
-    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `wanted` begins with a
-    /// mip of this one, or has one that this one begins with. Says which mips to copy in `frame`, and which are new. The new
-    /// one is in the same [`Pool`], if this one lies in one that is not dropped.
+    /// Replaces this texture with one of the same mip chain that has more or fewer of its mips, for streaming: the
+    /// first mip of `wanted` is a mip of this texture, or the other way round. Returns which mips to copy in `frame`,
+    /// and which are new. The new one is made in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
     /// # Errors
     /// The frame is of another allocator, the two are not one chain of mips, this one has no portable description

@@ -1,4 +1,4 @@
-//! Memory that other processes and other APIs see too.
+//! Memory that is shared with other processes and other APIs.
 //!
 //! ```text
 //!   exporter                                                      importer
@@ -19,16 +19,17 @@
 //! | Direct3D 12 | [`D3d12Heap`](ShareKind::D3d12Heap): memory of the type DEFAULT |
 //! | simulated | [`Simulated`](ShareKind::Simulated), between allocators on one device |
 //!
-//! # Who answers for what
+//! # What the caller has to ensure
 //!
-//! Making a handle is safe: it is a right to the bytes, and using it is what takes care. Importing is `unsafe`: no code can
-//! check that a handle is what its description says, nor keep another process from writing while this one reads.
+//! Making a handle is safe. Importing one is `unsafe`: no code can check that a handle is what its description says,
+//! nor prevent that another process writes while this one reads.
 //!
-//! The bytes live as long as one of these exists: the exporter's resource, a handle, or something imported. What one side
-//! retires waits for that side's submissions only, and the order of work on both sides is the programs' to see to, by
-//! shared semaphores or by waiting; on Vulkan with a transfer of ownership to and from `VK_QUEUE_FAMILY_EXTERNAL`.
+//! The memory lives as long as the exporter's resource, a handle, or an imported resource. A resource that one side
+//! retires waits for that side's submissions only. The programs order the work of both sides, by shared semaphores or
+//! by waiting; on Vulkan with a queue family ownership transfer to and from `VK_QUEUE_FAMILY_EXTERNAL`.
 //!
-//! A resource in a shared block shows the other process *the whole block*: a pool that shares is for what may all be seen.
+//! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources into
+//! such a pool that it may access.
 
 mod import;
 

@@ -1,4 +1,4 @@
-//! Buffers and textures that are larger than the memory behind them: pages, bound to memory as they are needed.
+//! Sparse buffers and textures: their pages are bound to memory as they are needed.
 //!
 //! ```text
 //!   SparseBuffer   │ page 0 │ page 1 │ page 2 │ page 3 │ page 4 │ …     addresses, or the tiles of a texture: the
@@ -12,13 +12,13 @@
 //!                                           pages that lose their memory are retired by sync points
 //! ```
 //!
-//! What is bound and unbound is collected in a [batch](SparseBuffer::batch) and done by [`SparseBuffer::submit`], on a
-//! queue, in order with its other work. Memory that a page loses goes back once every submission that had begun by then
-//! is complete, as with everything else.
+//! Binds and unbinds are collected in a [batch](SparseBuffer::batch), and [`SparseBuffer::submit`] submits them to a
+//! queue, in order with its other work. The memory of a page that is unbound is freed once every submission that had
+//! begun by then is complete.
 //!
-//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's standard
-//! shapes, and most devices' under Vulkan). The mips that are too small for tiles lie in *tails*, a layer's or one for all,
-//! which are bound as a whole. Both are described by [`TextureTiling`].
+//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's
+//! standard shapes, and most devices' under Vulkan). The mips that are too small for tiles are in *mip tails*, one for
+//! each layer or one for all, which are bound as a whole. Both are described by [`TextureTiling`].
 //!
 //! | operation | cost |
 //! |---|---|

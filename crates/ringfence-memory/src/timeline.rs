@@ -1,5 +1,4 @@
-//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits for
-//! them.
+//! Timelines: a queue's progress and its pending submissions; and the [bin](RetireBin) of items that wait for them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -8,8 +7,8 @@
 //!                                            └ open frames
 //! ```
 //!
-//! `completed ≤ submitted ≤ begun`. What is retired now may be used by any submission that has begun, so it waits
-//! for `begun`. A timeline that has completed all that was begun holds nothing back.
+//! `completed ≤ submitted ≤ begun`. An object that is retired now may be used by any submission that has begun, so it
+//! waits for `begun`. A timeline that has completed everything that was begun delays nothing.
 //!
 //! # How a frame ends
 //!
@@ -19,10 +18,11 @@
 //! | [`Frame::discard`] | it was not and will not be submitted | does not wait for it |
 //! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one |
 //!
-//! A value is never given twice. What waits for the value of a discarded frame is released with the next value that is
-//! signalled, or as soon as all that was submitted before it is complete. A frame that is dropped is *unresolved* until
-//! the fence has reached its value: submissions of one timeline complete in order, so that the signal of any later frame
-//! resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be signalled.
+//! No value is given to two frames. Objects that wait for the value of a discarded frame are released with the next
+//! value that is signalled, or as soon as all earlier submissions are complete. A frame that is dropped is *unresolved*
+//! until the fence has reached its value: submissions of one timeline complete in order, so that the signal of any
+//! later frame resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be
+//! signalled.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -45,11 +45,12 @@ use crate::primitive::{AtomicU64, Ordering, RwLock};
 
 pub use ringfence_core::retire_bin::RetireBin;
 
-/// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
+/// A submission that is being recorded, with the value that it will signal.
 ///
-/// It ends in one of three ways. [`Timeline::submitted`] says that it was submitted, [`Frame::discard`] that it was not and
-/// will not be. Dropping it says neither, since whatever returns early, an error or a panic, may do so before or after the
-/// submission: what was in use while it was open is held until the timeline's fence has reached its value or a later one.
+/// It ends in one of three ways. [`Timeline::submitted`] declares that it was submitted, [`Frame::discard`] that it was
+/// not and will not be. Dropping it declares neither, since an error or a panic may drop it before or after the
+/// submission: objects that were in use while it was open are kept until the timeline's fence has reached its value or
+/// a later one.
 #[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,
@@ -65,17 +66,17 @@ impl Frame {
         self.value
     }
 
-    /// The moment at which the submission is complete.
+    /// The point at which the submission is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.clock.at(self.value)
     }
 
-    /// Ends the frame as one that was not submitted and never will be: it holds nothing back any more. Its value is not
-    /// given again.
+    /// Ends the frame as one that was not submitted and never will be: nothing waits for it any more. No other frame
+    /// gets its value.
     ///
-    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised. Where it is not
-    /// known, as after an error of the submission itself that says nothing of it, drop the frame instead.
+    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If it is not
+    /// known, as after a submission that failed with an unspecific error, drop the frame instead.
     pub fn discard(self) {
         self.clock.discard(self.value);
     }
@@ -93,7 +94,7 @@ impl Drop for Frame {
     }
 }
 
-/// Asks whether a frame is still open, once for each write in it.
+/// A check whether a frame is still open, made for each write in it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
 pub struct OpenFrame {
@@ -143,10 +144,10 @@ impl OpenFrame {
     }
 }
 
-/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is as open as before.
+/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is still open.
 ///
-/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way all
-/// the same, dropping it is right: the later frame's value covers it, and what it may use is held until then.
+/// A frame that was refused because a later one was submitted cannot be submitted any more. If its work was submitted
+/// nevertheless, drop it: objects that it may use are then kept until the later frame's value is reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -169,7 +170,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The frame, open as before: to be said to be submitted on its own timeline, discarded or dropped.
+    /// The frame, still open: to be submitted on its own timeline, discarded or dropped.
     pub fn into_frame(self) -> Frame {
         match self {
             Self::WrongTimeline { frame, .. } | Self::OutOfOrder { frame, .. } => frame,
@@ -177,7 +178,7 @@ impl FrameError {
     }
 }
 
-/// A queue's progress, as its fence tells it. Made by [`Allocator::timeline`](crate::Allocator::timeline).
+/// A queue's progress, read from its fence. Made by [`Allocator::timeline`](crate::Allocator::timeline).
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
@@ -211,19 +212,19 @@ impl<D: Device> Timeline<D> {
         self.clock.id()
     }
 
-    /// Begins a submission: everything written for the GPU and everything retired from here on is kept until the
-    /// submission is complete. O(open frames).
+    /// Begins a submission: objects that are written or retired from now on are kept until the submission is complete.
+    /// O(open frames).
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
         self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
         Frame { clock: Arc::clone(&self.clock), value, _allocator: Arc::clone(&self.shared).keep() }
     }
 
-    /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
+    /// Declares that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
-    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open as
-    /// before.
+    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open
+    /// as before.
     pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
         if !Arc::ptr_eq(&frame.clock, &self.clock) {
@@ -238,11 +239,11 @@ impl<D: Device> Timeline<D> {
         }
     }
 
-    /// Says that no work of the frames that were dropped on this timeline is under way or will be: each was never
-    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle, and has
-    /// no later frame whose signal would show it. Frames that are open are not meant.
+    /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
+    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle and
+    /// submits no later frame. Open frames are not affected.
     ///
-    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised.
+    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true.
     pub fn discard_dropped(&self) {
         self.clock.discard_left();
     }
@@ -261,11 +262,11 @@ impl<D: Device> Timeline<D> {
         self.clock.submitted()
     }
 
-    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that was
-    /// discarded counts as reached once all that was begun before it is.
+    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that
+    /// was discarded counts as reached once all that was begun before it is.
     ///
-    /// A value that was not submitted yet is waited for like any other, as another thread may submit it: the timeout is
-    /// what bounds the wait for one that never comes.
+    /// It also waits for a value that is not submitted yet, as another thread may submit it: if none does, the wait
+    /// ends with the timeout.
     ///
     /// # Errors
     /// [`DeviceError::Lost`], or the driver is out of memory.
@@ -288,7 +289,6 @@ impl<D: Device> fmt::Debug for Timeline<D> {
     }
 }
 
-/// Every timeline of an allocator.
 pub(crate) struct Lifetimes<D: Device> {
     /// The number of the allocator, which is in the ids of its timelines.
     owner: u32,
@@ -301,7 +301,7 @@ pub(crate) struct Lifetimes<D: Device> {
 /// Why a wait ended without its points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitError {
-    /// The work that would reach this point is not submitted: waiting could last without end.
+    /// The frame that would signal this point is not submitted: the wait might never end.
     NotSubmitted(SyncPoint),
     /// The frame that would reach this point was dropped, and the point was not reached in time.
     Unresolved(SyncPoint),
@@ -331,7 +331,6 @@ impl<D: Device> Lifetimes<D> {
         Self { owner: next_owner(), entries: RwLock::new(Vec::new()), turn: AtomicU64::new(next_turn()) }
     }
 
-    /// The number that is in the ids of its timelines.
     pub(crate) fn owner(&self) -> u32 {
         self.owner
     }
@@ -362,13 +361,12 @@ impl<D: Device> Lifetimes<D> {
     /// Begins a frame; its value.
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the same
-        // time the last to draw has the higher turn, and its set has the values of all that drew before.
+        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the
+        // same time the last to draw has the higher turn, and its set has the values of all that drew before.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
 
-    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -400,7 +398,6 @@ impl<D: Device> Lifetimes<D> {
         progress.values.extend(entries.iter().map(|(clock, _)| clock.seen()));
     }
 
-    /// Puts an item down that waits for all that has begun.
     #[inline]
     pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         bin.retire_tagged(self.turn(), |set| self.begun(set), item);
@@ -411,7 +408,6 @@ impl<D: Device> Lifetimes<D> {
         bin.retire_all_tagged(self.turn(), |set| self.begun(set), items);
     }
 
-    /// The latest open frame of every timeline that has one: who may use what is written now.
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -426,7 +422,6 @@ impl<D: Device> Lifetimes<D> {
         timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
     }
 
-    /// The value that a timeline was last seen to have reached; 0 of one that is not one of these. No driver call.
     pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
@@ -476,8 +471,8 @@ impl<D: Device> Lifetimes<D> {
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without a
-    /// deadline for nothing of a frame that was dropped: that is looked at once.
+    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without
+    /// a deadline for nothing of a frame that was dropped: that is looked at once.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         let ahead = |point: SyncPoint| self.entry(point.timeline).0.ahead(point.value);
         for point in set.iter() {
@@ -503,12 +498,10 @@ impl<D: Device> Lifetimes<D> {
         Ok(())
     }
 
-    /// Whether the frame is one of these timelines'.
     pub(crate) fn owns(&self, frame: &Frame) -> bool {
         frame.clock.id().owner() == self.owner
     }
 
-    /// Whether the point has passed. One driver call.
     pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
         let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`.
@@ -552,7 +545,6 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// By timeline.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
         self.values.iter().copied()
     }

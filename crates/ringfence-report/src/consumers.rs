@@ -1,4 +1,4 @@
-//! Who has the memory: ranges summed up by the beginning of their names.
+//! Consumers of memory: ranges summed by the beginning of their names.
 
 use std::collections::HashMap;
 

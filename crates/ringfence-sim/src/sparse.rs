@@ -67,7 +67,7 @@ unsafe impl Sparse for Device {
     }
 }
 
-/// So many pages of a resource, with no memory.
+/// `count` pages of a resource, with no memory.
 fn unbound(count: u64) -> Result<Box<[Option<Location>]>, DeviceError> {
     let count = usize::try_from(count).map_err(|_| DeviceError::OutOfHostMemory)?;
     let mut pages = Vec::new();

@@ -169,7 +169,7 @@ pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 pub struct Options {
     /// Queues wanted; a device with fewer gives what it has, at least one. The first can do everything.
     pub queues: usize,
-    /// Whether queues that the device has not got share one that it has: each has a fence of its own then, and what is
+    /// Whether queues that the device lacks share one that it has: each has a fence of its own then, and what is
     /// submitted to any of them runs in the order in which it was submitted.
     pub shared_queues: bool,
     /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
@@ -389,7 +389,7 @@ pub enum Command<D: Device> {
         part: Subresource,
         /// Whether the texture is copied to; else from.
         into_texture: bool,
-        /// Whether the texture's present content, in all aspects, is of no use.
+        /// Whether the texture's previous contents, in all aspects, may be discarded.
         discard: bool,
     },
     /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
@@ -417,7 +417,7 @@ pub enum Command<D: Device> {
         dst: RawTexture<D>,
         /// How the texels lie in the buffer and in the texture.
         region: TextureRegion,
-        /// Whether the texture's present content is of no use (as on its first use ever).
+        /// Whether the texture's previous contents may be discarded (as on its first use).
         discard: bool,
     },
     /// Copies texels from the whole of a texture's subresource to a buffer.

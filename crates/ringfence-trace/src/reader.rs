@@ -171,7 +171,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// As much as there is, up to the buffer's length.
+/// Reads to the end of `from`, at most the length of `into`; returns how many bytes.
 fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < into.len() {

@@ -102,7 +102,8 @@ pub struct Statistics {
     /// those that have their own counts as blocks.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_count: u64,
-    /// Bytes of those. Read one after the other: what other threads keep and take meanwhile may be counted twice, or not at all.
+    /// Bytes of those. Read one after the other: what other threads keep and take meanwhile may be counted twice, or
+    /// not at all.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recycled_bytes: u64,
     /// Bytes by which buffers in use are larger than described

@@ -149,8 +149,8 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot that shows a buffer or an image which its owner has released, or which is about to be destroyed. Only
-    /// on plain sets.
+    /// Clears every slot that shows a buffer or an image which its owner has released, or which is about to be
+    /// destroyed. Only on plain sets.
     #[inline]
     pub(super) fn clear_slots_of(&self, resource: Resource) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {

@@ -41,12 +41,12 @@ impl<'a> BufferInfo<'a> {
         &self.raw
     }
 
-    /// The usage flags: those of a chained `VkBufferUsageFlags2CreateInfo` stand in place of the structure's own, and its
-    /// low half means the same.
+    /// The usage flags: those of a chained `VkBufferUsageFlags2CreateInfo` stand in place of the structure's own, and
+    /// its low half means the same.
     pub(super) fn usage(&self) -> vk::BufferUsageFlags {
         let mut chained = self.raw.p_next.cast::<vk::BaseInStructure>();
-        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid; every
-        // structure of a chain begins as `VkBaseInStructure`.
+        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid;
+        // every structure of a chain begins as `VkBaseInStructure`.
         while let Some(structure) = unsafe { chained.as_ref() } {
             if structure.s_type == vk::BufferUsageFlags2CreateInfoKHR::STRUCTURE_TYPE {
                 // SAFETY: its type says what it is.

@@ -45,7 +45,7 @@ impl<'a> CopyRecorder<'a> {
         Self { device, commands, layout: vk::ImageLayout::GENERAL, handover: None }
     }
 
-    /// Textures are in this layout before the copies (unless what they hold is of no use) and after them.
+    /// Textures are in this layout before the copies (unless their contents are discarded) and after them.
     #[must_use]
     pub const fn texture_layout(mut self, layout: vk::ImageLayout) -> Self {
         self.layout = layout;

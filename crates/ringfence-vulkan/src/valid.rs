@@ -103,8 +103,8 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     Ok(())
 }
 
-/// Refuses what neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can say, which is in a raw one
-/// that safe code has changed; and what the type of image forbids.
+/// Refuses what neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can say, which is in a
+/// raw one that safe code has changed; and what the type of image forbids.
 fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     if !info.p_next.is_null() {
         return Err(DeviceError::invalid("a raw description with a chain that was changed by safe code"));

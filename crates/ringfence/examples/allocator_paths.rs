@@ -1,7 +1,7 @@
 //! A fixed amount of work on each hot path of the allocator, for counting instructions: `ci/callgrind.sh`.
 //!
-//! The device is the simulated one, which none of these paths calls. Each path is one function that is not inlined and does
-//! [`OPERATIONS`] operations, half of them allocations and half of them frees.
+//! The device is the simulated one, which none of these paths calls. Each path is one function that is not inlined and
+//! does [`OPERATIONS`] operations, half of them allocations and half of them frees.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! What planned frames cost on the host: the first of a shape, and those like it. Prints the rows of `docs/planner.md`.
 //!
-//! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one: what a driver takes to make
-//! an object, which only a new shape does, comes on top of the first.
+//! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one: what a driver takes to
+//! make an object, which only a new shape does, comes on top of the first.
 
 use std::time::{Duration, Instant};
 

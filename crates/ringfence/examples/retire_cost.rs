@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
 //!
-//! With few frames it is short enough for `valgrind --tool=callgrind`: twice as many frames cost so many instructions more.
+//! With few frames it is short enough for `valgrind --tool=callgrind`: twice as many frames cost so many instructions
+//! more.
 
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
 //! A frame's render targets in the bytes of each other: planned once, found again in every frame of the same shape.
 //!
-//! `cargo run -p ringfence --example transient_frame [FILE.rft]`; `ringfence report FILE.rft --output page.html` draws the plan.
+//! `cargo run -p ringfence --example transient_frame [FILE.rft]`; `ringfence report FILE.rft --output page.html` draws
+//! the plan.
 
 use std::fs::File;
 use std::time::Duration;

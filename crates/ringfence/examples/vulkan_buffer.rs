@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Error>> {
     let Program { instance, physical, device, semaphore, .. } = program;
-    // SAFETY: `device` was made from `physical` with timeline semaphores, for Vulkan 1.2; it is destroyed after `memory`.
+    // SAFETY: `device` was made from `physical` with timeline semaphores, for Vulkan 1.2; it is destroyed after
+    // `memory`.
     let memory = unsafe { vulkan::Allocator::new(instance, *physical, device.clone(), AllocatorDesc::default()) }?;
     // SAFETY: the one submission below signals this semaphore with the value of its frame.
     let timeline = unsafe { memory.timeline(*semaphore) }?;

@@ -14,16 +14,16 @@ use ringfence_memory::memory::AllocatorDesc;
 native_types!("Direct3D 12");
 
 impl Allocator {
-    /// An allocator over a device: for one with optional features.
+    /// Makes an allocator over a device that was opened with optional features.
     #[must_use]
     pub fn over(device: Device, desc: AllocatorDesc) -> Self {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
 
-    /// An allocator over a device that the program has made. Without an adapter, the device's own is looked up.
+    /// Makes an allocator over the program's device. Without an adapter, the device's own is looked up.
     ///
     /// # Errors
-    /// The device refuses a question that every device answers: it is lost, or out of memory.
+    /// A query that every device supports has failed: the device is lost, or out of memory.
     pub fn new(
         device: &ID3D12Device,
         adapter: Option<&IDXGIAdapter>,

@@ -1,4 +1,4 @@
-//! Descriptors: who gets which slot of which heap, and when a slot may show something else.
+//! Descriptors: which slot of which heap a view gets, and when a slot may be written again.
 //!
 //! ```text
 //!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (buddy, growable blocks)
@@ -16,17 +16,16 @@
 //!
 //! # The rules behind it
 //!
-//! - *A slot that a shader may still read is never written* (rule 2 of the design). What is released waits for every
-//!   submission that had begun by then; a table of a frame waits for that frame. [`Allocator::reclaim`](crate::Allocator)
-//!   frees what has passed.
-//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where the API has an object
-//!   behind it (Vulkan's image views and samplers), the object lives until nothing that is under way can use it.
-//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module holds all the
-//!   policy, once, for every device.
+//! - *A slot that a shader may still read is never written.* A released slot waits for every submission that had begun
+//!   by then; the slots of a frame's tables wait for that frame. [`Allocator::reclaim`](crate::Allocator) frees them.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where it has a driver
+//!   object (Vulkan's image views and samplers), the object lives until no submission under way can use it.
+//! - *The device has the mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module has the
+//!   policy, for every device.
 //!
 //! # What is in use
 //!
-//! [`DescriptorModel`](crate::device::descriptors::DescriptorModel) tells, by
+//! The device reports its [`DescriptorModel`](crate::device::descriptors::DescriptorModel), in
 //! [`Descriptors::descriptor_support`](crate::device::descriptors::Descriptors::descriptor_support):
 //!
 //! | model | where | what follows |

@@ -1,4 +1,5 @@
-//! Ringfence manages GPU memory, descriptors and their lifetimes, on raw Vulkan, on raw Direct3D 12 and on a simulated GPU.
+//! Ringfence manages GPU memory, descriptors and their lifetimes, on raw Vulkan, on raw Direct3D 12 and on a simulated
+//! GPU.
 //!
 //! *A heap is cut into ranges; a range is in use until points on timelines have passed.*
 //!
@@ -45,9 +46,9 @@
 //! # Threads
 //!
 //! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
-//! class. None that an allocation in an existing block needs is held across a driver call. No lock is held while the program's
-//! own code is called, with one exception: a global allocator of the program's may drop what the library made, and must call
-//! nothing else of it.
+//! class. None that an allocation in an existing block needs is held across a driver call. No lock is held while the
+//! program's own code is called, with one exception: a global allocator of the program's may drop what the library
+//! made, and must call nothing else of it.
 //!
 //! # An example without a GPU
 //!

@@ -1,4 +1,5 @@
-//! What the modules of the two backends share: names for their device's types, and an allocator with a constructor of its own.
+//! What the modules of the two backends share: names for their device's types, and an allocator with a constructor of
+//! its own.
 
 /// The types of one backend. `$api` is its name in the documentation.
 macro_rules! native_types {

@@ -1,4 +1,4 @@
-//! Where resources go, as Unreal Engine does it on Direct3D 12: one policy over every device.
+//! The placement policy of Unreal Engine on Direct3D 12, for every device.
 //!
 //! ```text
 //!   buffer ─┬ dynamic ─ upload ─┬ ≤ 64 KiB ─ buddies of 4 MiB (small) ───┐
@@ -12,22 +12,22 @@
 //!   fast constants ───── 64 KiB pages from buddies of their own: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
-//! Every threshold is a default of [`PlacementDesc`]. A location remembers its allocator ([`Route`]). It is
-//! released as its [`LocationKind`] says, deferred until the submitted work of all queues that had begun is complete,
-//! by sync points and not by a count of frames. [`Placement::end_frame`] cleans up, and destroys blocks that were empty
-//! for a lag of frames.
+//! The thresholds are the defaults of [`PlacementDesc`]. A location records the allocator that serves it ([`Route`]).
+//! It is released as its [`LocationKind`] says, deferred until all submissions that had begun are complete, by sync
+//! points and not by a count of frames. [`Placement::end_frame`] reclaims, and destroys blocks that were empty for
+//! [`PlacementDesc::idle_frames`].
 //!
-//! Where the library decides by itself, as [`Allocator::create_buffer`](crate::Allocator::create_buffer) does, it needs
-//! less of the caller; this policy is for programs that want an engine's separation of uses, or its few driver buffers.
+//! [`Allocator::create_buffer`](crate::Allocator::create_buffer) chooses by itself and needs less of the caller; this
+//! policy is for programs that want an engine's separation by use, or few driver buffers.
 //!
-//! # Deviations from the document
+//! # Deviations from Unreal Engine
 //!
-//! - A pool of default buffers supports every usage that it was made for and any less, and copies always.
-//! - A sampled texture is *small* by what the driver measured, on every API; Direct3D 12 alone has a 4 KiB alignment
-//!   to gain by it, the others gain blocks that do not mix sizes.
-//! - Blocks of ranges are driver buffers that the allocator places as it does all others, so that a buddy of 4 MiB does
-//!   not cost a memory object.
-//! - What finds no room in its pool gets memory of its own before it is an error.
+//! - A pool of default buffers serves requests with any subset of its usages; copies are always among them.
+//! - A sampled texture is *small* by its memory requirements, on every API. On Direct3D 12 small textures can be
+//!   aligned to 4 KiB; on the others the gain is that blocks do not mix sizes.
+//! - Blocks of ranges are driver buffers that the allocator places like any buffer, so that a buddy of 4 MiB does not
+//!   need a memory object.
+//! - A request that finds no room in its pool gets dedicated memory before it fails.
 
 mod aliased;
 mod buffers;

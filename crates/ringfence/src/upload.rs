@@ -10,10 +10,10 @@
 //!                        thread 1  thread 2: each writes into its own, without a lock
 //! ```
 //!
-//! A write belongs to the frames that are open when it is made, and its bytes are used again once they are complete.
-//! Short of space, the ring does this, in order:
+//! A write belongs to the frames that are open when it is made; its bytes are reused once these are complete. Short of
+//! space, the ring does this, in order:
 //!
-//! 1. polls the timelines and frees all that is complete, without waiting;
+//! 1. reads the timelines and frees the bytes of complete frames, without waiting;
 //! 2. while still short: waits for the *oldest* submission only, frees it, looks again; or grows, if it may;
 //! 3. never waits for a frame that is not submitted (it would wait for ever): that is [`UploadError::Full`].
 //!
@@ -59,17 +59,17 @@ pub use writer::UploadWriter;
 /// How an upload ring is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadDesc<'a> {
-    /// Bytes that it holds at most: what the frames in flight write together. [`UploadRing::high_water`] tells how
-    /// much was needed. A ring that grows begins with so many, and never has less.
+    /// Bytes of the ring: as many as the frames in flight write together. [`UploadRing::high_water`] says how much was
+    /// needed. A ring that grows begins with this capacity, and never has less.
     pub capacity: u64,
-    /// What the written bytes may be used for, besides being copied.
+    /// The usages of the buffer, besides copies from it.
     pub usage: BufferUsage,
     /// What to do when it is full.
     pub when_full: WhenFull,
-    /// Where it lives: [`Location::Upload`], or [`Location::DeviceUpload`] for bytes that shaders read many times.
+    /// Its location: [`Location::Upload`], or [`Location::DeviceUpload`] for bytes that shaders read many times.
     pub location: Location,
-    /// Bytes that an [`UploadWriter`] takes of the ring at a time; at most an eighth of the ring is taken. What is left
-    /// of a writer's page when its frame is over is not used: a page should be no more than a thread writes in a frame.
+    /// Bytes that an [`UploadWriter`] takes from the ring at a time, at most an eighth of the ring. The rest of a
+    /// writer's page is lost when its frame is over: choose no more than a thread writes in a frame.
     pub page_bytes: u64,
     /// A name for reports and for the driver's object.
     pub name: &'a str,
@@ -88,30 +88,31 @@ impl Default for UploadDesc<'_> {
     }
 }
 
-/// What a write does that finds no room even after polling.
+/// What a write does that finds no room even after the timelines were read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenFull {
-    /// Waits for the oldest submission, again and again, for so long at the most.
+    /// Waits for the oldest submission, repeatedly, at most this long in all.
     Wait {
         /// The longest wait of one write.
         timeout: Duration,
     },
     /// Fails at once.
     Fail,
-    /// Takes a buffer of twice the size; at the cap it waits. The old buffer goes after the submissions that use it.
+    /// Makes a buffer of twice the size; at `capacity_max` it waits. The old buffer is destroyed after the submissions
+    /// that use it.
     Grow {
         /// The most bytes that the ring may have.
         capacity_max: u64,
         /// The longest wait of one write, at the cap.
         timeout: Duration,
-        /// The ring is halved once it was at most a quarter full for so many calls of
-        /// [`Allocator::reclaim`](crate::Allocator::reclaim) in a row: so many frames.
+        /// The ring is halved once it was at most a quarter full for this many calls of
+        /// [`Allocator::reclaim`](crate::Allocator::reclaim) in a row, which are frames if each frame calls it once.
         shrink_after: u32,
     },
 }
 
 impl WhenFull {
-    /// Grows up to `capacity_max` bytes, waits there as long as the default does, and shrinks after 600 frames.
+    /// Grows up to `capacity_max` bytes, waits then as long as the default does, and shrinks after 600 frames.
     #[must_use]
     pub const fn grow(capacity_max: u64) -> Self {
         Self::Grow { capacity_max, timeout: Duration::from_secs(10), shrink_after: 600 }
@@ -126,14 +127,14 @@ pub struct Staged<D: Device> {
     pub offset: u64,
     /// How many bytes.
     pub size: u64,
-    /// The first byte's address for shaders, where the ring was made to have one.
+    /// The device address of the first byte, if the ring was made with one.
     pub address: Option<u64>,
     /// The number of the allocator whose frames keep the bytes.
     pub(crate) owner: u32,
 }
 
 impl<D: Device> Staged<D> {
-    /// Bytes of a buffer of the program's own, staged by the program: for [`UploadBatch::copy`]. No address is shown.
+    /// Bytes that the program staged in a buffer of its own: for [`UploadBatch::copy`]. They have no address.
     ///
     /// # Errors
     /// [`BatchError::OutOfRange`] if they lie outside the buffer.

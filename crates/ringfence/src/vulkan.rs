@@ -41,8 +41,8 @@ impl Allocator {
 }
 
 impl Binding<Device> {
-    /// Binds the heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the next.
-    /// With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
+    /// Binds the heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
+    /// next. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
     ///
     /// # Errors
     /// [`DescriptorError::AlreadyBound`] at every later call.
@@ -63,8 +63,8 @@ impl Binding<Device> {
         Ok(())
     }
 
-    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds nothing
-    /// else; sets are the same sets.
+    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds
+    /// nothing else; sets are the same sets.
     ///
     /// # Safety
     /// As [`Binding::set`], which has been called.

@@ -1,5 +1,5 @@
-//! What the rules of the APIs align lies aligned in its memory too, not in its buffer alone: on a device whose buffers lie
-//! at multiples of 8 bytes, whatever views they are for (tight alignment on Direct3D 12).
+//! What the rules of the APIs align lies aligned in its memory too, not in its buffer alone: on a device whose buffers
+//! lie at multiples of 8 bytes, whatever views they are for (tight alignment on Direct3D 12).
 
 use std::ops::Deref;
 

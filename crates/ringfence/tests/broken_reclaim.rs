@@ -1,6 +1,6 @@
-//! What a reclaim that is broken on purpose leads to: the allocator is given a fence that runs ahead of the work, so that
-//! it frees what the device still reads. The hazard finder says so, and the bytes are wrong. With the true fence the
-//! same calls are silent and right.
+//! What a reclaim that is broken on purpose leads to: the allocator is given a fence that runs ahead of the work, so
+//! that it frees what the device still reads. The hazard finder says so, and the bytes are wrong. With the true fence
+//! the same calls are silent and right.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};

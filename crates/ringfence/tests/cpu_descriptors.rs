@@ -1,4 +1,5 @@
-//! CPU-only descriptors on the simulated device: cached slots beside a naive twin, under threads, and at the end of life.
+//! CPU-only descriptors on the simulated device: cached slots beside a naive twin, under threads, and at the end of
+//! life.
 
 use std::collections::HashSet;
 use std::ops::Deref;

@@ -1,5 +1,5 @@
-//! Random programs on the simulated device while everything is being moved about: each buffer's bytes are compared on the
-//! device at every use, and the hazard finder stays silent.
+//! Random programs on the simulated device while everything is being moved about: each buffer's bytes are compared on
+//! the device at every use, and the hazard finder stays silent.
 //!
 //! ```text
 //!   queue 0   makes, fills, uses, moves          every frame signals its timeline
@@ -448,9 +448,9 @@ fn plan_all(blocks: u64) -> (u64, u64) {
     (run.statistics().planning_ns_max, run.statistics().planned_count)
 }
 
-/// With four times as many blocks, a plan for all of them takes about four times as long. Were each block looked at for each
-/// range, or each move for each block, it would be 16 times. Both are too many for a processor's cache, which makes more of a
-/// difference than anything else (0.3 us a move where all fits in, 3 where it does not).
+/// With four times as many blocks, a plan for all of them takes about four times as long. Were each block looked at for
+/// each range, or each move for each block, it would be 16 times. Both are too many for a processor's cache, which
+/// makes more of a difference than anything else (0.3 us a move where all fits in, 3 where it does not).
 #[test]
 fn planning_does_not_grow_with_the_square_of_anything() {
     let plan = |blocks: u64| {
@@ -458,8 +458,8 @@ fn planning_does_not_grow_with_the_square_of_anything() {
         assert_eq!(moves, blocks * 4, "half of the blocks are emptied");
         ns
     };
-    // Other programs take the processor from one plan and not from the other: the least of some is compared, of so many as it
-    // takes. With the square, no number of them is enough.
+    // Other programs take the processor from one plan and not from the other: the least of some is compared, of so many
+    // as it takes. With the square, no number of them is enough.
     let (mut small, mut large) = (u64::MAX, u64::MAX);
     for _ in 0..16 {
         (small, large) = (small.min(plan(2048)), large.min(plan(8192)));

@@ -76,7 +76,8 @@ fn view(of: &Buffer<Device>) -> View<'_, Device> {
 }
 
 /// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which reads the
-/// indices that it knows. A slot that came back too early would be a hazard: the device watches every descriptor that is pending.
+/// indices that it knows. A slot that came back too early would be a hazard: the device watches every descriptor that
+/// is pending.
 #[test]
 fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_growth() {
     const FRAMES: u64 = 10_000;
@@ -257,8 +258,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A naive twin knows which slots are whose; no slot is ever two things at once, work goes through everything that is
-    /// live, and the device finds no hazard.
+    /// A naive twin knows which slots are whose; no slot is ever two things at once, work goes through everything that
+    /// is live, and the device finds no hazard.
     #[test]
     fn no_slot_is_ever_two_things_at_once(steps in prop::collection::vec(step(), 1..120), seed in any::<u64>()) {
         let world = Tables::new(seed);
@@ -302,7 +303,8 @@ proptest! {
                             prop_assert_eq!(owners.insert(slot, "run"), None);
                         }
                         for index in 0..run.len() {
-                            run.copy(index, &[shown.part(index % 4..index % 4 + 1).expect("one of four")]).expect("fresh");
+                            let source = shown.part(index % 4..index % 4 + 1).expect("one of four");
+                            run.copy(index, &[source]).expect("fresh");
                         }
                         runs.push(run);
                     }

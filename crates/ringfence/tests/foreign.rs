@@ -1,8 +1,8 @@
 //! What belongs to another allocator is refused by name, and changes nothing: every public function that takes such a
 //! thing, with one of another allocator of the same device.
 //!
-//! What is not here takes nothing of an allocator's, or nothing that says whose it is: points on timelines and bins have
-//! tests of their own, and what is `unsafe` leaves it to the caller.
+//! What is not here takes nothing of an allocator's, or nothing that says whose it is: points on timelines and bins
+//! have tests of their own, and what is `unsafe` leaves it to the caller.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -138,9 +138,9 @@ fn freed_during_use_is_found_and_named() {
     world.device.resume(0);
 }
 
-/// The work was submitted, and neither that was said nor the frame discarded: what it uses is held. A ring that waits says for
-/// what. One that is discarded although it was submitted breaks the promise of `Allocator::timeline`, and the simulated
-/// device says what was freed under the work.
+/// The work was submitted, and neither that was said nor the frame discarded: what it uses is held. A ring that waits
+/// says for what. One that is discarded although it was submitted breaks the promise of `Allocator::timeline`, and the
+/// simulated device says what was freed under the work.
 #[test]
 fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_device() {
     let world = world();
@@ -153,7 +153,8 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     world.device.submit(0, &[], vec![], (world.fence(), frame.value())).expect("not lost");
     let next = world.timeline().begin();
     let refused = ring.write_for(&next, &[1; 3000], 4).err();
-    // The device has signalled what the program never reported as submitted: it may be free by now, else the wait is refused by name.
+    // The device has signalled what the program never reported as submitted: it may be free by now, else the wait is
+    // refused by name.
     let names =
         |error: &UploadError| matches!(error, UploadError::Full { waits_for: Some(held), .. } if *held == point);
     assert!(refused.as_ref().is_none_or(names), "{refused:?}");

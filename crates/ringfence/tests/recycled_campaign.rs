@@ -1,5 +1,5 @@
-//! Generated operations on recycled objects, on two queues of the simulated device, which run late and out of step: no hazard, every byte
-//! read back is its owner's, never more kept than the bound.
+//! Generated operations on recycled objects, on two queues of the simulated device, which run late and out of step: no
+//! hazard, every byte read back is its owner's, never more kept than the bound.
 //!
 //! `RINGFENCE_RECYCLED_OPERATIONS` says how many (100,000,000 for the long campaign), `RINGFENCE_RECYCLED_SEED` which.
 

@@ -118,22 +118,28 @@ fn one_object_used_again_beside_others_is_kept_apart_by_one_barrier_a_pass() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random lives of buffers of random sizes, several frames of them, each one submission: every pass writes all that is
-    /// in use by it alone.
+    /// Random lives of buffers of random sizes, several frames of them, each one submission: every pass writes all that
+    /// is in use by it alone.
     #[test]
     fn random_passes_are_kept_apart(
-        frames in prop::collection::vec(prop::collection::vec((prop::collection::vec(0..4_u32, 0..4), any::<bool>()), 1..12), 1..4)
+        frames in prop::collection::vec(
+            prop::collection::vec((prop::collection::vec(0..4_u32, 0..4), any::<bool>()), 1..12),
+            1..4,
+        )
     ) {
         let world = world();
-        let mut transient = TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 64 << 10, ..Default::default() });
+        let desc = TransientDesc { heap_bytes: 64 << 10, ..Default::default() };
+        let mut transient = TransientAllocator::new(&world.memory, desc);
         for frame in &frames {
             let mut execution = transient.begin();
             let mut commands = Vec::new();
             let mut kept: Vec<Transient<Buffers>> = Vec::new();
             for (sizes, keeps) in frame {
                 let pass = execution.pass(world.timeline().id(), &[]).expect("one queue");
-                let mine: Vec<_> = sizes.iter().map(|shift| (acquire(&mut execution, 1024 << shift, pass), 1024 << shift)).collect();
-                let buffers: Vec<_> = mine.iter().map(|(handle, size)| (*execution.buffer(*handle).expect("of now"), *size)).collect();
+                let sizes = sizes.iter().map(|shift| 1024 << shift);
+                let mine: Vec<_> = sizes.map(|size| (acquire(&mut execution, size, pass), size)).collect();
+                let buffer = |(handle, size): &(_, _)| (*execution.buffer(*handle).expect("of now"), *size);
+                let buffers: Vec<_> = mine.iter().map(buffer).collect();
                 commands.extend(record(&execution, pass, all));
                 commands.push(writes(&buffers));
                 kept.drain(..).for_each(|handle| execution.discard(handle, &[pass]).expect("in use"));

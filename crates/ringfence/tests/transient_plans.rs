@@ -107,7 +107,8 @@ fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>,
         transient.validate().expect("sound");
         let (before, misses) = seen.get_or_insert_with(|| (offsets.clone(), figures.misses));
         assert_eq!(&offsets, &*before, "the plan stays");
-        // A frame that waits for no pass gets a heap of its own while the other queue's work of the last frame may still run.
+        // A frame that waits for no pass gets a heap of its own while the other queue's work of the last frame may
+        // still run.
         assert!(figures.misses == *misses || shape.queues.contains(&1), "nothing is made again");
         result = Some((offsets, proof, figures.aliasing_count));
     }

@@ -1,8 +1,8 @@
 //! Uploads, constants and results in steady state allocate nothing on the host.
 //!
-//! The device is the simulated one. Its own work (flushes, submissions) allocates, so only what the library does between
-//! two of its calls could be counted; the counter therefore leaves out what happens inside the device, which the
-//! wrapper below tells it.
+//! The device is the simulated one. Its own work (flushes, submissions) allocates, so only what the library does
+//! between two of its calls could be counted; the counter therefore leaves out what happens inside the device, which
+//! the wrapper below tells it.
 
 mod quiet;
 

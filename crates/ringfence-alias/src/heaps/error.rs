@@ -113,8 +113,8 @@ impl fmt::Display for HeapError {
             }
             Self::NoHeap { index, size, alignment, capacity, heap_alignment } => write!(
                 f,
-                "item {index} of size {size} and alignment {alignment} may lie in no heap: those of its classes hold up \
-                 to {capacity} and are aligned to up to {heap_alignment}"
+                "item {index} of size {size} and alignment {alignment} may lie in no heap: those of its classes hold \
+                 up to {capacity} and are aligned to up to {heap_alignment}"
             ),
             Self::PinMisaligned { index, offset, alignment, heap_alignment } => write!(
                 f,

@@ -6,7 +6,8 @@
 //!            ▓▓ pinned ▓▓             below all of that
 //! ```
 //!
-//! A greedy order is mostly better, and O(n²): of 100,000 items it takes many seconds, the walk a few hundredths of one.
+//! A greedy order is mostly better, and O(n²): of 100,000 items it takes many seconds, the walk a few hundredths of
+//! one.
 
 use super::HeapOffset;
 use super::problem::HeapProblem;
@@ -19,8 +20,8 @@ use alloc::vec::Vec;
 /// How often heaps are planned again with what others could not hold.
 const ROUNDS_MAX: usize = 8;
 
-/// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on, for so
-/// many steps all together.
+/// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on,
+/// for at most `steps_left` steps in all heaps together.
 pub(super) fn first_plan(problem: &HeapProblem, mut steps_left: u64) -> Option<Vec<HeapOffset>> {
     let mut offsets: Vec<HeapOffset> =
         problem.pinned.iter().map(|pin| pin.unwrap_or(HeapOffset { heap: 0, offset: 0 })).collect();

@@ -26,7 +26,7 @@ use core::cmp::Reverse;
 
 /// How often an item may be displaced before everything is planned anew.
 const DISPLACED_MAX: u8 = 3;
-/// So many places for an item that fits nowhere are looked at more closely.
+/// The most places for an item that fits nowhere that are looked at more closely.
 const LOOKED_AT_MAX: usize = 32;
 
 /// Steps for a plan of everything, where no more is kept: some tenths of a second.

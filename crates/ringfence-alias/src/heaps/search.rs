@@ -1,5 +1,5 @@
-//! The search: of many items a walk over time first; then greedy orders, then all orders of few items, then better orders of
-//! many; each heap without pins by the planner of one heap too.
+//! The search: of many items a walk over time first; then greedy orders, then all orders of few items, then better
+//! orders of many; each heap without pins by the planner of one heap too.
 
 use super::exact::{ITEMS_MAX, Walk};
 use super::first::first_plan;
@@ -32,8 +32,9 @@ const HEAP_STEPS_LAST: u64 = 2_000_000;
 /// The closure is asked after every greedy order and every few milliseconds within, once there is a plan; before there
 /// is one, after some tenths of a second and the first order. [`Progress::height`] is that of all heaps together,
 /// `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for each order;
-/// of more than 1,536 items there is a first plan before that in O(n log n), unless the heaps are nearly full. Of up to 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that
-/// way. The search ends by itself where nothing better was found for long.
+/// of more than 1,536 items there is a first plan before that in O(n log n), unless the heaps are nearly full. Of up to
+/// 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that way. The
+/// search ends by itself where nothing better was found for long.
 ///
 /// # Errors
 /// [`HeapError::NotFound`] if no plan was found; it says whether that is proven.
@@ -41,7 +42,7 @@ pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -
     plan_asked(problem, UNASKED_STEPS_MAX, go_on)
 }
 
-/// The same, with the closure asked after so many steps and the first order even if there is no plan.
+/// The same, with the closure called once in a number of steps, and with the first order even if there is no plan.
 pub(super) fn plan_asked(
     problem: &HeapProblem,
     unasked_max: u64,

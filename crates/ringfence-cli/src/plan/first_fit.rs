@@ -1,4 +1,5 @@
-//! First fit, to compare with: by time of beginning, each row at the lowest gap that holds it. O(n²) at worst, and it can be stopped.
+//! First fit, to compare with: by time of beginning, each row at the lowest gap that holds it. O(n²) at worst, and it
+//! can be stopped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

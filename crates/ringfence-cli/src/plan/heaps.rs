@@ -110,7 +110,8 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// Plans heap after heap, where each row may lie in one alone: each has a bound of its own then, and a share of the time.
+/// Plans heap after heap, where each row may lie in one alone: each has a bound of its own then, and a share of the
+/// time.
 fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
     let started = Instant::now();
     let nowhere = HeapOffset { heap: 0, offset: 0 };

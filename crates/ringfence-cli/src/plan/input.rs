@@ -110,7 +110,8 @@ fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
 /// What a line begins with that is not read; where a field begins so, it is quoted.
 pub const COMMENT: Option<u8> = Some(b'#');
 
-/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both counts.
+/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both
+/// counts.
 fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).comment(COMMENT).from_reader(text)
 }

@@ -10,7 +10,7 @@ use super::{BlockAllocation, Blocks, BlocksDesc};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use core::fmt;
 
-/// How heaps and the allocators in them are made and given back.
+/// How heaps and the allocators in them are made and destroyed.
 pub trait BlockSource {
     /// What a block owns: the driver's object.
     type Heap;
@@ -42,7 +42,7 @@ pub enum GrowError<E> {
         /// What the source says.
         error: E,
     },
-    /// No block had room, and the new one, though made, refused the request. Its heap was given back.
+    /// No block had room, and the new one refused the request. Its heap was destroyed.
     FirstAllocation {
         /// Units of the new block.
         block_size: u64,
@@ -77,7 +77,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// `self` is held.
     ///
     /// # Errors
-    /// [`GrowError`]: nothing has changed then, and a heap that was made in vain has been given back.
+    /// [`GrowError`]: nothing has changed then, and a heap that was made for the call is destroyed.
     pub fn allocate_with<S>(
         &mut self,
         size: u64,

@@ -15,15 +15,15 @@
 //! *A block that is handed out keeps its heap where it is.* In steps:
 //!
 //! 1. The heap is written in BUSY after RESERVED, before the pool is opened: no thread has a block of it.
-//! 2. It is read by who has a [`PoolAllocation`] that is live here. One comes from [`PoolSlot::allocate`] or
-//!    [`PoolSlot::open`] only, cannot be copied, and is consumed by [`PoolSlot::free`]: as long as it is borrowed,
-//!    the block is handed out. Claiming the block acquired the opening.
-//! 3. Or by a visitor, who has raised the count in `state` in OPEN.
+//! 2. It is read by the owner of a [`PoolAllocation`] that is live here. One comes from [`PoolSlot::allocate`] or
+//!    [`PoolSlot::open`] only, cannot be copied, and is consumed by [`PoolSlot::free`]: as long as it is borrowed, the
+//!    block is handed out. Claiming the block acquired the opening.
+//! 3. Or by a visitor, which has raised the count in `state` in OPEN.
 //! 4. It is taken out in BUSY after OPEN: the pool is closed, which it is only when no block is handed out (and stays
 //!    so, as it is opened in step 1 alone), and there is no visitor. Closing acquired the release of each block.
 //!
-//! And the memory of the pool's own bits is never given back before the slot: a thread that comes late finds a pool
-//! that refuses it, not one that is gone.
+//! And the memory of the pool's own bits is never freed before the slot: a late thread finds a pool that refuses it,
+//! not freed memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -99,7 +99,7 @@ impl fmt::Debug for PoolAllocation {
     }
 }
 
-/// An allocation that was not taken back, and why. The chain is as it was before the call.
+/// An allocation that was not freed, and why. The chain is as it was before the call.
 #[derive(PartialEq, Eq, Debug)]
 pub struct RefusedFree {
     /// Why.
@@ -240,7 +240,7 @@ impl<H> PoolSlot<H> {
         let count = self.pool.close()?;
         // Acquire: visits come before the taking.
         if self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // A visitor is here. Only who closed the pool can open it now.
+            // A visitor is here. Only the thread that closed the pool can open it now.
             let opened = self.pool.open(count);
             debug_assert!(opened, "who closed a pool can open it");
             return None;
@@ -376,7 +376,7 @@ impl<T> OnceBox<T> {
     pub(crate) fn get(&self) -> Option<&T> {
         // Acquire: with the release of `set`, so that the value is seen whole.
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: null, or from `Box::into_raw`, given back only by `drop` and `take`, which have the place to
+        // SAFETY: null, or from `Box::into_raw`, freed only by `drop` and `take`, which have the place to
         // themselves; no thread has a `&mut` to it.
         unsafe { value.as_ref() }
     }
@@ -397,7 +397,7 @@ impl<T> OnceBox<T> {
         // Relaxed: `&mut self` says that every other use came before.
         let value = self.value.load(Ordering::Relaxed);
         self.value.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: from `Box::into_raw` and not given back before, since the place is null from then on.
+        // SAFETY: from `Box::into_raw` and not freed before, since the place is null from then on.
         (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
     }
 }

@@ -1,4 +1,4 @@
-//! Spans that were given back but are not merged yet: while there is room, the next request of the class takes one.
+//! Spans that were freed but are not merged yet: while there is room, the next request of the class takes one.
 //!
 //! ```text
 //!   classes   [ …,  {head 9, count 2},  {head –, count 0},  … ]

@@ -6,7 +6,8 @@
 //!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) the first few of each class from the first on
 //! ```
 //!
-//! (1) may be too short, (2) may not hold it aligned, (3) surely does. (4) is for who would be refused otherwise.
+//! (1) may be too short, (2) may not hold it aligned, (3) surely does. (4) is for requests that would be refused
+//! otherwise.
 //!
 //! | operation | cost |
 //! |---|---|

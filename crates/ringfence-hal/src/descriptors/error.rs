@@ -1,4 +1,4 @@
-//! What can go wrong with descriptors, with the numbers that one needs to see why.
+//! Errors of descriptors, with the numbers that show why.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum DescriptorError {
     /// No slot was asked for.
     #[error("0 descriptors were asked for")]
     ZeroCount,
-    /// More than the heap could ever hold, or than a 32-bit count can say.
+    /// More than the heap can ever hold, or than a 32-bit count can express.
     #[error("{count} descriptors were asked for, at most {max} are to be had")]
     TooMany {
         /// Slots that were asked for.
@@ -55,7 +55,7 @@ pub enum DescriptorError {
         /// The longest run of free slots.
         largest_free: u32,
     },
-    /// There is one already: a device has one shader-visible heap a kind, bound by every command list.
+    /// There is one already: a device has one shader-visible heap of each kind, which every command list binds.
     #[error("there is a shader-visible heap of {kind} already")]
     SecondHeap {
         /// Its kind.
@@ -100,7 +100,7 @@ pub enum DescriptorError {
         /// The slot, counted from the start of its allocation.
         index: u32,
     },
-    /// A slot that shaders may read is to be written: releases it and take another.
+    /// A slot that shaders may read was to be written: release it and allocate another.
     #[error("descriptor {index} was written already, and shaders may be reading it")]
     InUse {
         /// The slot, counted from the start of its allocation.
@@ -120,7 +120,7 @@ pub enum DescriptorError {
         /// The entry's slot.
         slot: u32,
     },
-    /// The view and what it shows do not go together.
+    /// The resource does not support the view.
     #[error("the view is not valid: {0}")]
     BadView(&'static str),
     /// A range of a view is not aligned or not inside.

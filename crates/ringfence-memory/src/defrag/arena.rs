@@ -29,7 +29,6 @@ const ROUNDS_MAX: u32 = 8;
 /// How often blocks are emptied again after others were compacted.
 const CYCLES_MAX: u32 = 8;
 
-/// What is being done in an arena.
 enum Phase {
     /// Not begun yet.
     Waiting,
@@ -46,7 +45,7 @@ struct Emptying {
     order: Vec<BlockId>,
     /// The block, and its bytes.
     block: Option<(BlockId, u64)>,
-    /// Who is still to be moved out of it: the largest last.
+    /// Ranges still to be moved out of it, the largest last.
     queue: Vec<Arc<Ticket>>,
     /// Free bytes of blocks that are not emptied, by what was seen at the beginning and moved since.
     room_bytes: u64,
@@ -69,18 +68,17 @@ struct Compacting {
 struct Round {
     block: BlockId,
     number: u32,
-    /// Who is still to be tried: the last in the block last.
+    /// Ranges still to be tried, the last in the block last.
     queue: Vec<Arc<Ticket>>,
     longest_before: u64,
 }
 
-/// See the [module](self).
 pub(super) struct ArenaRun<D: Device> {
     pub(super) arena: ArenaRef<D>,
     phase: Phase,
     /// Blocks that everything is moved out of: nothing is moved in.
     emptied: HashSet<BlockId>,
-    /// Those that have been left, and their bytes, until they are given back.
+    /// Blocks that have been emptied, and their bytes, until they are freed.
     leaving: Vec<(BlockId, u64)>,
     /// Ranges that were moved, until they are free.
     old: VecDeque<BlockAllocation>,
@@ -111,7 +109,6 @@ impl<D: Device> ArenaRun<D> {
         matches!(self.phase, Phase::Done) && self.old.is_empty() && self.leaving.is_empty()
     }
 
-    /// Notes that a range was moved.
     pub(super) fn moved(&mut self, old: BlockAllocation) {
         *self.moved_bytes.entry(old.block()).or_default() += old.size();
         self.old.push_back(old);
@@ -127,7 +124,6 @@ impl<D: Device> ArenaRun<D> {
         !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
     }
 
-    /// Plans moves while the pass may take more.
     pub(super) fn plan(
         &mut self,
         shared: &Shared<D>,
@@ -150,7 +146,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Forgets old ranges that are free, and gives back the blocks that have become empty.
+    /// Removes old ranges that are free, and frees the blocks that have become empty.
     fn settle(&mut self, shared: &Shared<D>, statistics: &mut DefragStatistics) {
         let compact = shared.compact(&self.arena);
         while self.old.front().is_some_and(|old| !compact.is_live(old)) {

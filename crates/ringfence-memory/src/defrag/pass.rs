@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource lies there; its old place is retired
-//!                                ├─ ignore, or nothing ────▶ the room is given back, the resource stays
-//!                                └─ drop(resource) ────────▶ the room is given back; the resource is retired as ever
+//!                                ├─ ignore, or nothing ────▶ the room is freed, the resource stays
+//!                                └─ drop(resource) ────────▶ the room is freed; the resource is retired as ever
 //! ```
 
 use std::fmt;
@@ -20,7 +20,8 @@ use crate::observe::{Call, Event, RangeId};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::timeline::Frame;
 
-/// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
+/// Moves that are to be made in one submission. Dropping it ends the pass: resources that were not copied stay where
+/// they are.
 ///
 /// See the [module](super) for what to do with it.
 pub struct DefragPass<'r, D: Device> {
@@ -38,7 +39,6 @@ pub(super) struct Pending<D: Device> {
     pub(super) reserved: Reserved<D>,
 }
 
-/// Room for a move.
 pub(super) struct Room<D: Device> {
     arena: usize,
     pub(super) ticket: Arc<Ticket>,
@@ -48,7 +48,7 @@ pub(super) struct Room<D: Device> {
 /// A move of a pass: whose it is, and how large.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// What the owner gave along when it was made: see [`AllocationDesc::user_data`](crate::AllocationDesc::user_data).
+    /// The user data of the resource: see [`AllocationDesc::user_data`](crate::AllocationDesc::user_data).
     pub user_data: u64,
     /// Its name.
     pub name: Box<str>,
@@ -79,16 +79,16 @@ pub enum MoveOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// No move of this pass is of this resource, or it has been made or ignored, or the resource was pinned since.
+    /// This pass has no move for this resource, or the move was made or ignored, or the resource was pinned since.
     #[error("the pass has no open move of this resource")]
     NotInPass,
-    /// What the resource was made with holds more than the library keeps: it has to be given again.
+    /// The resource was made with a native description that the library does not keep: pass it again.
     #[error("this resource was made with a description that is not known in full: give it again")]
     NeedsInfo,
     /// The description given is not of such a resource as lies in the old place.
     #[error(
-        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room that is \
-         allocated has {room} bytes"
+        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room \
+         that is allocated has {room} bytes"
     )]
     AnotherResource {
         /// Bytes that it asks for.
@@ -103,7 +103,7 @@ pub enum MoveError {
     /// The description given is not the one that the resource was made with.
     #[error("the resource was made with another description than the one given")]
     AnotherDescription,
-    /// The resource was not made to be copied from and to, as a move does.
+    /// The resource lacks the usages for copies from and to it, which a move needs.
     #[error("the resource was not made with the usages of copies, from and to")]
     NotCopied,
     /// The object could not be made anew.
@@ -170,13 +170,13 @@ impl<'r, D: Device> DefragPass<'r, D> {
         self.index_of(resource.place()).is_some()
     }
 
-    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. What is to be copied
-    /// is returned, and kept for [`DefragPass::record`]: it has to be copied in the pass's frame, before anything that
-    /// reads the buffer. Both need the usages of copies.
+    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. Returns the copy,
+    /// and keeps it for [`DefragPass::record`]: it has to be recorded in the pass's frame, before anything that reads
+    /// the buffer. Both buffers need the usages for copies.
     ///
     /// # Errors
-    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a description
-    /// that says more than the portable one: [`DefragPass::copy_buffer_as`] is for that.
+    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a native
+    /// description that the portable one does not cover: use [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_buffer_as(buffer, &info)
@@ -209,24 +209,23 @@ impl<'r, D: Device> DefragPass<'r, D> {
 
     /// Makes the move of this texture: as [`DefragPass::copy_buffer`]. All of it is copied, every mip and layer.
     ///
-    /// Says what is to be copied: each mip of all layers. For a program that records it itself, instead of by
-    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
-    /// new texture into the state that it needs before, as with any new one.
+    /// Returns the copies, each a mip of all layers, for a program that records them itself instead of with
+    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. Before that, the program
+    /// transitions the new texture into the layout or state that copies need, as with any new texture.
     ///
     /// # Errors
-    /// As there. A description that says more than the portable one (another format, other flags) has to be given again:
-    /// [`DefragPass::copy_texture_as`].
+    /// As there. If the texture was made with a native description that the portable one does not cover (another
+    /// format, other flags), use [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
 
-    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`] wants it
-    /// to begin in the common state.
+    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`]
+    /// needs a texture whose initial state is the common state.
     ///
     /// # Errors
-    /// The description is not of the same texture, or of a format with several planes, which have sizes of their own: such
-    /// a texture is best not movable.
+    /// The description is not of the same texture, or its format has several planes: make such textures not movable.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
@@ -244,8 +243,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(copies)
     }
 
-    /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the program
-    /// makes its resource anew in the new one, records the copy, and drops the old.
+    /// Makes the move of memory without a resource: `allocation` gets the new place, and the old place is returned,
+    /// which cannot be moved again. The program makes its resource again in the new place, records the copy, and drops
+    /// the old one.
     ///
     /// # Errors
     /// There is no such move.
@@ -264,8 +264,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives a move up: its resource stays where it is. A resource that is not copied is ignored when the
-    /// pass ends, so that this serves to have the room back at once.
+    /// Gives up a move: its resource stays where it is, and the room for it is freed at once rather than when the pass
+    /// ends.
     ///
     /// # Panics
     /// If there is no such move.
@@ -276,7 +276,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Drops a resource instead of moving it: as [`drop`] does, but that the room is given back at once.
+    /// Drops a resource instead of moving it, as [`drop`] does, and frees the room for its move at once.
     pub fn discard<K: ResourceKind>(&mut self, resource: Resource<D, K>)
     where
         D: Create<K>,
@@ -299,16 +299,15 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// Records the copies that were not recorded yet, with their barriers, into a command list of the pass's frame. The
-    /// old textures have to be in the layout or state that the recorder takes textures to be in; the new ones are in it
-    /// afterwards.
+    /// old textures have to be in the layout or state that the recorder expects; the new ones are in it afterwards.
     ///
     /// # Safety
-    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever wrote
-    /// the old resources before is in the same queue, or the submission waits for it.
+    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever
+    /// wrote the old resources before is in the same queue, or the submission waits for it.
     pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
         let (buffers, textures) = self.recorded;
-        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old ones
-        // are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
+        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old
+        // ones are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
         unsafe {
             // Each is noted once it is recorded: what a recorder that panics has left out is recorded by the next.
             self.record_buffers(buffers, recorder);
@@ -330,8 +329,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
             return;
         }
         let written: Vec<_> = copies.iter().map(|copy| copy.dst.clone()).collect();
-        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The copies
-        // lie inside both, and each has a destination of its own. The rest is the caller's promise.
+        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The
+        // copies lie inside both, and each has a destination of its own. The rest is the caller's promise.
         unsafe {
             recorder.begin_copies(&written, &[]);
             for BufferCopy { src, src_offset, dst, dst_offset, size } in copies {
@@ -342,7 +341,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// What those who watch know of what is to be moved: by what, and how wide its guards are, which the new place has room for.
+    /// The id by which traces and debugging know the range to move, and the width of its guards, for which the new
+    /// place has room.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);
@@ -403,7 +403,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
             Ok(made) => made,
             Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed. The room is given back already.
+                // SAFETY: nothing has used it up, since it was not placed. The room is freed already.
                 unsafe { Create::<K>::discard(&shared.device, unplaced) };
                 ticket.put_back();
                 return Err(self.give_up(index, error));

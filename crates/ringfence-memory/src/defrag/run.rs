@@ -26,13 +26,13 @@ use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
-/// Holds no lock and nothing of the driver's between passes; it may be dropped at any time.
+/// Holds no lock and no driver object between passes; it may be dropped at any time.
 pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
-    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so that a
-    /// pass that is forgotten leaves nothing behind.
+    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so
+    /// that a pass that is forgotten leaves nothing behind.
     pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
@@ -44,10 +44,11 @@ pub struct Defrag<D: Device> {
 pub enum DefragState {
     /// The next pass may have moves.
     Working,
-    /// The device is to pass the moves that were made before it is clear whether there is more to do: submit, and
+    /// Whether there is more to do is known only once the device has completed the moves that were made: submit, and
     /// reclaim.
     Waiting,
-    /// Nothing more is worth moving. The memory has converged, or what is left does not pay.
+    /// Nothing more is worth moving: no move would free a block, or the copies would cost more than [`DefragDesc`]
+    /// allows.
     Done,
 }
 
@@ -72,13 +73,13 @@ pub struct DefragStatistics {
     pub joined_bytes: u64,
     /// What planning has taken, in nanoseconds.
     pub planning_ns: u64,
-    /// What planning a pass has taken at the most, in nanoseconds.
+    /// The longest time that planning a pass took, in nanoseconds.
     pub planning_ns_max: u64,
     /// Blocks that are there now.
     pub block_count: u64,
     /// Their bytes.
     pub block_bytes: u64,
-    /// Bytes of them that are in use: by resources, or by what the device is still to pass.
+    /// Bytes of them that are in use, by resources or by retired ranges that the device may still use.
     pub used_bytes: u64,
     /// Free bytes outside of the longest hole of their block: the measure that a run brings down.
     pub scattered_bytes: u64,
@@ -115,7 +116,7 @@ pub enum BeginPassError {
 }
 
 impl<D: Device> Defrag<D> {
-    /// Begins to bring together what is in a custom pool. Nothing is moved yet.
+    /// Begins a defragmentation of a custom pool. Nothing is moved yet.
     #[must_use]
     pub fn of_pool(pool: &Pool<D>, desc: DefragDesc) -> Self {
         let (shared, arena) = pool.arena();
@@ -135,11 +136,11 @@ impl<D: Device> Defrag<D> {
         Self { shared, desc, arenas, rooms: Vec::new(), first: 0, statistics: DefragStatistics::default() }
     }
 
-    /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. What is moved is to be
-    /// copied in the frame, which is open as long as the pass.
+    /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. The copies belong in
+    /// this frame, which stays open as long as the pass.
     ///
-    /// A pass may have no moves: see [`Defrag::state`] then. What a pass before left open, forgotten rather than dropped, is
-    /// given up.
+    /// A pass may have no moves: see [`Defrag::state`] then. Moves that an earlier pass left open because it was
+    /// forgotten (`mem::forget`) are given up.
     ///
     /// # Errors
     /// The frame is of another allocator.
@@ -203,7 +204,6 @@ impl<D: Device> Defrag<D> {
         &self.arenas[at].arena
     }
 
-    /// Counts a move that was made.
     pub(super) fn moved(&mut self, at: usize, old: BlockAllocation) {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
@@ -218,14 +218,12 @@ impl<D: Device> Defrag<D> {
         self.left();
     }
 
-    /// Gives up what the last pass has not made.
     pub(super) fn close_pass(&mut self) {
         for room in std::mem::take(&mut self.rooms).into_iter().flatten() {
             self.give_up(room);
         }
     }
 
-    /// Counts a move that was not made.
     pub(super) fn left(&mut self) {
         self.statistics.ignored_count += 1;
     }

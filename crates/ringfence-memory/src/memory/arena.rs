@@ -57,12 +57,10 @@ struct Block<D: Device> {
     movable_count: usize,
 }
 
-/// What an arena is made as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArenaDesc {
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
-    /// What its blocks are made for.
     pub(crate) class: ResourceClass,
     /// Classes that share its blocks: those whose number is that of its class.
     pub(crate) groups: [u8; 3],
@@ -70,19 +68,15 @@ pub(crate) struct ArenaDesc {
     pub(crate) blocks: BlocksDesc,
     pub(crate) block_count_max: usize,
     pub(crate) algorithm: Algorithm,
-    /// The least alignment in bytes of its blocks.
     pub(crate) block_alignment: u64,
     pub(crate) priority: Priority,
-    /// Whether common small sizes get pools.
     pub(crate) has_slots: bool,
-    /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
     /// What handles to its blocks are.
     pub(crate) share: Option<ShareKind>,
 }
 
 impl ArenaDesc {
-    /// Whether resources of a class may lie in its blocks.
     pub(crate) fn holds(&self, class: ResourceClass) -> bool {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
@@ -109,10 +103,11 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     state: Mutex<State<D, A>>,
     /// Held by the thread that makes a block.
     pub(super) growth: Lock<()>,
-    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of growth.
+    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of
+    /// growth.
     pub(super) chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next allocation
-    /// sets it again then.
+    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next
+    /// allocation sets it again then.
     pub(super) wants_block: AtomicBool,
     wake: Arc<Wake>,
 }
@@ -126,7 +121,6 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Whether any thread makes blocks ahead.
     pub(crate) fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
@@ -143,8 +137,8 @@ impl Wake {
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
-    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none, there
-    /// may be no further block, or none that is large enough.
+    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none,
+    /// there may be no further block, or none that is large enough.
     NeedsBlock(SmallVec<[u64; 4]>),
 }
 
@@ -156,7 +150,6 @@ pub(crate) enum Found<D: Device> {
     Slot { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
 }
 
-/// What an arena would do.
 pub(crate) enum Forecast {
     InBlock {
         offset: u64,
@@ -191,7 +184,6 @@ struct NewBlock<D: Device, A> {
     ranges: A,
 }
 
-/// A range in a block.
 pub(crate) struct InBlock<D: Device> {
     pub(crate) memory: BlockMemory<D>,
     pub(crate) allocation: BlockAllocation,
@@ -272,7 +264,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         made?.ok()
     }
 
-    /// A range of a block that is there.
     #[inline]
     pub(crate) fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
@@ -306,7 +297,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would do.
+    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would
+    /// do.
     fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
@@ -383,8 +375,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
     }
 
-    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock of
-    /// growth is held.
+    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock
+    /// of growth is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -395,7 +387,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.announced = state.announced.saturating_add(bytes);
     }
 
-    /// How many blocks there are.
     pub(crate) fn block_count(&self) -> usize {
         self.state.lock().blocks.block_count()
     }
@@ -436,8 +427,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace, and
-    /// there is one too many now, it is taken out to be freed.
+    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace,
+    /// and there is one too many now, it is taken out to be freed.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;

@@ -11,10 +11,8 @@
 use super::desc::AllocatorDesc;
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
 
-/// The sizes that an arena's blocks have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockSizes {
-    /// The first block's bytes.
     pub(crate) first: u64,
     /// What blocks grow to, doubling.
     pub(crate) max: u64,
@@ -49,7 +47,6 @@ impl BlockSizes {
         Self { first: self.first.max(alignment.min(self.max)), ..self }
     }
 
-    /// Blocks of one size.
     pub(crate) fn fixed(bytes: u64) -> Self {
         Self { first: bytes, max: bytes, halvings: 0 }
     }
@@ -63,7 +60,7 @@ impl BlockSizes {
             .min(self.max)
     }
 
-    /// What to try when `count` blocks are held and so many bytes are announced: as large as they allow, then less.
+    /// What to try when `count` blocks are held and `bytes` are announced: as large as they allow, then less.
     pub(crate) fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(count).max(least).min(self.max);

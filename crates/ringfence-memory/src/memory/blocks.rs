@@ -44,8 +44,8 @@ impl<D: Device> Shared<D> {
     ) -> Option<Found<D>> {
         let class = arena.slot_class(&request, true)?;
         let slot = arena.slots.allocate(class).or_else(|| {
-            // A thread that needs a chunk waits for the one that makes one: it will do for both. But it does not wait for
-            // one that makes a block.
+            // A thread that needs a chunk waits for the one that makes one: it will do for both. But it does not wait
+            // for one that makes a block.
             let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
@@ -101,7 +101,7 @@ impl<D: Device> Shared<D> {
         is_made
     }
 
-    /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes those
+    /// Makes blocks until empty ones hold `bytes` more than were announced before, and says how many bytes those
     /// blocks have. They stay until as much was allocated.
     pub(super) fn announce<A: Cutter, O>(
         &self,

@@ -1,5 +1,5 @@
-//! A driver's object that is bound to its memory, with what is known of it: what a handle owns, what waits for the device after
-//! that, and what is recycled then.
+//! A driver's object that is bound to its memory, with what is known of it: what a handle owns, what waits for the
+//! device after that, and what is recycled then.
 //!
 //! ```text
 //!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
@@ -24,7 +24,6 @@ use crate::device::{
     Textures,
 };
 
-/// See the [module](self).
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
@@ -60,7 +59,6 @@ pub(crate) struct SmallBound<D: Device> {
     pub(crate) recycling: Option<Recycling>,
 }
 
-/// What is bound, of any kind.
 pub(crate) enum Item<D: Device> {
     Buffer(Box<Bound<D, Buffers>>),
     Texture(Box<Bound<D, Textures>>),
@@ -76,7 +74,6 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// See [`Create::note_retired`].
     #[inline]
     pub(crate) fn note_retired(&self, device: &D) {
         match self {
@@ -138,7 +135,6 @@ impl ResourceKind for Textures {
 
 /// What sets the kinds apart.
 pub(crate) trait ItemKind: Kind {
-    /// A number for the kind.
     const NUMBER: u64;
     /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
     type Parts: Copy + PartialEq + fmt::Debug + Send + Sync;

@@ -1,4 +1,4 @@
-//! How much of each memory heap is in use, and how much may be: budgets.
+//! Budgets: how much of each memory heap is in use, and how much may be.
 //!
 //! ```text
 //!   usage  = what the driver said last + what this allocator has taken since
@@ -6,9 +6,10 @@
 //!   limit  = the caller's own: held bytes are counted before the driver is called, so that threads that race keep to it
 //! ```
 //!
-//! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often than
-//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says where nothing was made or freed, and again after
-//! [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
+//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often
+//! than [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says while no memory object is made or
+//! freed, and again after [`ASK_AFTER`] memory objects; in between, this allocator adds what it makes and subtracts
+//! what it frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -21,9 +22,9 @@ use std::time::Instant;
 use super::desc::AllocatorDesc;
 use crate::device::{Capabilities, Device, MemoryProperties};
 
-/// After so many memory objects made or freed the driver is asked again.
+/// The driver's budgets are read again after this number of memory objects made or freed.
 const ASK_AFTER: u32 = 32;
-/// What a heap's budget is where the driver does not tell, in percent of its bytes.
+/// What a heap's budget is where the driver reports none, in percent of its bytes.
 const ESTIMATE_PERCENT: u64 = 80;
 /// A heap near the device that the host can map is a *window* if it has no more than this many bytes: the PCI default.
 const WINDOW_BYTES: u64 = 256 << 20;
@@ -32,9 +33,10 @@ const WINDOW_BYTES: u64 = 256 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {
-    /// What the process uses of the heap; what this allocator holds, where the driver does not tell.
+    /// What the process uses of the heap; what this allocator holds, where the driver does not report it.
     pub usage_bytes: u64,
-    /// What it may use before things get slow or fail.
+    /// What the process may use before allocations fail or performance drops
+    /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
     pub budget_bytes: u64,
     /// What this allocator holds of it: blocks and dedicated memory.
     pub reserved_bytes: u64,
@@ -45,7 +47,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Bytes that can be taken without going beyond the budget or the limit.
+    /// Bytes that can be allocated without exceeding the budget or the limit.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         let below_budget = self.budget_bytes.saturating_sub(self.usage_bytes);
@@ -66,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// Whether so many bytes more are within the budget, beyond it, or beyond the limit.
+    /// Whether `bytes` more are within the budget, beyond it, or beyond the limit.
     pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
@@ -79,7 +81,6 @@ impl Budget {
     }
 }
 
-/// What [`Budget::grant`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grant {
     Within,
@@ -102,7 +103,6 @@ struct Heap {
     reserved_then: AtomicU64,
 }
 
-/// The budgets of every heap.
 pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
     reported: AtomicBool,
@@ -171,7 +171,7 @@ impl Budgets {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
-    /// The heap's figures if this allocator held so many bytes of it.
+    /// The heap's figures if this allocator held `reserved_bytes` of it.
     fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
@@ -187,8 +187,9 @@ impl Budgets {
         self.heaps.len() as u32
     }
 
-    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass than
-    /// the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond that.
+    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass
+    /// than the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond
+    /// that.
     pub(crate) fn take(&self, heap: u32, bytes: u64, strict: bool) -> Option<Taken<'_>> {
         let with_these = |reserved| match self.heap_with(heap, reserved).grant(bytes) {
             Grant::Within => Some(reserved + bytes),

@@ -10,11 +10,12 @@
 //!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
 //! ```
 //!
-//! It is pages that must not have both: where each texture has all of its pages, it does not matter how buffers lie. Blocks for
-//! everything leave less unused than blocks for each, and drivers with a small distance align textures to it anyway. A
-//! larger one would cost small textures more than a second block costs.
+//! It is pages that must not have both: where each texture has all of its pages, it does not matter how buffers lie.
+//! Blocks for everything leave less unused than blocks for each, and drivers with a small distance align textures to it
+//! anyway. A larger one would cost small textures more than a second block costs.
 //!
-//! This is about blocks that the library shares out. Heaps and pools that are made for a class hold what the device says.
+//! This is about blocks that the library shares out. Heaps and pools that are made for a class hold what the device
+//! says.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -22,13 +23,12 @@
 
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
-/// How the classes share blocks. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes {
     /// Classes of equal number share blocks.
     pub(crate) groups: [u8; 3],
-    /// What a texture's range is made of, in bytes: above 1 iff textures share blocks that the device wants them to have
-    /// pages of their own in. A power of two.
+    /// What a texture's range is made of, in bytes: above 1 iff textures share blocks that the device wants them to
+    /// have pages of their own in. A power of two.
     texture_page_bytes: u64,
 }
 

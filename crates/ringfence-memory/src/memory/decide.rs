@@ -6,10 +6,10 @@
 //!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
 //! ```
 //!
-//! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block, to
-//! memory of its own, or to the first and then to the second. It is a pure function of the request and of what the view
-//! says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided here: that
-//! is true only at the moment at which the range is taken.
+//! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block,
+//! to memory of its own, or to the first and then to the second. It is a pure function of the request and of what the
+//! view says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided
+//! here: that is true only at the moment at which the range is taken.
 //!
 //! | what | rule |
 //! |---|---|
@@ -34,9 +34,7 @@ pub(crate) struct View<'a> {
     pub(crate) shared_bytes_max: &'a [u64],
     /// Bytes of guard on each side of a range; 0 for none.
     pub(crate) margin_bytes: u32,
-    /// Whether the device has few memory objects left.
     pub(crate) is_near_object_limit: bool,
-    /// The pool that the request is for, if it is for one.
     pub(crate) pool: Option<PoolView>,
 }
 
@@ -54,7 +52,6 @@ pub(crate) struct Step {
     pub(crate) memory_type: u32,
     /// As this memory type needs it, guards included.
     pub(crate) needs: Requirements,
-    /// The guards.
     pub(crate) margins: Margins,
     pub(crate) way: Way,
 }
@@ -71,19 +68,17 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Whether a block is tried.
     pub(crate) fn tries_block(self) -> bool {
         self != Self::Dedicated
     }
 
-    /// Whether memory of its own is tried, first or after a block.
     pub(crate) fn tries_dedicated(self) -> bool {
         self != Self::Block
     }
 }
 
-/// Where the request goes: the steps in the order in which they are tried, each worked out when its turn comes. None, if
-/// no memory type will do.
+/// Where the request goes: the steps in the order in which they are tried, each worked out when its turn comes. None,
+/// if no memory type will do.
 pub(crate) fn decide<'a>(
     needs: Requirements,
     desc: &'a AllocationDesc<'_>,
@@ -96,8 +91,8 @@ pub(crate) fn decide<'a>(
     of_pool.into_iter().chain(types.map(move |memory_type| step(needs, desc, &view, memory_type)))
 }
 
-/// Whether a request takes memory like any other: what is decided for it depends on its location, memory types, class and
-/// size alone.
+/// Whether a request takes memory like any other: what is decided for it depends on its location, memory types, class
+/// and size alone.
 #[inline]
 pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
     desc.share.is_none()
@@ -107,8 +102,8 @@ pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool 
         && !needs.requires_dedicated
 }
 
-/// What is decided for plain requests, a bit a memory type: set where one of up to `bytes` goes to a block first, at the
-/// size and alignment that [`Classes::range_of`] gives it. The view has no guards.
+/// What is decided for plain requests, a bit a memory type: set where one of up to `bytes` goes to a block first, at
+/// the size and alignment that [`Classes::range_of`] gives it. The view has no guards.
 pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     let desc = AllocationDesc::default();
     let is_served = |memory_type: &u32| {

@@ -34,7 +34,6 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
     unsafe fn destroy(&self, shared: &Shared<D>);
 }
 
-/// Every heap of an allocator.
 pub(crate) struct DescriptorHeaps<D: Device> {
     /// Visited without the lock: a heap may be of the program's own, and call back.
     heaps: Mutex<Vec<Arc<Entry<D>>>>,
@@ -77,7 +76,6 @@ impl<D: Device> DescriptorHeaps<D> {
         Self { heaps: Mutex::new(Vec::new()), visible_kinds: Mutex::default() }
     }
 
-    /// Has a heap visited by each reclaim from now on, until it says that it is closed.
     pub(crate) fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {
         self.heaps.lock().push(Arc::new(Entry { heap, is_taken: AtomicBool::new(false) }));
     }

@@ -60,7 +60,6 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
     }
 
-    /// Whether the driver has a memory object left.
     pub(super) fn has_object_left(&self) -> bool {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
@@ -102,8 +101,15 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
-    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    /// Allocates a memory object of `size` bytes for resources outside the arenas: within the limits, counted as
+    /// dedicated memory. If memory is short, retired objects that the device is done with are destroyed and empty
+    /// blocks freed, once, and it is tried again.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is no memory then, or any other error of the driver.
+    ///
+    /// # Panics
+    /// If there is no arena of the index `arena`.
     pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
         let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
@@ -120,10 +126,13 @@ impl<D: Device> Shared<D> {
         Ok(Backing::Heap { memory, arena, number })
     }
 
-    /// Destroys what lay under a block that is empty.
+    /// Frees the memory object, or destroys the buffer, under an empty block.
     ///
     /// # Safety
     /// It is of this allocator and has no other owner, nothing lies in it, and no submission that is under way uses it.
+    ///
+    /// # Panics
+    /// If the memory object has another owner.
     pub unsafe fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {

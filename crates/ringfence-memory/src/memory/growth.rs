@@ -1,4 +1,5 @@
-//! Growth off the path: the next block is made before it is needed, so that ordinary allocations wait for no driver.
+//! Growth ahead of need: the next block is made before it is needed, so that ordinary allocations do not wait for the
+//! driver.
 //!
 //! ```text
 //!   allocation ── free bytes below the low-water mark? ──▶ the arena wants a block ──▶ wake
@@ -7,8 +8,8 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! How high the mark is, [`LowWater`](ringfence_core::low_water::LowWater) says. A block that was made ahead and is not needed is
-//! an empty block like any other: it goes after its grace if there are more of them than are kept.
+//! [`LowWater`](ringfence_core::low_water::LowWater) sets the mark. A block that was made ahead and is not needed is an
+//! empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
 //! What a program knows beforehand it can announce: [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
 
@@ -30,7 +31,8 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The library's thread that makes blocks ahead of need: see [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
+/// The thread that makes blocks ahead of need: see
+/// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
 #[must_use = "the thread ends when this is dropped"]

@@ -1,5 +1,5 @@
-//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a reclaim
-//! visits.
+//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a
+//! reclaim visits.
 
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use crate::device::{Device, DeviceError};
 use crate::timeline::{Frame, Passed, RetireBin};
 
 impl<D: Device> Shared<D> {
-    /// Has a heap of descriptors visited by each reclaim from now on, until it says that it is closed.
+    /// Registers a heap of descriptors: each reclaim visits it from now on, until it says that it is closed.
     pub fn add_heap(&self, heap: Arc<dyn ReclaimHeap<D>>) {
         self.descriptor_heaps.add(heap);
     }
 
-    /// The right to have the shader-visible heap of this kind, for as long as what is returned is held; `None` if another has it.
+    /// Claims the shader-visible heap of this kind for as long as the returned value lives; `None` if it is claimed
+    /// already.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind)
     }
@@ -28,7 +29,7 @@ impl<D: Device> Shared<D> {
         self.order.candidates(location, bits)
     }
 
-    /// The number that is in the ids of its timelines.
+    /// The allocator's number, which is in the ids of its timelines.
     pub fn owner(&self) -> u32 {
         self.lifetimes.owner()
     }
@@ -38,12 +39,14 @@ impl<D: Device> Shared<D> {
         self.lifetimes.owns(frame)
     }
 
-    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
+    /// Sets `set` to what an object retired now has to wait for: the latest begun value of every timeline that has not
+    /// reached it.
     pub fn begun(&self, set: &mut SyncSet) {
         self.lifetimes.begun(set);
     }
 
-    /// The latest open frame of every timeline that has one: what may use what is written now.
+    /// Sets `set` to the latest open frame of every timeline that has one: the submissions that may use what is written
+    /// now.
     pub fn open(&self, set: &mut SyncSet) {
         self.lifetimes.open(set);
     }
@@ -53,18 +56,28 @@ impl<D: Device> Shared<D> {
         self.lifetimes.seen(timeline)
     }
 
-    /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
-    /// the last such failure is returned, device loss before all others.
+    /// Reads each timeline once into `progress`. For a timeline that cannot be read, the value that was read last is
+    /// taken; the last such error is returned, device loss before all others. O(timelines), one driver call for each.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] if a timeline says so, else the last error of the driver. `progress` is filled in any
+    /// case.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
         self.lifetimes.read(&self.device, progress)
     }
 
     /// Whether the point has passed. One driver call.
+    ///
+    /// # Errors
+    /// The driver cannot read the timeline: [`DeviceError::Lost`], or out of memory.
+    ///
+    /// # Panics
+    /// If the timeline is not one of this allocator's.
     pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
         self.lifetimes.has_passed(&self.device, point)
     }
 
-    /// Puts an item down that waits for all that has begun.
+    /// Puts an item into `bin`, to come out once all submissions that have begun are complete.
     #[inline]
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.lifetimes.retire_into(bin, item);

@@ -1,5 +1,5 @@
-//! What a program asks of the budgets of memory heaps: how full they are, less memory held, more held ahead of need, and what is called
-//! when memory runs short.
+//! Budgets as a program uses them: figures of each memory heap, freeing what is not used, making blocks ahead of need,
+//! and the callback for when memory runs short.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -23,7 +23,8 @@ use crate::error::Error;
 pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> MemoryBudgets<'_, D> {
-    /// Use and limits of a memory heap, from what the driver said last and what was taken since. A few loads.
+    /// Usage and limits of a memory heap, by the budget that the driver reported last and the allocations since. A few
+    /// loads, no driver call.
     ///
     /// # Panics
     /// If there is no such heap.
@@ -32,13 +33,14 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Frees every empty block and what is recycled, and says how many memory objects went.
+    /// Destroys the objects kept for recycling, frees every empty block, and returns how many memory objects were
+    /// freed.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
-    /// Frees what is recycled, if this allocator holds more than `target_bytes` of all heaps, and empty blocks until it does
-    /// not or has none left; says how many bytes that were.
+    /// If this allocator holds more than `target_bytes` in all heaps, destroys the objects kept for recycling, and
+    /// frees empty blocks until it holds no more than that or has none left. Returns how many bytes were freed.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         if self.0.reserved_bytes() <= target_bytes {
             return 0;
@@ -47,31 +49,32 @@ impl<D: Device> MemoryBudgets<'_, D> {
     }
 
     /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
-    /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
-    /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
+    /// [`memory`](crate::memory). The callback releases resources and returns whether it did; then retired objects that
+    /// the device is done with are destroyed and the request is tried again, at most 8 times. `None` removes the
+    /// callback.
     ///
-    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it requests
-    /// itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
-    /// here, or with the call of it that is under way.
+    /// It is called on the thread whose allocation failed, with no lock held, and may use the allocator; its own
+    /// requests do not call it again. If it panics, nothing was made and nothing is lost. The previous callback is
+    /// dropped here, or at the end of a call of it that is under way.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
         // Its `Drop` is the program's code, so it runs with no lock held.
         drop(replaced);
     }
 
-    /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
-    /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
-    /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty blocks
-    /// are there.
+    /// Announces that the program is going to allocate `bytes` for resources of `class` with `desc`, for example before
+    /// it loads a level. The blocks for them are made now, with a driver call each on this thread, so that the
+    /// allocations need none. Returns how many bytes were requested of the driver: fewer than announced if there are
+    /// empty blocks.
     ///
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated there.
-    /// [`MemoryBudgets::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
-    /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
-    /// for what comes, the last of it may need a block more.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated
+    /// in them. [`MemoryBudgets::trim`] and a shortage of memory do, and cancel the announcement. Resources that get
+    /// dedicated memory, for their size or because the driver prefers it, do not use these blocks. If the free space at
+    /// the ends of blocks is too small, the last allocations may need one more block.
     ///
-    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` count. The best memory
-    /// type is taken and no other tried; where the resources' requirements are known, `memory_types` should name the
-    /// types that these allow. No lock is held that an allocation needs: another thread can announce while this one draws.
+    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` are used. Only the
+    /// best memory type is tried; if the resources' requirements are known, set `memory_types` to the types that they
+    /// allow. No lock that an allocation needs is held, so a thread of its own may call it.
     ///
     /// # Errors
     /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
@@ -95,8 +98,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
         made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
-    /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
-    /// Says how many. For programs that have a thread of their own for it; else there is
+    /// Makes a block wherever free bytes are below the low-water mark, a driver call each, so that no allocation waits
+    /// for one. Returns how many it made. For programs that call it on a thread of their own; otherwise use
     /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.0.maintain()
@@ -105,14 +108,15 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
     /// mark; it ends when the value that this returns is dropped.
     ///
-    /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program requests more in a second than the driver can make, nothing helps but [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
+    /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. If the
+    /// program allocates faster than the driver makes blocks, only this avoids waiting:
+    /// [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The system cannot start a thread.
     pub fn maintain_in_background(&self) -> std::io::Result<Maintenance> {
         Maintenance::spawn(self.0)
     }

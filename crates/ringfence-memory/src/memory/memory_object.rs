@@ -23,7 +23,6 @@ pub struct Memory<D: Device> {
     pub(crate) guards: Option<Mapped>,
     /// What handles to it are, if it was made for some.
     pub(crate) share: Option<ShareKind>,
-    /// Whether it was made from a handle.
     pub(crate) is_imported: bool,
     /// There iff it can be evicted.
     pub(crate) residence: Option<Arc<Residence<D>>>,
@@ -83,7 +82,8 @@ impl<D: Device> Watched for Memory<D> {
     }
 
     unsafe fn read_device_side(&self, device: &D, first: u64, at: Mapped, into: &mut [u8]) -> bool {
-        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is inside.
+        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is
+        // inside.
         device.capabilities().needs_flush(self.memory_type)
             && unsafe { device.read_back(&self.object, first, at, into) }.is_ok()
     }
@@ -98,7 +98,6 @@ pub enum RawObject<D: Device> {
 }
 
 impl<D: Device> RawObject<D> {
-    /// See [`Create::note_retired`].
     pub(crate) fn note_retired(&self, device: &D) {
         match self {
             Self::Buffer(buffer) => Create::<Buffers>::note_retired(device, buffer),

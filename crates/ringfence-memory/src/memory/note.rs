@@ -6,7 +6,6 @@ use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use ringfence_core::ticket::{Moves, Ticket};
 
-/// What is noted of a range.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Note {
     pub(crate) name: Box<str>,

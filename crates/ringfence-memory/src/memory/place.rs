@@ -1,4 +1,4 @@
-//! Where a resource's bytes are, and by what right.
+//! Where a resource's bytes are, and what owns them.
 
 use std::sync::Arc;
 
@@ -21,10 +21,9 @@ pub struct Place<D: Device> {
     pub(crate) hold: Hold<D>,
 }
 
-/// Which arena a place is of.
 pub(crate) enum ArenaRef<D: Device> {
-    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole words,
-    /// which the processor forwards from store to load.
+    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole
+    /// words, which the processor forwards from store to load.
     Own(u64),
     /// That of a custom pool.
     Pool(Arc<PoolState<D>>),
@@ -51,7 +50,7 @@ pub(crate) enum Hold<D: Device> {
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
     /// Another place's memory; it is freed with the last place that lies in it.
     Aliased(Arc<Place<D>>),
-    /// A share in a place that several resources have in common.
+    /// A place that several resources share, counted by reference.
     Common(Arc<Common<D>>),
     /// A range of a buffer that small buffers share.
     Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },
@@ -97,7 +96,6 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// The range of a block that it is.
     pub(crate) fn block_allocation(&self) -> Option<&BlockAllocation> {
         match &self.hold {
             Hold::Range { allocation, .. } => Some(allocation),
@@ -148,7 +146,6 @@ impl<D: Device> Place<D> {
         matches!(self.hold, Hold::Dedicated { .. })
     }
 
-    /// Whether the memory object is its own.
     pub(crate) fn is_dedicated(&self) -> bool {
         match &self.hold {
             Hold::Common(common) => common.place.is_dedicated(),
@@ -177,15 +174,17 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+/// An owner of blocks outside the arenas, which suballocates ranges of them: how ranges are freed to it, and its blocks
+/// to the driver.
 ///
 /// # Safety
-/// What [`RangeOwner::take_empty`] gives may be freed as [`Shared::free_backing`](super::shared::Shared::free_backing) asks for.
+/// What [`RangeOwner::take_empty`] returns meets the conditions of
+/// [`Shared::free_backing`](super::shared::Shared::free_backing).
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
-    /// Takes a range back. No other owner holds the block's memory through the range any more.
+    /// Frees a range. No other owner holds the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// A block that is empty, however short it has been so, taken out to be destroyed.
+    /// Takes out a block that is empty, no matter for how long, to be destroyed.
     fn take_empty(&self) -> Option<Backing<D>>;
 
     /// Whether no range will be requested of it again.
@@ -195,6 +194,9 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     fn is_gone(&self) -> bool;
 
     /// Checks every rule of the structure.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
     fn validate(&self) -> Result<(), Invalid>;
 }
 

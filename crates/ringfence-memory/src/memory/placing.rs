@@ -10,10 +10,10 @@
 //!     residency and the caller's eviction callback; if something went, everything again            shortage.rs
 //! ```
 //!
-//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request needs
-//! padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded, each step
-//! is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a range takes the lock
-//! of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
+//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request
+//! needs padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded,
+//! each step is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a
+//! range takes the lock of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -48,12 +48,10 @@ pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
 }
 
 impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
-    /// Of no pool.
     pub(crate) fn new(needs: Requirements, desc: &'a AllocationDesc<'d>) -> Self {
         Self { needs, desc, pool: None }
     }
 
-    /// Of a pool.
     pub(crate) fn of_pool(
         pool: &'a Arc<PoolState<D>>,
         needs: Requirements,
@@ -72,7 +70,6 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
         Ok(Self { needs, desc, pool: Some(pool) })
     }
 
-    /// As an arena sees it.
     pub(crate) fn of_range(&self, size: u64, alignment: u64) -> Request<'_> {
         let high = self.pool.is_some() && self.desc.from_the_end;
         Request { high, ..Request::of(self.desc, size, alignment) }
@@ -154,7 +151,7 @@ impl<D: Device> Shared<D> {
     /// No memory, or the driver's. The resource is as before then.
     ///
     /// # Safety
-    /// `unplaced` is this device's and not used up, which this does; `needs` are what it was measured to need, or more.
+    /// `unplaced` is this device's and was not placed before; success places it. `needs` are its requirements, or more.
     pub unsafe fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -202,8 +199,8 @@ impl<D: Device> Shared<D> {
         self.find_place_in_steps(resource, request)
     }
 
-    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a decision
-    /// have to find one, or to say why there is none.
+    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a
+    /// decision have to find one, or to say why there is none.
     #[inline(always)]
     pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
         if !is_plain(needs, desc) || self.is_watched() {
@@ -252,7 +249,7 @@ impl<D: Device> Shared<D> {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// Binds a resource to the range that was found for it, of so many bytes with its guards; or frees the range.
+    /// Binds a resource to the range that was found for it, of `bytes` with its guards; or frees the range.
     #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,
@@ -342,7 +339,6 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena that a step of a request is about.
     pub(crate) fn arena_of(&self, request: &PlacementRequest<'_, '_, D>, step: &Step) -> ArenaRef<D> {
         match request.pool {
             Some(pool) => ArenaRef::Pool(Arc::clone(pool)),
@@ -440,7 +436,6 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
 
 /// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
 pub(crate) trait Unplaced<D: Device> {
-    /// What comes of it.
     type Made;
 
     /// Binds it to the memory of its place. It is used up iff this succeeds.
@@ -461,7 +456,6 @@ pub(crate) trait Unplaced<D: Device> {
     }
 }
 
-/// A resource that was measured.
 pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
@@ -486,7 +480,6 @@ impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
     }
 }
 
-/// Bytes alone.
 pub(crate) struct Bytes;
 
 impl<D: Device> Unplaced<D> for Bytes {
@@ -536,7 +529,6 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
         &self.unplaced
     }
 
-    /// It was placed.
     pub(crate) fn used_up(self) {
         let mut used = ManuallyDrop::new(self);
         // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
@@ -546,8 +538,8 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
 
 impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
-        // placed.
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was
+        // not placed.
         unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }

@@ -1,7 +1,8 @@
-//! The dry run: where a request would go, and what would be requested of the driver, before it is made.
+//! Plans: where a request would go, and what it would request of the driver, without making it.
 //!
-//! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller can
-//! answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
+//! It prints the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses what
+//! exceeds the heap's budget and grants the rest, and calls no eviction callback. If no other thread and no other
+//! process allocates in between, the call does what the plan says.
 
 use std::sync::Arc;
 
@@ -31,18 +32,18 @@ pub struct Plan {
     pub way: PlannedWay,
     /// Bytes that would be set aside for it.
     pub bytes: u64,
-    /// Those of them that it does not need: rounding to atoms, slots of a size class and the like.
+    /// Bytes of them that the resource does not need: rounding to atoms, slots of a size class.
     pub waste_bytes: u64,
-    /// Bytes that would be requested of the driver; 0 if it would not be called.
+    /// Bytes that would be requested of the driver; 0 if there would be no driver call.
     pub requested_bytes: u64,
-    /// What could be taken of the heap afterwards without going beyond the budget.
+    /// Bytes that could be allocated of the heap afterwards without exceeding the budget.
     pub headroom_bytes: u64,
 }
 
 /// How a request would get its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedWay {
-    /// As an object that the device is done with, bound to its memory: no driver call.
+    /// An object that the device is done with is recycled, bound to its memory: no driver call.
     Recycled,
     /// In a block that is there.
     InBlock {
@@ -155,18 +156,19 @@ impl<D: Device> Shared<D> {
 pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
-    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what would be requested of the
-    /// driver. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
-    /// driver grants what its budgets promise.
+    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or as dedicated
+    /// memory, and what would be requested of the driver. Changes nothing. If no other thread allocates in between and
+    /// the driver grants what its budgets allow, the call does what the plan says.
     ///
     /// # Errors
-    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has enough left.
+    /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 
-    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it asks for: of what
-    /// [`may_be_larger`](AllocationDesc::may_be_larger), that is the larger one. On Vulkan the driver's object is made, measured and destroyed.
+    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it would request:
+    /// with [`may_be_larger`](AllocationDesc::may_be_larger) the larger one. On Vulkan the driver's object is made,
+    /// measured and destroyed.
     ///
     /// # Errors
     /// As [`Planner::memory`], or the driver refuses the description.
@@ -182,7 +184,8 @@ impl<D: Device> Planner<'_, D> {
         self.resource::<Textures>(info, desc)
     }
 
-    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is none.
+    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is
+    /// none.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()

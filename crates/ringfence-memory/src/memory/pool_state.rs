@@ -9,13 +9,11 @@ use super::memory_object::Memory;
 use crate::device::Device;
 use crate::error::Error;
 
-/// What a pool and everything in it share.
 pub(crate) struct PoolState<D: Device> {
     pub(crate) name: Box<str>,
     pub(crate) arena: Arena<D, AnyAllocator>,
     /// Blocks that are kept while there is a handle.
     pub(crate) block_count_min: usize,
-    /// Set when its handle is dropped: empty blocks go at once then.
     pub(crate) is_closed: AtomicBool,
 }
 

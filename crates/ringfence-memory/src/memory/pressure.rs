@@ -38,5 +38,5 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The callback that releases memory when there is no other way, and says whether it did.
+/// The eviction callback: releases memory if every other step has failed, and returns whether it did.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

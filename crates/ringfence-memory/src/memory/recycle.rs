@@ -24,7 +24,6 @@ pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 /// What a handle is made of: a resource, and a share in the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
 
-/// As [`Recycled::take`] says.
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
 /// What is kept in a buffer that others share. Else a kind is a memory type, and one bit for memory of its own.
@@ -38,7 +37,8 @@ pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
 /// Words of a key that say how memory is asked for; those of a description follow.
 const HOW_WORDS: usize = 2;
 
-/// All that a device and the allocator are asked for a resource of its own, of a kind by number. The alignment is a power of two.
+/// All that a device and the allocator are asked for a resource of its own, of a kind by number. The alignment is a
+/// power of two.
 #[inline(always)]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
@@ -170,7 +170,8 @@ impl<D: Device> Shared<D> {
 
     #[inline(always)]
     fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
-        // Two ways out rather than one value of both: that would be written in parts and read as a whole, which processors are slow at.
+        // Two ways out rather than one value of both: that would be written in parts and read as a whole, which
+        // processors are slow at.
         if let Some(found) = self.recycled.take(wanted) {
             return self.with_owner(found);
         }
@@ -229,7 +230,8 @@ impl<D: Device> Shared<D> {
             }
         };
         let shared = Arc::as_ptr(&owner);
-        // SAFETY: what is recycled is part of what the owner keeps alive, and `gone` is called while the owner is held here.
+        // SAFETY: what is recycled is part of what the owner keeps alive, and `gone` is called while the owner is held
+        // here.
         let kept = unsafe {
             RecycledItems::<D>::keep_with_owner(
                 item,
@@ -269,7 +271,8 @@ impl<D: Device> Shared<D> {
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys what is recycled in memory of some heaps, and in buffers that others share; says whether there was something.
+    /// Destroys what is recycled in memory of some heaps, and in buffers that others share; says whether there was
+    /// something.
     pub(crate) fn empty_recycled(&self, heaps: impl Fn(u32) -> bool) -> bool {
         let mut any = false;
         self.recycled.empty(

@@ -7,14 +7,15 @@
 //!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
 //! ```
 //!
-//! No driver call is made while a lock is held that an allocation needs, and no lock is held while objects are destroyed:
-//! what is called then may come back here.
+//! No driver call is made while a lock is held that an allocation needs, and no lock is held while objects are
+//! destroyed: what is called then may come back here.
 //!
-//! One thread at a time goes through what all have retired; others that reclaim meanwhile release their own. Where threads drop faster than it destroys, they help: a thread with more than 1,024
-//! objects of its own that wait destroys up to 64 of them that have passed, and what it drops itself at once if the device
-//! is done with everything. So at most 1,280 objects wait for each thread that drops, and for each of the few places that
-//! threads beyond the 64th share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It
-//! asks the device at most once in 32 drops, and waits for no thread that takes objects out.
+//! One thread at a time goes through what all have retired; others that reclaim meanwhile release their own. Where
+//! threads drop faster than it destroys, they help: a thread with more than 1,024 objects of its own that wait destroys
+//! up to 64 of them that have passed, and what it drops itself at once if the device is done with everything. So at
+//! most 1,280 objects wait for each thread that drops, and for each of the few places that threads beyond the 64th
+//! share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It asks the device at
+//! most once in 32 drops, and waits for no thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -63,14 +64,14 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Of what a thread has dropped at most so many objects wait that the GPU is done with, and at most one chunk of
-/// [`RetireBin`] more: beyond that, its drops destroy some.
+/// The most objects that a thread has dropped and the GPU is done with that wait for a reclaim, but for at most one
+/// chunk of [`RetireBin`] more: beyond that, the thread's drops destroy some.
 const CROWD: usize = 1024;
 
 /// How many objects a drop destroys at the most, beside its own.
 const HELP_MAX: usize = 64;
 
-/// Of a thread beyond [`CROWD`] one drop in so many asks the device how far it is.
+/// Of a thread beyond [`CROWD`] one drop in this number reads the timelines.
 const HELP_STEP: usize = 32;
 
 thread_local! {
@@ -105,36 +106,36 @@ impl Drop for Helping {
     }
 }
 
-/// Objects of the program's own that wait for an allocator's timelines as resources do. Made by [`Allocator::retirement`](crate::Allocator::retirement).
+/// Deferred free for objects of the program's own: they wait for an allocator's timelines as resources do. Made by
+/// [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
-    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that a frame in which very much
-    /// is released does not pay for all of it. The rest is left for the next call, in the order in which it was released.
-    /// After a device loss everything goes, as nothing is left to be smooth for.
+    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that
+    /// the cost of a frame in which many resources are released stays bounded. The rest is left for the next call, in
+    /// the order in which it was released. After a device loss everything is destroyed at once.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.0.reclaim(objects_max)
     }
 
     /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
-    /// as if it were a resource of this allocator that is dropped. O(1).
+    /// like a resource of this allocator that is dropped. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of them, with one step that other threads see instead of one an item. `items`
-    /// is empty afterwards, and keeps its memory.
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of `items`, with one atomic step
+    /// for all of them. `items` is empty afterwards, and keeps its memory.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.0.lifetimes.retire_all_into(bin, items);
     }
 
-    /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
-    /// a timeline. Points on timelines of another allocator never pass here: items of several allocators may share a bin,
-    /// and each comes out where it was put in.
+    /// Moves at most `items_max` items whose points have passed out of `bin`, and returns how many. One driver call for
+    /// each timeline. Points on timelines of another allocator never pass here: items of several allocators may share a
+    /// bin, and each comes out for the allocator that put it in.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
-    /// changed.
+    /// [`DeviceError::Lost`]: use [`RetireBin::collect_all`] then. Or another error of the driver. Nothing has changed.
     pub fn collect_from<T>(
         &self,
         bin: &RetireBin<T>,
@@ -144,8 +145,8 @@ impl<D: Device> Retirement<'_, D> {
         Ok(bin.collect_passed(&self.passed()?, items_max, into))
     }
 
-    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the
-    /// vector.
+    /// Passes the items of `bin` whose points have passed to `each`, as [`RetireBin::release`] does:
+    /// [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the vector.
     ///
     /// # Errors
     /// As [`Retirement::collect_from`](crate::memory::Retirement::collect_from).
@@ -169,7 +170,7 @@ impl<D: Device> Shared<D> {
     /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
     ///
     /// # Safety
-    /// Both are of this allocator, the object lies there, and no other owner is left of either.
+    /// Both are of this allocator, the object is bound there, and neither has another owner.
     pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.enqueue(self.released(object, place));
         self.write_due();
@@ -218,10 +219,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Retires a resource that only the submissions of `points` use.
+    /// Retires a resource that only the submissions of `points` use: it is destroyed once those have passed.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
+    /// If a point is on a timeline of another allocator. The object then waits for all submissions that have begun.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no other submission uses it.
@@ -249,9 +250,9 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// If very much waits where this thread puts what it drops, destroys some of it that has passed, and the item too if
-    /// that has. Gives the item back if it has to wait, and after how many more to come here again. Waits for no lock that
-    /// another thread holds for longer than a release of one object takes.
+    /// If very much waits where this thread puts what it drops, destroys some of it that has passed, and the item too
+    /// if that has. Gives the item back if it has to wait, and after how many more to come here again. Waits for no
+    /// lock that another thread holds for longer than a release of one object takes.
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= CROWD {
             return Err((item, usize::MAX));
@@ -276,8 +277,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases what this thread has retired and the device was seen to be done with, so many at the most; says how many. No driver
-    /// call but for what is destroyed.
+    /// Releases what this thread has retired and the device was seen to be done with, at most `objects_max`; says how
+    /// many. No driver call but for what is destroyed.
     fn release_own(&self, objects_max: usize) -> usize {
         let Some(_helping) = Helping::begin() else { return 0 };
         let mut passed = Passed::default();
@@ -285,7 +286,8 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_own(&passed, objects_max, |item| self.destroy(item))
     }
 
-    /// As [`Shared::release_own`] in the course of a request: no more than that may take time for. Says whether there was any.
+    /// As [`Shared::release_own`] in the course of a request: no more than that may take time for. Says whether there
+    /// was any.
     pub(super) fn release_some(&self) -> bool {
         if self.releases.retired.len_near() == 0 {
             return false;
@@ -296,12 +298,13 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Of what this thread has retired alone if another thread is at it; nothing if this one is, further up.
+    /// If another thread is in this call, only what this thread has retired; nothing if this thread is in it already.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }
 
-    /// As [`Shared::reclaim`], also of what other threads have retired that would release it themselves soon: memory is short.
+    /// As [`Shared::reclaim`], also of what other threads have retired that would release it themselves soon: memory is
+    /// short.
     pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
         self.reclaim_unless_busy(usize::MAX, true)
     }
@@ -317,7 +320,7 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// As [`Shared::reclaim`], also if another thread is at it. For the end of life.
+    /// As [`Shared::reclaim`], also if another thread is in that call. For the end of the allocator.
     fn reclaim_last(&self) -> Reclaimed {
         let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(seen);
@@ -332,7 +335,8 @@ impl<D: Device> Shared<D> {
 
     fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
-        // What is short of memory reclaims within a frame: that is no step in the life of what waits for a grace of frames.
+        // What is short of memory reclaims within a frame: that is no step in the life of what waits for a grace of
+        // frames.
         let step = u64::from(!is_short);
         let tick = self.releases.tick.fetch_add(step, Ordering::Relaxed) + step;
         self.budgets.refresh_in_frame(&self.device);
@@ -389,8 +393,8 @@ impl<D: Device> Shared<D> {
             self.note_released(place);
         }
         if let Some(object) = object {
-            // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
-            // the bin gives each item out once.
+            // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once,
+            // as the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
             self.notify(Event::Called(Call::DestroyObject));
         }
@@ -555,7 +559,15 @@ impl<D: Device> Shared<D> {
         ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.releases.retired.len() }
     }
 
-    /// Waits for points, counted.
+    /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
+    ///
+    /// # Errors
+    /// [`WaitError::NotSubmitted`] at once, if a point is of a frame that is open; [`WaitError::Timeout`];
+    /// [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed in time, which
+    /// without a deadline is now; or the driver's error.
+    ///
+    /// # Panics
+    /// If a timeline of `points` is not one of this allocator's.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.notify(Event::Called(Call::Wait));
         let _slow = self.observers.during(SlowPath::Wait);
@@ -618,13 +630,13 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Drop for Shared<D> {
-    /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`](crate::Allocator::shutdown) there
-    /// is nothing left to wait for.
+    /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown) there is nothing left to wait for.
     fn drop(&mut self) {
         let idle = self.is_idle_at_last();
         if !idle {
-            // What the GPU may still use is better leaked than destroyed under it. The blocks too, as what lies in them does
-            // not own their memory, and on Direct3D 12 a heap goes with its last owner.
+            // What the GPU may still use is better leaked than destroyed under it. The blocks too, as what lies in them
+            // does not own their memory, and on Direct3D 12 a heap goes with its last owner.
             let mut left = Vec::new();
             self.releases.retired.collect_all(&mut left);
             self.descriptor_heaps.leak();

@@ -1,4 +1,4 @@
-//! What is requested, as plain data.
+//! Requests, as plain data.
 
 use ringfence_core::ticket::Moves;
 
@@ -16,44 +16,46 @@ pub struct AllocationDesc<'a> {
     pub location: Location,
     /// Whether it gets memory of its own.
     pub dedicated: Dedicated,
-    /// Properties that its memory type has to have, beside those of the location. Lazily allocated, protected and
-    /// special memory is used only if it is named here or in `preferred`.
+    /// Properties that the memory type must have, besides those of the location. Lazily allocated, protected and
+    /// special memory types are used only if this or `preferred` names the property.
     pub required: MemoryProperties,
-    /// Properties by which memory types are tried first: the one that lacks fewest.
+    /// Properties that the memory type should have: of the allowed types the one that lacks the fewest is tried first.
     pub preferred: MemoryProperties,
     /// Memory types that may be used, a bit each.
     pub memory_types: u32,
     /// Fail rather than go beyond the budget.
     pub within_budget: bool,
-    /// Fail rather than request memory of the driver: for allocations that may not wait.
+    /// Fail rather than allocate memory of the driver: for allocations that must not wait.
     pub never_grow: bool,
-    /// From the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
+    /// Allocate from the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
     ///
     pub from_the_end: bool,
-    /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares, it gets memory of its own.
+    /// The kind of handle with which its memory can be shared ([`Resource::export`](crate::Resource::export)). Outside
+    /// a pool that shares, it gets dedicated memory.
     pub share: Option<ShareKind>,
-    /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
-    /// many equal slots, so that small ones cost a short lock. Without effect if it gets memory of its own.
+    /// Whether a [`Defrag`](crate::defrag::Defrag) may move it. A movable resource never gets a slot of a size class,
+    /// so that a small one costs a short lock. Without effect on dedicated memory.
     pub movable: bool,
-    /// How much its memory matters when not everything fits. Works on memory objects: on one of its own
+    /// The priority of its memory when not everything fits. It is a property of memory objects: of dedicated memory
     /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
     pub priority: Priority,
     /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
-    /// evicted only if everything in it may be. Such a resource is never one of many equal slots.
+    /// evicted only if everything in it may be. Such a resource never gets a slot of a size class.
     pub evictable: bool,
-    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
-    /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
+    /// The least alignment in its memory object, in bytes, a power of two; a larger one of the driver's requirements
+    /// stays. For rules of the API that need more than the requirements say (scratch memory of acceleration
+    /// structures). 0 or 1 for none.
     pub alignment: u64,
-    /// Whether its driver object may be one that had another owner before, and may have another after it: see
-    /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view of it that outlives it would show the next owner's
-    /// bytes, as one of a destroyed object shows whatever lies there: `false` keeps the object for one owner.
+    /// Whether its driver object may be a recycled one, and may be recycled after it: see
+    /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view that outlives the resource then accesses
+    /// the next owner's bytes. With `false` the object is new, and is destroyed with the resource.
     pub recycle: bool,
-    /// Whether a buffer may be made larger than described, by an eighth at the most, so that one that was made for nearly the same
-    /// size can be recycled for it: a thousand different sizes then share the objects of a few. How large it is, its description
-    /// says ([`Resource::desc`](crate::Resource::desc)). Of no effect on textures. [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes)
-    /// counts what is lost.
+    /// Whether a buffer may be made larger than described, by at most an eighth, so that buffers of nearly the same
+    /// size can be recycled for one another. Its description ([`Resource::desc`](crate::Resource::desc)) has the size
+    /// that was made. Without effect on textures.
+    /// [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts the additional bytes.
     pub may_be_larger: bool,
-    /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
+    /// A value of the caller's: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,
 }
 
@@ -109,19 +111,18 @@ impl AllocationDesc<'_> {
     }
 }
 
-/// Whether a resource gets a memory object of its own.
+/// Whether a resource gets dedicated memory: a memory object of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedicated {
-    /// If it is large, or the driver wishes so.
+    /// If it is large, or the driver prefers it.
     #[default]
     Auto,
     /// Yes.
     Always,
-    /// No, unless the driver insists.
+    /// No, unless the driver requires it.
     Never,
 }
 
-/// A request as an arena sees it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,

@@ -1,4 +1,4 @@
-//! Memory objects that can be evicted: who may not do without one, who used it last, and whether it is there.
+//! Memory objects that can be evicted: what pins one, when it was last used, and whether it is resident.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss. A use
-//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point, then
-//! looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is freed is
-//! pinned first, and stays so.
+//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point,
+//! then looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is
+//! freed is pinned first, and stays so.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,7 +22,6 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use crate::device::{Device, Priority};
 use crate::timeline::Passed;
 
-/// A memory object that can be evicted. See the [module](self).
 pub(crate) struct Residence<D: Device> {
     pub(crate) pageable: D::Pageable,
     pub(crate) bytes: u64,
@@ -151,7 +150,6 @@ pub(crate) struct Residents<D: Device> {
     pub(crate) all: Mutex<Vec<Weak<Residence<D>>>>,
     /// Held while the driver evicts and brings back.
     pub(crate) calls: Mutex<Scratch<D>>,
-    /// Counts commits.
     pub(crate) tick: AtomicU64,
     pub(crate) evicted: Tally,
     pub(crate) returned: Tally,

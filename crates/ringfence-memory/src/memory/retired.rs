@@ -1,4 +1,4 @@
-//! What waits for the GPU before it is destroyed; what a reclaim did, and why a shutdown ended early.
+//! What waits for the GPU before it is destroyed; the result of a reclaim, and the errors of a shutdown.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,6 @@ use super::place::Place;
 use crate::device::{Device, DeviceError};
 use crate::timeline::{Passed, RetireBin};
 
-/// What waits for the GPU.
 pub(crate) enum Retired<D: Device> {
     /// An object with its memory, as its handle owned it.
     Item(Item<D>),
@@ -24,11 +23,10 @@ pub(crate) enum Retired<D: Device> {
     Pair(RawObject<D>, Place<D>),
 }
 
-/// What an allocator keeps of releases.
 pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
-    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no lock
-    /// is held meanwhile.
+    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no
+    /// lock is held meanwhile.
     pub(crate) scratch: Mutex<Option<Passed>>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     pub(crate) tick: AtomicU64,
@@ -70,7 +68,7 @@ pub enum ShutdownError {
         /// Resources that wait for the device.
         waiting: usize,
     },
-    /// Frames are open, which may still be submitted.
+    /// Frames are open and may still be submitted.
     #[error("{open} frames are open, among them the one with {frame}: {waiting} objects still wait")]
     OpenFrames {
         /// What the oldest of them on its timeline signals.

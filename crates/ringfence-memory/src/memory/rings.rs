@@ -33,8 +33,8 @@ pub trait ReclaimRing: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Rings(Mutex<Book>);
 
-/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that there
-/// may be a `Drop` of the program's.
+/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that
+/// there may be a `Drop` of the program's.
 #[derive(Default)]
 pub(crate) struct Seen {
     rings: Vec<Arc<dyn ReclaimRing>>,
@@ -67,7 +67,6 @@ impl Rings {
         book.noted.push(Noted { number, ring: Arc::downgrade(ring), recorded: None });
     }
 
-    /// Every ring that lives.
     pub(crate) fn all(&self) -> Seen {
         let mut book = self.0.lock();
         let mut rings = std::mem::take(&mut book.seen);
@@ -102,7 +101,7 @@ impl Rings {
         shown
     }
 
-    /// Tells the trace of what has changed since the last call.
+    /// Writes to the trace what has changed since the last call.
     pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
         if !to.is_recording() {
             return;

@@ -1,5 +1,5 @@
-//! For what places resources itself: libraries that cut heaps, imports, moves. Resources are measured without memory, and
-//! made where the caller says.
+//! For code that places resources itself: libraries that suballocate heaps, imports, moves. A resource is measured
+//! without memory, and then bound where the caller says.
 
 use std::marker::PhantomData;
 
@@ -29,15 +29,15 @@ impl<D: Device> Shared<D> {
         self.create_measured::<K>(info, desc, |unplaced, needs| unsafe { self.place::<K>(unplaced, needs, desc) })
     }
 
-    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
+    /// As [`Shared::create`], but `place` decides where. It gets requirements that hold in every memory type that the
     /// location allows.
     ///
     /// # Errors
     /// As [`Shared::create`], and those of `place`. Nothing has changed then.
     ///
     /// # Safety
-    /// What `place` returns comes of the resource that it was given, by [`Shared::place`] or [`Shared::place_at`] of this
-    /// allocator.
+    /// `place` returns what [`Shared::place`] or [`Shared::place_at`] of this allocator returned for the resource that
+    /// it was given.
     pub unsafe fn create_with<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -54,7 +54,7 @@ impl<D: Device> Shared<D> {
         })
     }
 
-    /// What a resource would need, no memory taken.
+    /// The requirements of a resource, without allocating memory for it.
     ///
     /// # Errors
     /// The driver refuses the description, or is out of memory.
@@ -90,6 +90,9 @@ impl<D: Device> Shared<D> {
     }
 
     /// Binds a resource to memory that was found for it, or frees the memory.
+    ///
+    /// # Errors
+    /// That of the driver's call that binds the resource; the memory is freed then.
     ///
     /// # Safety
     /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.

@@ -52,10 +52,10 @@ pub struct Shared<D: Device> {
     pub(crate) shared_bytes_max: Box<[u64]>,
     /// Those of them whose small requests get slots.
     pub(crate) slot_types: u32,
-    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
+    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by
+    /// [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
-    /// Owners of ranges outside the arenas.
     pub(crate) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
     pub(crate) small: SmallBuffers<D>,
     pub(crate) budgets: Budgets,
@@ -165,8 +165,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory object that a place is in, to be shared by what cuts it up. It has to be dropped before the place is
-    /// freed.
+    /// The memory object of a place, for an owner that suballocates it. It has to be dropped before the place is freed.
     pub fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
             Hold::Range { memory, .. } => memory.share(),
@@ -178,7 +177,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena of a memory type and the group that a class falls in, where the device parts them.
+    /// The arena of a memory type and a class, an index. Classes that may share memory on this device have one arena.
     pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
@@ -209,7 +208,7 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).flush(&self.device, start, start + size)
     }
 
-    /// Notes a ring, to be notified of progress and for snapshots.
+    /// Registers a ring, which reclaims visit and snapshots show.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.observers);
     }
@@ -232,7 +231,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// What all clones of an allocator have together. Goes with the last clone of an allocator and the last of its pools.
+/// Shared by all clones of an allocator and its pools, and dropped with the last of them.
 pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
 
 impl<D: Device> Drop for Handle<D> {

@@ -1,5 +1,5 @@
-//! The host memory of what handles own: kept for the next, so that neither making nor destroying an object asks the host for memory
-//! in steady state.
+//! The host memory of what handles own: kept for the next, so that neither making nor destroying an object asks the
+//! host for memory in steady state.
 //!
 //! ```text
 //!   made ◀── Box<Bound> ◀── this thread's shells, by kind ◀── Box<Bound>, empty ◀── destroyed
@@ -25,13 +25,13 @@ enum Shell<D: Device> {
     Small(Box<MaybeUninit<SmallBound<D>>>),
 }
 
-/// See the [module](self).
 pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
 
 /// The value, and the host memory that it lay in.
 fn moved_out<T>(value: Box<T>) -> (T, Box<MaybeUninit<T>>) {
     let shell = Box::into_raw(value).cast::<MaybeUninit<T>>();
-    // SAFETY: the pointer is a box's, which nothing else owns from here on; the value is read once, and then counts as none.
+    // SAFETY: the pointer is a box's, which nothing else owns from here on; the value is read once, and then counts as
+    // none.
     unsafe { (shell.read().assume_init(), Box::from_raw(shell)) }
 }
 

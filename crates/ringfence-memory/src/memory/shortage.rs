@@ -25,16 +25,13 @@ use crate::observe::{Event, Warning};
 /// So often the callback is called for one request, as long as it says that it released something.
 const EVICTIONS_MAX: u32 = 8;
 
-/// What a request allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
-    /// Whether memory may be requested of the driver at all.
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
 }
 
-/// Why a step failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     Driver(DeviceError),
@@ -53,23 +50,19 @@ impl Failure {
         }
     }
 
-    /// Whether memory is short.
     pub(crate) fn is_shortage(self) -> bool {
         matches!(self, Self::Driver(_) | Self::OverBudget)
     }
 }
 
-/// What was tried for a request so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(crate) size: u64,
     pub(crate) location: Location,
-    /// The memory types that the request allows, a bit each.
     pub(crate) memory_type_bits: u32,
     pub(crate) constraints: Constraints,
     pub(crate) tried: Tried,
     pub(crate) tried_type_bits: u32,
-    /// The memory type that was tried first.
     pub(crate) best: Option<u32>,
 }
 
@@ -132,8 +125,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of memory for
-    /// its own objects. Says whether something went.
+    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of
+    /// memory for its own objects. Says whether something went.
     #[cold]
     fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
@@ -235,8 +228,12 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> bool {
     callback(&pressure)
 }
 
-/// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory and
-/// the callback, called in between, says that something went, it is done again.
+/// Calls `work`, which makes a request under a lock and holds none afterwards. If it fails because memory is short, the
+/// eviction callback is called with no lock held; as long as that has released something, `work` is called again.
+///
+/// # Errors
+/// That of the last call of `work`. If the callback was called and released nothing, `tried` of [`Error::OutOfMemory`]
+/// and [`Error::OverBudget`] has [`Tried::EVICTION`].
 pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let outer = RETRYING.get();
     for round in 0.. {

@@ -3,7 +3,7 @@
 //! ```text
 //!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool
 //!            │
-//!          demand: so many requests of the class go to the block's own ranges first; then
+//!          demand: the first requests of the class go to the block's own ranges; then
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal slots;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
@@ -12,8 +12,9 @@
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
-//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their next
-//! owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots empties the thread caches first.
+//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive
+//! for their next owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots
+//! empties the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -38,17 +39,16 @@ use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 
-/// The largest slot in bytes.
 pub(super) const SLOT_BYTES_MAX: u64 = 64 << 10;
 /// Powers of two and 1.5 of them from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
-/// So many requests of a class are served as ordinary ranges before it gets a pool.
+/// Requests of a class that are served as ordinary ranges before it gets a pool.
 const DEMAND: u32 = 16;
 /// The first pool's slots; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
 const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// A thread cache holds so many slots of a class, and so many bytes of them but for the least count, at the most.
+/// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
 const CACHED_COUNT_MAX: u64 = 32;
 const CACHED_BYTES_MAX: u64 = 256 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
@@ -62,12 +62,12 @@ pub(super) struct Chunk<D: Device> {
 /// A slot that is claimed, and what an allocation needs to know of it.
 pub(crate) struct Ready {
     pub(crate) slot: PoolAllocation,
-    /// In its memory.
     pub(crate) offset: u64,
 }
 
 impl Ready {
-    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
+    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that
+    /// back.
     #[inline(always)]
     fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
         let slot = chain.allocate_near(thread_place())?;
@@ -97,7 +97,6 @@ pub(crate) struct Slots<D: Device, O = ()> {
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
 }
 
-/// A class that a request falls in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Class {
     pub(crate) index: u32,
@@ -125,7 +124,6 @@ impl Class {
         Some(Self { index: 2 * (power - 8) - fits_between as u32, bytes })
     }
 
-    /// Bytes of the class of this index.
     const fn bytes_of(index: u32) -> u64 {
         let power = 256 << (index / 2);
         if index.is_multiple_of(2) { power } else { power / 2 * 3 }
@@ -137,7 +135,6 @@ impl Class {
     }
 }
 
-/// Slots of a class that a thread cache holds at the most.
 fn cached_count_max(slot_bytes: u64) -> usize {
     (CACHED_BYTES_MAX / slot_bytes).clamp(CACHED_COUNT_MIN, CACHED_COUNT_MAX) as usize
 }
@@ -213,7 +210,8 @@ impl<D: Device, O> Slots<D, O> {
         }
     }
 
-    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without room.
+    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without
+    /// room.
     #[inline]
     fn put_into_cache<R: FnOnce() -> Ready>(
         owner: O,
@@ -356,7 +354,6 @@ impl<D: Device, O> Slots<D, O> {
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// A chunk without a live slot.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
         self.empty_thread_caches();
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -416,7 +413,6 @@ impl<D: Device, O> Slots<D, O> {
     }
 }
 
-/// See [`Slots::counts`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct CellCounts {
     pub(super) chunk_count: u64,

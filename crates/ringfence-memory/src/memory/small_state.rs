@@ -12,7 +12,6 @@ use super::place::{SharedBuffer, SharedBuffers};
 use crate::device::{BufferUsage, Device};
 use crate::observe::unlocked::Lock;
 
-/// Bytes of a driver's buffer that small ones share.
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;
 /// Usages that only read, but for copies.
 const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
@@ -24,7 +23,6 @@ const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::TEXELS)
     .union(BufferUsage::STORAGE_READ);
 
-/// What may share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct UsageClass {
     pub(crate) location: Location,
@@ -54,13 +52,11 @@ impl UsageClass {
     }
 }
 
-/// The buffers of one usage class.
 pub(crate) struct SmallState<D: Device> {
     pub(crate) blocks: Mutex<Blocks<Tlsf, Arc<SharedBuffer<D>>>>,
     pub(crate) growth: Lock<()>,
 }
 
-/// The buffers of every usage class.
 pub(crate) struct SmallBuffers<D: Device>([Arc<SmallState<D>>; UsageClass::COUNT]);
 
 impl<D: Device> SmallBuffers<D> {
@@ -84,7 +80,6 @@ impl<D: Device> SmallBuffers<D> {
 }
 
 impl<D: Device> SmallState<D> {
-    /// A range of a buffer that is there.
     pub(crate) fn allocate(&self, size: u64, alignment: u64) -> Option<(Arc<SharedBuffer<D>>, BlockAllocation)> {
         let mut blocks = self.blocks.lock();
         let allocation = blocks.try_allocate(size, alignment).ok()?;

@@ -18,8 +18,8 @@ impl<D: Device> Shared<D> {
         self.empty_caches().0 + self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
     }
 
-    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with them, and
-    /// their bytes. What other threads free or take meanwhile is among that.
+    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with
+    /// them, and their bytes. What other threads free or take meanwhile is among that.
     pub(super) fn empty_caches(&self) -> (usize, u64) {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = (freed(), self.reserved_bytes());
@@ -33,7 +33,8 @@ impl<D: Device> Shared<D> {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
-    /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how many.
+    /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how
+    /// many.
     pub(super) fn free_surplus(&self, tick: u64) -> usize {
         let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
             std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
@@ -97,7 +98,7 @@ impl<D: Device> Shared<D> {
         self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 
-    /// Has a reclaim visit an owner of ranges as long as that has blocks.
+    /// Registers an owner of ranges: each reclaim visits it as long as it has blocks.
     pub fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
         let mut pools = self.pools.lock();
         pools.retain(|held| !held.is_gone());
@@ -120,7 +121,6 @@ impl<D: Device> Shared<D> {
         self.free_place(buffer.place);
     }
 
-    /// Destroys the shared buffers in which nothing lives.
     pub(super) fn trim_small_buffers(&self) {
         for state in self.small.each() {
             let next = || state.blocks.lock().take_empty();

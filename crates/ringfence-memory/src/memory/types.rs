@@ -9,8 +9,8 @@
 //!
 //! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
 //! types are never picked unless the request names such a property. Properties that a request requires narrow the list;
-//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the same order leads to the one type
-//! that has every property.
+//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the
+//! same order leads to the one type that has every property.
 
 use smallvec::SmallVec;
 
@@ -48,7 +48,6 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
-    /// The best type for `location` among those of `bits`.
     #[inline]
     pub(crate) fn first(&self, location: Location, bits: u32) -> Option<u32> {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)

@@ -1,5 +1,5 @@
-//! What is recorded and looked for while the program runs: the trace and the debugging of an allocator, and what they are
-//! notified of.
+//! What is recorded and looked for while the program runs: the trace and the debugging of an allocator, and what they
+//! are notified of.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::observe::{Event, Numbered, RangeId};
 pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Recording<'_, D> {
-    /// Records everything that happens to memory from now on into `to`, until [`Recording::stop`] or until the
-    /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim), so that a file needs no buffer of its own.
+    /// Starts a trace: every event of memory is written to `to`, until [`Recording::stop`] or until the allocator is
+    /// destroyed: see [`crate::trace`]. [`Allocator::reclaim`](crate::Allocator::reclaim) writes when 64 KiB are full
+    /// or a quarter of a second has passed, so that a file needs no buffer.
     ///
     /// A write that fails, or panics, ends the recording and nothing else; `stop` says why. It runs with no lock held,
     /// and may use the allocator.
     ///
     /// # Errors
-    /// A recording is under way, something was made already, or the beginning cannot be written.
+    /// A trace is being recorded already, the allocator has made something already, or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
         let Shared { memory_objects, descriptor_heaps, rings, observers, device, .. } = &**self.0;
         match memory_objects.load(Ordering::Relaxed) {
@@ -44,12 +44,12 @@ impl<D: Device> Recording<'_, D> {
         }
     }
 
-    /// Ends the recording, with how the rings are, and says how large it is; `None` if nothing was being recorded. Waits
+    /// Ends the trace with the figures of the rings, and returns its size; `None` if no trace was being recorded. Waits
     /// for a write that is under way on another thread.
     ///
     /// # Errors
-    /// Some of it could not be written: what was written before that can be read. Or the write itself asks for it: the
-    /// recording goes on then.
+    /// A part could not be written: what was written before can be read. Or it was called from inside a write of the
+    /// trace: the recording goes on then.
     pub fn stop(&self) -> std::io::Result<Option<TraceSummary>> {
         let Shared { rings, observers, .. } = &**self.0;
         let seen = rings.all();
@@ -68,33 +68,34 @@ impl<D: Device> Debug<'_, D> {
         self.0.observers.debug().map(look).unwrap_or_default()
     }
 
-    /// Compares the guards of every live range that has some, and mends those that were written: see
-    /// [`debugging`](crate::debugging). O(live ranges); nothing without margins.
+    /// Compares the guards of every live range, and restores those that were overwritten: see
+    /// [`debugging`](crate::debugging). O(live ranges); does nothing without margins.
     #[must_use]
     pub fn check_guards(&self) -> GuardCheck {
         self.of(|debug| debug.check_guards(&self.0.device))
     }
 
-    /// What is alive, by name and place of creation, what waits for the device too; nothing unless something is looked
-    /// for ([`AllocatorDesc::debug`](crate::AllocatorDesc::debug)). O(live ranges).
+    /// The live ranges by name and place of creation, retired ones included; empty unless
+    /// [`AllocatorDesc::debug`](crate::AllocatorDesc::debug) turns a check on. O(live ranges).
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
         self.of(Debugger::live)
     }
 
-    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`](crate::Allocator::shutdown). The last 1024.
+    /// The findings since the last call: overruns when they are found, leaks at
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown). At most the last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.of(Debugger::take_findings)
     }
 
-    /// What happened last, oldest first: as much as [`DebugDesc::history_count`](crate::DebugDesc::history_count) says.
+    /// The last operations, oldest first: at most [`DebugDesc::history_count`](crate::DebugDesc::history_count).
     #[must_use]
     pub fn history(&self) -> Vec<Operation> {
         self.of(|debug| debug.history(None))
     }
 
-    /// Of what happened last what was about the byte at `address`: who had it, from when to when. O(history).
+    /// Those of the last operations that concern the byte at `address`: which resources had it, and when. O(history).
     #[must_use]
     pub fn history_of(&self, address: MemoryAddress) -> Vec<Operation> {
         self.of(|debug| debug.history(Some(address)))
@@ -102,8 +103,8 @@ impl<D: Device> Debug<'_, D> {
 
     /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
     ///
-    /// What threads share without a lock is between two states while one of them changes it, and nothing here holds them
-    /// up: a sound allocator that is in use may be reported as unsound.
+    /// Lock-free structures are between two states while a thread changes them, and this call does not stop other
+    /// threads: an allocator that is in use may be reported as invalid though it is not.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -113,13 +114,13 @@ impl<D: Device> Debug<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Notifies the observers that something happened.
     #[inline(always)]
     pub(crate) fn notify(&self, event: Event<'_, Memory<D>>) {
         self.observers.notify(&self.device, event);
     }
 
-    /// Has a trace record something, which is made only if one is recorded: what a library does that builds on the allocator.
+    /// Adds an event to the trace, for libraries that build on the allocator. `event` is called only if a trace is
+    /// being recorded.
     #[inline]
     pub fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         self.observers.record(event);
@@ -154,8 +155,8 @@ impl<D: Device> Shared<D> {
         self.observers.number(Numbered::Transient)
     }
 
-    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the arenas:
-    /// pools outside them are one range each in a trace, as in a snapshot.
+    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the
+    /// arenas: pools outside them are one range each in a trace, as in a snapshot.
     fn range_id(&self, place: &Place<D>) -> Option<RangeId> {
         let key = self.key_of(place)?;
         Some(RangeId { key, begin: self.range_offset(place) })
@@ -177,7 +178,6 @@ impl<D: Device> Shared<D> {
         is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
     }
 
-    /// A memory object was made.
     pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         let Memory { block, memory_type, size: bytes, .. } = *memory;
         self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
@@ -193,7 +193,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Something was made in a range of so many bytes, guards included.
+    /// Something was made in a range of `bytes`, guards included.
     #[inline]
     pub(super) fn note_made(
         &self,
@@ -223,7 +223,6 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
-    /// Something was imported.
     pub(crate) fn note_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         if self.observers.debug().is_some() {
             let size = self.memory_of(place).size - place.offset;
@@ -251,7 +250,6 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What lay in one place lies in another now.
     pub(crate) fn note_moved(
         &self,
         from: Option<RangeId>,
@@ -291,7 +289,6 @@ impl<D: Device> Shared<D> {
         self.note(place, Event::Released);
     }
 
-    /// A place's bytes go back to where they are from.
     #[inline]
     pub(super) fn note_freed(&self, place: &Place<D>) {
         place.never_move();

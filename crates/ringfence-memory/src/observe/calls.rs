@@ -5,7 +5,6 @@ use ringfence_core::counter::Counters;
 use super::Event;
 use super::debugging::Watched;
 
-/// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     /// The driver made a memory object.
@@ -30,7 +29,6 @@ pub(crate) enum Call {
     RoundedBytes,
 }
 
-/// How often each was made.
 #[derive(Default)]
 pub(crate) struct Calls(Counters<{ Call::RoundedBytes as usize + 1 }>);
 
@@ -39,7 +37,6 @@ impl Calls {
         self.0.get(call as usize)
     }
 
-    /// A resource of so many bytes was moved.
     pub(crate) fn add_moved(&self, bytes: u64) {
         self.0.add(Call::Move as usize, 1);
         self.0.add(Call::MovedBytes as usize, bytes);
@@ -50,7 +47,6 @@ impl Calls {
         self.0.add(Call::RoundedBytes as usize, bytes);
     }
 
-    /// It is no longer.
     pub(crate) fn sub_rounded(&self, bytes: u64) {
         self.0.sub(Call::RoundedBytes as usize, bytes);
     }

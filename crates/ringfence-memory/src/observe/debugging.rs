@@ -1,4 +1,4 @@
-//! Finding what went wrong, as a choice of the program that runs and not of the build: [`AllocatorDesc::debug`].
+//! Debugging: checks that the program turns on at run time, in any build, with [`AllocatorDesc::debug`].
 //!
 //! ```text
 //!   a range of a block   │ guard │ what its owner has            │ guard │
@@ -17,15 +17,15 @@
 //! | fills | every mapped byte written twice: when it is made and when it is released |
 //! | history | host memory for as many operations as are asked for, set aside at once |
 //!
-//! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type (on
-//! Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the device sees the
-//! margins are bytes that no resource has, so that an overrun hits no other resource, and are not checked
-//! ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of equal blocks.
+//! The host writes guards and fills, so they exist only in memory that the host sees: in every host-visible memory type
+//! (on Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the
+//! device sees, margins are bytes of no resource, so that an overrun hits no other resource; they are not checked
+//! ([`GuardCheck::unchecked_count`] says how many). Dedicated memory has no guards, nor have pools of equal blocks.
 //!
 //! # Misuse that is named
 //!
-//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what belongs to
-//! another allocator or to a frame that is over is refused by a typed error with or without debugging
+//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what
+//! belongs to another allocator or to a frame that is over is refused by a typed error with or without debugging
 //! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). Below that, objects that
 //! are used after their end are found by the simulated device (`Hazard`).
 //!
@@ -41,20 +41,21 @@ pub(crate) use registry::{Debugger, Key, NewPlace, NewRange};
 pub use report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub(crate) use watched::Watched;
 
-/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
+/// Which checks run. None by default. See the [module](self) for what each costs.
 ///
-/// What a [`Defrag`](crate::defrag::Defrag) moves is guarded and filled at its new place, under its name and the line that
-/// made it, and the history has the move; its old place is watched until the device is done with it.
+/// A range that a [`Defrag`](crate::defrag::Defrag) moves has its guards and fill at the new place, under its name and
+/// the line that made it, and the history has the move; the old place is checked until the device is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
-    /// Bytes of guard on each side of every range in a block, rounded up to 16 and to what the range's alignment asks
-    /// for; 0 for none.
+    /// Bytes of guard on each side of every range in a block, rounded up to a multiple of 16 and of the range's
+    /// alignment where needed; 0 for none.
     pub margin_bytes: u32,
-    /// What every byte of new memory is, where the host sees it.
+    /// The value of every byte of new memory that the host sees.
     pub fill_new: Option<u8>,
-    /// What every byte becomes that is released, where the host sees it, once the device is done with it.
+    /// The value that every byte of released memory that the host sees gets once the device is done with it.
     pub fill_released: Option<u8>,
-    /// Whether [`Allocator::shutdown`](crate::Allocator::shutdown) reports what is left, by name and place of creation.
+    /// Whether [`Allocator::shutdown`](crate::Allocator::shutdown) reports live ranges as leaks, by name and place of
+    /// creation.
     pub leaks: bool,
     /// How many operations are remembered.
     pub history_count: u32,

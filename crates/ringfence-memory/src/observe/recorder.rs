@@ -1,16 +1,16 @@
 //! Writing a trace while the program runs.
 //!
 //! Two locks, each held for some nanoseconds: `events` guards the buffer that hooks append to, `output` guards what is
-//! written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock held: chunks
-//! come in order, as only one thread has it, and no hook waits for the file.
+//! written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock held:
+//! chunks come in order, as only one thread has it, and no hook waits for the file.
 //!
 //! ```text
 //!   output   Idle ──start──▶ Out ──the beginning is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
 //! ```
 //!
-//! What is written to is the program's code. It may call in: what it allocates is recorded; a stop or a start by the write
-//! itself is refused. If it panics, that is a write that failed. Hooks never write, since they run under locks: what is due
-//! is written by [`Trace::write_due`], where no lock is held.
+//! What is written to is the program's code. It may call in: what it allocates is recorded; a stop or a start by the
+//! write itself is refused. If it panics, that is a write that failed. Hooks never write, since they run under locks:
+//! what is due is written by [`Trace::write_due`], where no lock is held.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
 /// or, where nothing is reclaimed, by what is released once there is so much.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// The clock is read once in so many events, and with each frame.
+/// The clock is read once in this number of events, and with each frame.
 const EVENTS_PER_TIME: u32 = 64;
 /// The driver is asked for budgets that often at the most.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);
@@ -78,7 +78,6 @@ enum Slot {
     Out(ThreadId),
 }
 
-/// What hooks append to.
 struct Events {
     chunk: Chunk,
     /// Until the clock is read again.
@@ -186,8 +185,8 @@ impl Trace {
         }
     }
 
-    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock, nor where
-    /// another thread is at it.
+    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock, nor
+    /// where another thread is at it.
     pub(crate) fn write_due(&self) {
         if !self.is_due.load(Ordering::Relaxed) || is_locked() {
             return;

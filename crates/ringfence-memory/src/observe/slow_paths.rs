@@ -1,5 +1,5 @@
-//! What slow paths report to a subscriber of the crate `tracing`, if the feature of that name is on. Without it, nothing is
-//! compiled in. Target: `ringfence`.
+//! What slow paths report to a subscriber of the crate `tracing`, if the feature of that name is on. Without it,
+//! nothing is compiled in. Target: `ringfence`.
 //!
 //! | span or event | level | when |
 //! |---|---|---|
@@ -11,15 +11,14 @@
 //! | `device lost` | error | a `reclaim` saw it |
 //! | `… is leaked` | error | at the end of the allocator: the device may still use it, and that cannot be waited for |
 //!
-//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span of what happened under a lock is entered and
-//! left afterwards; its field `took_ns` says how long it took.
+//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span of what happened under a lock is
+//! entered and left afterwards; its field `took_ns` says how long it took.
 
 use std::fmt;
 
 use super::debugging::Finding;
 use crate::device::DeviceError;
 
-/// What takes a while.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
 #[derive(Clone, Copy)]
 pub(crate) enum SlowPath {
@@ -31,7 +30,6 @@ pub(crate) enum SlowPath {
     Wait,
 }
 
-/// What went wrong.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
 pub(crate) enum Warning<'a> {
     /// No memory type had room, or the driver refused.
@@ -46,7 +44,6 @@ pub(crate) enum Warning<'a> {
     Leaked { error: &'a dyn fmt::Display, objects: usize },
 }
 
-/// Reports what went wrong.
 #[inline]
 pub(super) fn warn(_warning: &Warning<'_>) {
     #[cfg(feature = "tracing")]
@@ -144,7 +141,8 @@ mod later {
         }
     }
 
-    // One step after the other, each contained: a span that is dropped while a panic is under way would end the program.
+    // One step after the other, each contained: a span that is dropped while a panic is under way would end the
+    // program.
 
     fn enter(path: SlowPath) -> Option<tracing::Span> {
         let span = contain(|| span_of(path))?;

@@ -1,9 +1,10 @@
 //! Code of the program's, run where this thread holds no lock.
 //!
-//! A subscriber of `tracing`, an eviction callback, a `Drop`, a `Write`: each may call in again, wait for another thread
-//! that does, or panic. A lock that is held over a driver call or over a request is a [`Lock`]. While a thread holds one,
-//! nothing is reported ([`span`](super::span)) and nothing of the caller's is dropped ([`drop_unlocked`]): that is done as
-//! soon as the thread holds none. A panic ends there: the panic hook has shown it, and what is reported on has happened.
+//! A subscriber of `tracing`, an eviction callback, a `Drop`, a `Write`: each may call in again, wait for another
+//! thread that does, or panic. A lock that is held over a driver call or over a request is a [`Lock`]. While a thread
+//! holds one, nothing is reported ([`span`](super::span)) and nothing of the caller's is dropped ([`drop_unlocked`]):
+//! that is done as soon as the thread holds none. A panic ends there: the panic hook has shown it, and what is reported
+//! on has happened.
 //!
 //! The eviction callback is not called under a [`Lock`] either: the owner of the request calls it once the lock is free
 //! (`memory/shortage.rs`).
@@ -24,7 +25,8 @@ pub fn is_locked() -> bool {
     HELD.try_with(|held| held.get() != 0).unwrap_or(false)
 }
 
-/// A lock that is held while something may be reported, or memory asked for. While a thread holds one, no code of the program's runs.
+/// A lock that may be held while something is reported or memory is requested. While a thread holds one, no code of the
+/// program's runs.
 #[derive(Default)]
 pub struct Lock<T>(Mutex<T>);
 

@@ -1,4 +1,4 @@
-//! Who is evicted, when, and how it comes back.
+//! What is evicted and when, and how it is made resident again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::memory::{Budget, Place, Residence, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 use crate::timeline::{Frame, Passed};
 
-/// Keeps what is used resident, and what is in memory within its budget. See the [module](super).
+/// Keeps memory that submissions use resident, and heaps within their budgets. See the [module](super).
 ///
 /// Cheap to clone; every clone is the same. May be used from any thread.
 pub struct Residency<D: Device> {
@@ -17,37 +17,36 @@ pub struct Residency<D: Device> {
     limits: Limits,
 }
 
-/// How a [`Residency`] goes about it.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     evict_bytes_per_commit_max: u64,
     headroom_bytes: u64,
 }
 
-/// The memory that a submission uses. Kept by the program and used again for later ones, so that it need not grow anew.
+/// The memory that a submission uses. The program keeps it and clears it for the next submission, so that it allocates
+/// nothing.
 pub struct UseList<D: Device> {
     shared: Arc<Shared<D>>,
     serial: u64,
     uses: Vec<Arc<Residence<D>>>,
 }
 
-/// What a commit did, or all so far ([`Residency::totals`]).
+/// What a commit did, or all commits so far ([`Residency::totals`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Committed {
     /// Memory objects that were brought back.
     pub returned_count: u64,
     /// Bytes of those.
     pub returned_bytes: u64,
-    /// Memory objects that were evicted to that end, or since a heap was beyond its budget.
+    /// Memory objects that were evicted to make room, or because a heap was beyond its budget.
     pub evicted_count: u64,
     /// Bytes of those.
     pub evicted_bytes: u64,
-    /// Bytes by which the fullest heap is beyond its budget all the same, its headroom included: everything else is in use.
+    /// Bytes by which the fullest heap is still beyond its budget, headroom included: the rest is in use.
     pub beyond_budget_bytes: u64,
 }
 
 impl Committed {
-    /// All that was done so far.
     fn of<D: Device>(residents: &Residents<D>) -> Self {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {
@@ -81,7 +80,7 @@ pub enum ResidencyError {
     /// The list is of another allocator.
     #[error("the list is of another allocator")]
     ForeignList,
-    /// There is no room for what the submission uses, even with everything else evicted that is not in use.
+    /// There is no room for the memory that the submission uses, even with all other memory that is not in use evicted.
     #[error("{missing_bytes} bytes could not be brought back: {cause}")]
     NoRoom {
         /// Bytes that are listed and evicted.
@@ -105,16 +104,16 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// With so many bytes at the most that a commit evicts of a heap that is beyond its budget while nothing has to be brought
-    /// back, so that a budget that falls is followed over some frames: 64 MiB if nothing is said. What is to be brought back
-    /// makes the room that it needs.
+    /// Sets how many bytes a commit evicts at most of a heap that is beyond its budget while nothing has to be made
+    /// resident, so that usage follows a budget that falls over some frames; 64 MiB by default. For what has to be made
+    /// resident a commit evicts as much as that needs.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
         self
     }
 
-    /// With so many bytes kept free below the budget when something is evicted: 0 if nothing is said.
+    /// Sets how many bytes below the budget are kept free when something is evicted; 0 by default.
     #[must_use]
     pub fn with_headroom(mut self, bytes: u64) -> Self {
         self.limits.headroom_bytes = bytes;
@@ -129,11 +128,11 @@ impl<D: Device> Residency<D> {
         list
     }
 
-    /// Brings back what is listed and evicted, and holds what is listed until the frame's submission is complete. To be
-    /// called before that is submitted.
+    /// Makes the listed memory resident, and keeps it so until the frame's submission is complete. Call it before that
+    /// submission.
     ///
     /// # Errors
-    /// There is no room, the driver failed, or frame or list are another allocator's.
+    /// There is no room, the driver failed, or the frame or the list is another allocator's.
     pub fn commit(&self, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         if !Arc::ptr_eq(&list.shared, &self.shared) {
             return Err(ResidencyError::ForeignList);
@@ -144,14 +143,15 @@ impl<D: Device> Residency<D> {
         self.shared.commit(&self.limits, list, frame)
     }
 
-    /// What was done so far: by commits, and since allocations needed memory. O(heaps).
+    /// What was done so far, by commits and for allocations that needed memory. O(heaps).
     #[must_use]
     pub fn totals(&self) -> Committed {
         let beyond_budget_bytes = self.shared.beyond_budget_bytes(&self.limits);
         Committed { beyond_budget_bytes, ..Committed::of(&self.shared.residents) }
     }
 
-    /// How many memory objects can be evicted, as far as nothing in them forbids it. O(memory objects).
+    /// How many memory objects are device-local and not mapped by the host: those that are evicted if nothing in them
+    /// forbids it. O(memory objects).
     #[must_use]
     pub fn object_count(&self) -> usize {
         self.shared.residents.each().len()
@@ -188,7 +188,7 @@ impl<D: Device> fmt::Debug for Residency<D> {
 }
 
 impl<D: Device> UseList<D> {
-    /// Forgets what is listed, for the next submission.
+    /// Clears the list for the next submission, and keeps its memory.
     pub fn clear(&mut self) {
         self.uses.clear();
         // Of all allocators: no two lists of the process have the same number.
@@ -196,7 +196,7 @@ impl<D: Device> UseList<D> {
         self.serial = LISTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
-    /// The submission uses this resource. Nothing to do for one whose memory cannot be evicted.
+    /// The submission uses this resource. Does nothing if its memory cannot be evicted.
     ///
     /// # Panics
     /// If the resource is of another allocator than the list. Nothing is listed then.

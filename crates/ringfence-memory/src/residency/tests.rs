@@ -66,7 +66,8 @@ fn move_all(
     count
 }
 
-/// A pass begins just when the manager has chosen what it evicts: what the pass reads and writes is not evicted under it.
+/// A pass begins just when the manager has chosen what it evicts: what the pass reads and writes is not evicted under
+/// it.
 #[test]
 fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     let World { device, fence, memory, residency, mut held } = world();

@@ -32,8 +32,8 @@ use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`](crate::Allocator::reclaim) after every
-/// submission that had begun by then is complete.
+/// Dropping it retires it, as a [`Buffer`] is: its bytes are freed by an
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
 pub struct Allocation<D: Device> {
     shared: Arc<Shared<D>>,
     place: ManuallyDrop<Place<D>>,
@@ -48,7 +48,6 @@ pub struct Allocation<D: Device> {
 }
 
 impl<D: Device> Allocation<D> {
-    /// As [`Allocator::allocate`](crate::Allocator::allocate).
     #[track_caller]
     #[inline]
     pub(crate) fn allocate(
@@ -77,7 +76,6 @@ impl<D: Device> Allocation<D> {
         Ok(Self::found(shared, place, &request, false))
     }
 
-    /// As [`Allocator::allocate_mixed`](crate::Allocator::allocate_mixed).
     #[track_caller]
     pub(crate) fn allocate_mixed(
         shared: &Arc<Shared<D>>,
@@ -129,7 +127,6 @@ impl<D: Device> Allocation<D> {
         Ok(Self::found(shared, place, request, is_mixed))
     }
 
-    /// What was found at some place.
     #[track_caller]
     fn found(shared: &Arc<Shared<D>>, place: Place<D>, request: &PlacementRequest<'_, '_, D>, is_mixed: bool) -> Self {
         shared.note_handed_out(&place, panic::Location::caller(), None);
@@ -185,7 +182,7 @@ impl<D: Device> Allocation<D> {
         self.size
     }
 
-    /// What its offset is a multiple of, as asked for.
+    /// The alignment of its offset in bytes, as requested.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         1 << self.alignment_log2
@@ -215,13 +212,13 @@ impl<D: Device> Allocation<D> {
         self.place.is_dedicated()
     }
 
-    /// What the caller gave along: the library does nothing with it but show it in reports.
+    /// The caller's value: the library only shows it in reports.
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
     }
 
-    /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
+    /// Its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
@@ -234,7 +231,8 @@ impl<D: Device> Allocation<D> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
-    /// Makes host writes through [`Allocation::mapped`] visible to the device, where that takes a call.
+    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless the memory is
+    /// host-coherent.
     ///
     /// # Errors
     /// The range is not mapped or lies outside; or the driver failed.
@@ -247,8 +245,8 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// As there.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through this
-        // value away.
+        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through
+        // this value away.
         unsafe { self.host().write(offset, bytes) }
     }
 
@@ -270,7 +268,7 @@ impl<D: Device> Allocation<D> {
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
     }
 
-    /// Makes a buffer at byte `offset` of this memory. Any number of resources may lie there, over each other: see
+    /// Makes a buffer at byte `offset` of this memory. Any number of resources may be bound there, overlapping: see
     /// [`Allocation::create_aliasing_texture`].
     ///
     /// # Errors
@@ -284,11 +282,11 @@ impl<D: Device> Allocation<D> {
         self.create_aliasing(info, offset, name)
     }
 
-    /// Makes a texture at byte `offset` of this memory. Any number of resources may lie there, over each other; the
-    /// bytes go back when the last of them and the allocation are released.
+    /// Makes a texture at byte `offset` of this memory. Any number of resources may be bound there, overlapping; the
+    /// range is freed when the last of them and the allocation are released.
     ///
-    /// What one of them holds is lost when another is written: the program places the barriers, and begins each use
-    /// with a discard. The host reaches the bytes through the allocation alone.
+    /// Writing one of them makes the contents of those that overlap it undefined: the program records the barriers, and
+    /// discards or overwrites a resource before each use. The host accesses the bytes only through the allocation.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the resource reaches beyond the allocation or would lie unaligned;
@@ -396,7 +394,7 @@ impl<D: Device> Allocation<D> {
         unsafe { shared.retire_after(points, None, place) };
     }
 
-    /// Gives its bytes back at once.
+    /// Frees its bytes at once.
     ///
     /// # Safety
     /// No submission that is under way uses it, and what the program has placed in it is destroyed.
@@ -418,7 +416,6 @@ impl<D: Device> Allocation<D> {
         &self.place
     }
 
-    /// Whether it is of this allocator.
     pub(crate) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(&self.shared, shared)
     }
@@ -431,7 +428,6 @@ impl<D: Device> Allocation<D> {
         Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
-    /// Has those who watch know that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<RangeId>) {
         self.shared.note_moved(from, &self.place, self.base(), || None);
     }
@@ -479,8 +475,8 @@ impl<D: Device> Allocation<D> {
                 return (!is_free).then(|| ManuallyDrop::into_inner(held));
             }
         };
-        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the slot
-        // has to be seen to.
+        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the
+        // slot has to be seen to.
         let owner = unsafe { std::ptr::read(&held.shared) };
         // Read at its end, and so moved once.
         // SAFETY: as above.
@@ -489,7 +485,8 @@ impl<D: Device> Allocation<D> {
         None
     }
 
-    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than the rest.
+    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than
+    /// the rest.
     ///
     /// # Safety
     /// If it was, it is neither used nor dropped afterwards.
@@ -505,8 +502,8 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Gives it another name, shown in snapshots and traces; once resources alias it, the name stays. One short lock, one
-    /// host allocation.
+    /// Sets its name, shown in snapshots and traces; without effect once resources alias it. One short lock, one host
+    /// allocation.
     pub fn set_name(&mut self, name: &str) {
         let (shared, place) = self.parts_mut();
         shared.rename(place, name);

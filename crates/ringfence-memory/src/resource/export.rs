@@ -97,7 +97,6 @@ pub enum ShareError {
     Device(#[from] DeviceError),
 }
 
-/// As [`Resource::export`].
 pub(super) fn export<D: Share + Create<K>, K: ResourceKind>(
     resource: &Resource<D, K>,
 ) -> Result<(D::Handle, SharedMemory), ShareError> {

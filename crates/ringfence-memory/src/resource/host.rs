@@ -24,7 +24,6 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(unsafe { base.add(offset) })
     }
 
-    /// Makes host writes visible to the device.
     pub(super) fn flush(&self, offset: u64, size: u64) -> Result<(), AccessError> {
         self.at(offset, size)?;
         Ok(self.shared.flush(self.place, offset, size)?)
@@ -41,7 +40,6 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
     }
 
-    /// Copies what the device has written.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, into.len() as u64)?;
         let memory = &self.shared.memory_of(self.place).object;

@@ -1,5 +1,4 @@
-//! Custom pools: blocks of one memory type for what should lie together, with sizes, limits and an algorithm of their
-//! own.
+//! Custom pools: blocks of one memory type, with block sizes, limits and an algorithm of their own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub struct PoolDesc<'a> {
     /// The memory type, an index into [`memory_types`](crate::device::Capabilities::memory_types). See
     /// [`Planner::memory_type`](crate::memory::Planner::memory_type).
     pub memory_type: u32,
-    /// What will be placed in it, where the device keeps classes apart.
+    /// The class of resources that will be placed in it, for devices that keep classes apart.
     pub class: ResourceClass,
     /// Bytes of each block; 0 for blocks that grow with use.
     pub block_bytes: u64,
@@ -31,17 +30,18 @@ pub struct PoolDesc<'a> {
     pub block_count_min: usize,
     /// The largest number of blocks.
     pub block_count_max: usize,
-    /// How blocks are cut. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
-    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom pools
-    /// get theirs without a lock.
+    /// How blocks are suballocated. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
+    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom
+    /// pools get theirs without a lock.
     pub algorithm: Algorithm,
-    /// The least alignment in bytes of the blocks, where the class asks for less.
+    /// The least alignment of the blocks in bytes; a larger one of the class stays.
     pub block_alignment: u64,
     /// How much its blocks matter.
     pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
-    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    /// The kind of handle with which its blocks can be shared, and so everything in it
+    /// ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
 
@@ -63,7 +63,7 @@ impl Default for PoolDesc<'_> {
     }
 }
 
-/// A custom pool. What was made in it may outlive it: the blocks go with the last of it.
+/// A custom pool. Resources made in it may outlive it: the blocks are freed with the last of them.
 pub struct Pool<D: Device> {
     shared: Arc<Shared<D>>,
     /// The allocator counts as in use as long as there is a pool.
@@ -134,16 +134,16 @@ impl<D: Device> Pool<D> {
         });
         let pool = Self { shared: Arc::clone(shared), _handle: Arc::clone(handle), state };
         shared.custom_pools.write().push(Arc::clone(&pool.state));
-        // Should this fail, dropping the pool gives back what was made.
+        // If this fails, dropping the pool frees the blocks that were made.
         shared.preallocate(&pool.state.arena, desc.block_count_min)?;
         Ok(pool)
     }
 
-    /// Makes a buffer in the pool. Its memory type is the pool's, whatever the location says.
+    /// Makes a buffer in the pool. Its memory type is the pool's; the location in `desc` does not change it.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
-    /// buffer cannot use.
+    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of
+    /// a memory type or class that the buffer cannot use.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         Resource::create(&self.shared, info, desc, Some(&self.state))
@@ -171,7 +171,7 @@ impl<D: Device> Pool<D> {
     /// What [`Pool::allocate`] would do: see [`Allocator::plan`](crate::Allocator::plan).
     ///
     /// # Errors
-    /// Those of [`Pool::allocate`] that can be foreseen.
+    /// Those of [`Pool::allocate`] that are known beforehand.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared.plan(&PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }

@@ -1,4 +1,4 @@
-//! Make before break: a resource that the GPU may be using gives way to another one, without a wait.
+//! Replacing a resource that the GPU may be using, without a wait.
 //!
 //! ```text
 //!   frame n    reads old ───────────────────────┐
@@ -40,8 +40,9 @@ pub enum ReplaceError {
         /// What the new one would have.
         new_bytes: u64,
     },
-    /// The two descriptions are not of one picture in two resolutions.
-    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in dimension, format, layers or samples",
+    /// The two descriptions are not of one mip chain.
+    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in \
+        dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
         /// Texels across, down and deep of the present texture, and its mips.
@@ -95,11 +96,10 @@ pub struct MipCopy<D: Device> {
 pub struct MipSwap<D: Device> {
     /// What both textures have.
     pub copies: Vec<MipCopy<D>>,
-    /// Mips of the new texture that the old one has not got, ascending: to be filled by the program.
+    /// Mips of the new texture that the old one does not have, ascending: the program fills them.
     pub to_fill: Vec<u32>,
 }
 
-/// As [`Buffer::resize`].
 #[track_caller]
 pub(super) fn resize<D: Device>(
     buffer: &mut Buffer<D>,
@@ -128,7 +128,6 @@ pub(super) fn resize<D: Device>(
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
 }
 
-/// As [`Texture::swap_mips`].
 #[track_caller]
 pub(super) fn swap_mips<D: Device>(
     texture: &mut Texture<D>,
@@ -167,7 +166,6 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Texels of a mip level across, down and deep.
 fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
     [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
 }

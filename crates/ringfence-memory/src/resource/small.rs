@@ -7,8 +7,8 @@
 //!
 //! *Safe by usage class*: buffers that shaders may write never share with those that they only read, since a driver's
 //! buffer is in one state as a whole (Direct3D 12) and barriers name it as a whole. Within a class the driver's buffer
-//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the driver's
-//! buffer and in its memory.
+//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the
+//! driver's buffer and in its memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -33,7 +33,6 @@ use crate::memory::{
     UsageClass, grained, retry_after_eviction,
 };
 
-/// The largest small buffer in bytes.
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
 /// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage, constants and texels.
 const SHADER_ALIGNMENT: u64 = 256;
@@ -46,15 +45,14 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 
 /// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
 ///
-/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for callers who know
-/// more of its use.
+/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
+/// callers that know which submissions use it.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<SmallBound<D>>>,
 }
 
 impl<D: Device> SmallBuffer<D> {
-    /// As [`Allocator::create_small_buffer`](crate::Allocator::create_small_buffer).
     #[track_caller]
     pub(crate) fn new(shared: &Arc<Shared<D>>, desc: BufferDesc, location: Location) -> Result<Self, Error> {
         Buffers::check(&desc)?;
@@ -113,8 +111,8 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// The address of its first byte in shaders, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives
-    /// every buffer one.
+    /// The device address of its first byte, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives every
+    /// buffer one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address
@@ -137,7 +135,7 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Destroys it at once and gives its bytes back.
+    /// Destroys it and frees its bytes at once.
     ///
     /// # Safety
     /// No submission that is under way uses it.

@@ -1,10 +1,10 @@
-//! A resource over bytes that another process made.
+//! Resources in memory that another process made.
 //!
 //! ```text
 //!   handle + SharedMemory ──checked──▶ prepare_shared ──measured──▶ import_memory ──▶ place ──▶ Resource
 //! ```
 //!
-//! To the allocator it is a resource with memory of its own: counted, traced, and given back by sync points.
+//! To the allocator it is a resource with dedicated memory: counted, traced, and retired like any other.
 
 use std::panic;
 use std::sync::Arc;
@@ -42,22 +42,22 @@ impl<D: Share> Tie<D> for Textures {
 /// A resource in another process's memory, and that memory.
 type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-/// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
+/// What the device supports of shared memory for such a buffer. On Vulkan a driver call.
 #[must_use]
 pub fn buffer_support<D: Device>(memory: &Allocator<D>, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
     Create::<Buffers>::share_support(memory.device(), info, kind)
 }
 
-/// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
+/// What the device supports of shared memory for such a texture. On Vulkan a driver call.
 #[must_use]
 pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
     Create::<Textures>::share_support(memory.device(), info, kind)
 }
 
-/// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
-/// user data count: the location says what the buffer is taken for, the memory is what it is.
+/// Makes a buffer in memory that another process (or another allocator) has exported. Of `desc` name, location and user
+/// data are used; the location is recorded, and the memory type is that of the exported memory.
 ///
-/// It is retired when it is dropped, as any buffer is. The handle is used up, or closed where this fails.
+/// Dropping the buffer retires it, as any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
 /// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
@@ -77,7 +77,7 @@ pub unsafe fn import_buffer<D: Share>(
     unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
 }
 
-/// Makes a texture over bytes that another process has exported, as a buffer is made by [`import_buffer`].
+/// Makes a texture in memory that another process has exported, as [`import_buffer`] does a buffer.
 ///
 /// # Errors
 /// As there.
@@ -96,7 +96,7 @@ pub unsafe fn import_texture<D: Share>(
     unsafe { Importer { shared: memory.shared() }.import::<Textures>(info, handle, from, desc) }
 }
 
-/// Takes a whole memory object that another process has exported, to place in it what lies there
+/// Imports a whole memory object that another process has exported, to bind resources in it
 /// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
 ///
 /// # Errors
@@ -249,7 +249,6 @@ impl<D: Share> Importer<'_, D> {
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
     }
 
-    /// Notifies debugging.
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
         self.shared.note_imported(place, desc, panic::Location::caller());

@@ -28,7 +28,8 @@ pub type SparseBuffer<D> = SparseResource<D, Buffers>;
 /// A texture whose tiles get memory as they are needed. See [`SparseResource`].
 pub type SparseTexture<D> = SparseResource<D, Textures>;
 
-/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, pages of one tail.
+/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, pages of one
+/// mip tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRun<P> {
     /// The first page.
@@ -227,7 +228,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         K::page_count(&self.layout)
     }
 
-    /// How many of them have memory once what is pending is submitted.
+    /// How many of them have memory once the pending changes are submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
         self.table.bound_count()
@@ -247,22 +248,23 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         runs.map(|held| run(held.page, held.count, held.change)).collect()
     }
 
-    /// Has pages bound by the next submission: those of a buffer by number; of a texture every tile that the region
-    /// touches, with all aspects, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
-    /// What new pages hold is of no meaning.
+    /// Binds pages with the next submission: those of a buffer by number; of a texture every tile that the region
+    /// touches, with all aspects, or the whole mip tail that its mip is in. Pages that have memory keep it; for the
+    /// others it is allocated now. The contents of new pages are undefined.
     ///
     /// # Errors
-    /// The region lies outside the resource, that of a texture is empty, or there is no memory; no page has changed then.
+    /// The region lies outside the resource, the region of a texture is empty, or there is no memory. Nothing has
+    /// changed then.
     #[track_caller]
     pub fn bind(&mut self, region: K::Region) -> Result<(), SparseError> {
         Ok(self.table.bind(K::pages(&self.layout, region)?)?)
     }
 
-    /// Has pages unbound by the next submission, those without memory left as they are; of a tail all pages, with the mips
-    /// that share it.
+    /// Unbinds pages with the next submission; those without memory stay as they are. Of a mip tail all pages are
+    /// unbound, with all mips that are in it.
     ///
     /// # Errors
-    /// The region lies outside the resource, or that of a texture is empty.
+    /// The region lies outside the resource, or the region of a texture is empty.
     pub fn unbind(&mut self, region: K::Region) -> Result<(), SparseError> {
         self.table.unbind(K::pages(&self.layout, region)?);
         Ok(())
@@ -270,7 +272,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
+    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
@@ -293,7 +295,7 @@ impl<D: Device> SparseBuffer<D> {
         self.layout.alignment
     }
 
-    /// Whether a page has memory once what is pending is submitted.
+    /// Whether a page has memory once the pending changes are submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
         self.table.is_bound(page)
@@ -307,11 +309,11 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
+    /// Makes a sparse texture, without memory. Of `desc` the fields that choose the memory of its pages are used.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
-    /// description.
+    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses
+    /// the description.
     pub fn new(memory: &Allocator<D>, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse_texture(info) })
@@ -325,7 +327,8 @@ impl<D: Device> SparseTexture<D> {
         &self.layout
     }
 
-    /// Whether all that the region touches has memory once what is pending is submitted; `false` outside of the texture.
+    /// Whether every tile that the region touches has memory once the pending changes are submitted; `false` outside
+    /// the texture.
     #[must_use]
     pub fn is_bound(&self, region: TexelBox) -> bool {
         Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
@@ -342,17 +345,19 @@ impl<D: Device> SparseTexture<D> {
 }
 
 impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
-    /// Binds and unbinds what is pending, on a queue: after `waits` and the queue's earlier work, and signals then. What
-    /// loses its memory is retired. With nothing pending, it only waits and signals.
+    /// Submits the pending binds and unbinds to a queue: they happen after `waits` and the queue's earlier work, and
+    /// then `signal` is signalled. Memory of unbound pages is retired. If nothing is pending, it only waits and
+    /// signals.
     ///
     /// # Errors
-    /// Device lost or out of memory: what is pending is still pending.
+    /// Device lost or out of memory: the changes stay pending.
     ///
     /// # Safety
-    /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of
-    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses it.
-    /// - Work that uses pages which lose their memory comes before, on this queue or through `waits`; work that uses new
-    ///   ones comes after.
+    /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted)
+    ///   of the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses
+    ///   it.
+    /// - Work that uses pages which are unbound is ordered before, on this queue or through `waits`; work that uses
+    ///   newly bound ones is ordered after.
     pub unsafe fn submit(
         &mut self,
         queue: &D::BindQueue,

@@ -1,4 +1,5 @@
-//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and textures.
+//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and
+//! textures.
 //!
 //! ```text
 //!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
@@ -29,7 +30,6 @@ pub(super) struct Run<M> {
     pub(super) change: M,
 }
 
-/// See the [module](self).
 pub(super) struct PageTable<D: Device> {
     shared: Arc<Shared<D>>,
     /// What a page needs.
@@ -62,13 +62,11 @@ impl<D: Device> PageTable<D> {
         Self { shared: Arc::clone(shared), page, desc, name, table: BTreeMap::new(), changes: BTreeMap::new() }
     }
 
-    /// How many pages have memory once what is pending is submitted.
     pub(super) fn bound_count(&self) -> u64 {
         let bound = self.changes.values().filter(|change| change.is_some()).count();
         (self.table.len() + bound - (self.changes.len() - bound)) as u64
     }
 
-    /// Whether a page has memory once what is pending is submitted.
     pub(super) fn is_bound(&self, page: u64) -> bool {
         match self.changes.get(&page) {
             Some(change) => change.is_some(),
@@ -76,7 +74,6 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    /// The memory behind a page that a submission has bound.
     pub(super) fn behind(&self, page: u64) -> Option<Behind<'_, D>> {
         self.table.get(&page).map(|held| (held.memory(), held.offset()))
     }
@@ -174,7 +171,8 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is free.
+    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is
+    /// free.
     pub(super) fn retire(&self, object: RawObject<D>) {
         self.shared.retire_object(object);
     }

@@ -1,4 +1,5 @@
-//! What a release waits for, while frames begin and end on other threads: the rule at the top of `ringfence_core::retire_bin`.
+//! What a release waits for, while frames begin and end on other threads: the rule at the top of
+//! `ringfence_core::retire_bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
 

@@ -1,4 +1,4 @@
-//! Who has most of the memory, by the beginning of the names.
+//! The largest consumers of memory, by the beginning of the names.
 
 use ringfence_trace::Snapshot;
 

@@ -109,7 +109,7 @@ fn of_transients(history: &History, frames: &[u64]) -> Drawing {
     over_frames("transients", "Objects in transient heaps", Unit::Bytes, frames, &series)
 }
 
-/// Who has which bytes in which pass.
+/// Which resource has which bytes in which pass.
 fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     let row = |row: &FramePlanRow| Rectangle {
         note: format!(
@@ -253,8 +253,8 @@ fn transients(history: &History) -> String {
         rows: history.transients.iter().map(row).collect(),
     };
     format!(
-        "<p data-figure=\"transient_count\" data-value=\"{there}\">{} made in transient heaps, {} of them there when the \
-         trace ended.</p>\n{}",
+        "<p data-figure=\"transient_count\" data-value=\"{there}\">{} made in transient heaps, {} of them there when \
+         the trace ended.</p>\n{}",
         plural(made, "object"),
         count(there),
         table.folded()
@@ -280,7 +280,8 @@ fn left(history: &History) -> String {
         rows: history.oldest_left.iter().map(row).collect(),
     };
     format!(
-        "<p data-figure=\"left_count\" data-value=\"{count_left}\">{} with {} were in use when the trace ended.</p>\n{}",
+        "<p data-figure=\"left_count\" data-value=\"{count_left}\">{} with {} were in use when the trace \
+         ended.</p>\n{}",
         plural(count_left, "range"),
         bytes(history.left_bytes),
         table.folded()

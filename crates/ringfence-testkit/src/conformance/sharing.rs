@@ -92,9 +92,9 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
     let Some((handle, shared)) = export::<G>(&exported) else { return };
-    let imported =
-        // SAFETY: the handle was exported just now, and nothing reads through the host.
-        unsafe { sharing::import_buffer(&rig.memory, &info::<G>(&rig.memory), handle, &shared, AllocationDesc::default()) };
+    let (info, desc) = (info::<G>(&rig.memory), AllocationDesc::default());
+    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    let imported = unsafe { sharing::import_buffer(&rig.memory, &info, handle, &shared, desc) };
     let imported = imported.expect("the same device");
     // The exporter is gone: the bytes are the importer's.
     // SAFETY: nothing was submitted with it.

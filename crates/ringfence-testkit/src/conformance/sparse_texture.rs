@@ -274,10 +274,11 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
         }
         for (mip, layer) in (0..tiling.tail_first_mip.min(desc.mips)).flat_map(|mip| [(mip, 0), (mip, 1)]) {
             let page = |column, row| tiling.page(TilePlace::Tile { mip, layer, column, row }) as usize;
-            let fresh = (0..twin.len()).any(|at| {
-                twin[at] == Some(0)
-                    && matches!(tiling.place(at as u64), TilePlace::Tile { mip: of, layer: its, .. } if (of, its) == (mip, layer))
-            });
+            let is_of = |at: usize| match tiling.place(at as u64) {
+                TilePlace::Tile { mip: of, layer: its, .. } => (of, its) == (mip, layer),
+                _ => false,
+            };
+            let fresh = (0..twin.len()).any(|at| twin[at] == Some(0) && is_of(at));
             // What was bound and never written holds anything.
             if !fresh {
                 check(rig, &texture, (mip, layer), |column, row| twin[page(column, row)]);

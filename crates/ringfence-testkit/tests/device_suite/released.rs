@@ -1,4 +1,5 @@
-//! What was released is in no later descriptor set: work that is bound after that may run longer than what was released lives.
+//! What was released is in no later descriptor set: work that is bound after that may run longer than what was released
+//! lives.
 //!
 //! ```text
 //!   frame 1 ── bound ── behind gate 1 ──────────▶ complete ─▶ reclaim: the first buffer, texture and views are destroyed

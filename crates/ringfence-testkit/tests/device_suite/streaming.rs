@@ -1,4 +1,5 @@
-//! What grows and shrinks while it is in use: every texel of a volume's mips goes along, and a buffer is as large as it was described.
+//! What grows and shrinks while it is in use: every texel of a volume's mips goes along, and a buffer is as large as it
+//! was described.
 
 use ringfence::defrag::DefragDesc;
 use ringfence::device::{

@@ -40,7 +40,8 @@ struct StageLimits {
     together: u32,
 }
 
-/// What a heap of plain sets leaves of `maxPerStageResources`: colour attachments count there, and the program's own sets.
+/// What a heap of plain sets leaves of `maxPerStageResources`: colour attachments count there, and the program's own
+/// sets.
 const OTHER_RESOURCES: u32 = 16;
 
 impl Facts {

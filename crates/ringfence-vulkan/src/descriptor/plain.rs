@@ -6,10 +6,10 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
-//! Pending work uses all that a bound set was written with, read by shaders or not. So a version keeps the views and samplers
-//! that its elements show; and a buffer or an image leaves the slots when its owner releases it
-//! ([`note_retired`](ringfence_hal::Create::note_retired)): it waits for the frames that had begun by then, and no later bind
-//! shows it.
+//! Pending work uses all that a bound set was written with, read by shaders or not. So a version keeps the views and
+//! samplers that its elements show; and a buffer or an image leaves the slots when its owner releases it
+//! ([`note_retired`](ringfence_hal::Create::note_retired)): it waits for the frames that had begun by then, and no
+//! later bind shows it.
 //!
 //! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing: a
 //! null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of

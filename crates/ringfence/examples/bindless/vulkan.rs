@@ -45,8 +45,8 @@ impl Vulkan {
     }
 }
 
-/// Enables the best way of keeping descriptors that there is, and says which: bytes in buffers, else sets that are written
-/// while they are bound, else plain sets, with null descriptors where the device has them.
+/// Enables the best way of keeping descriptors that there is, and says which: bytes in buffers, else sets that are
+/// written while they are bound, else plain sets, with null descriptors where the device has them.
 ///
 /// # Safety
 /// The physical device is the instance's, of Vulkan 1.2.
@@ -125,8 +125,8 @@ impl Gpu for Vulkan {
         let (layout, pipeline) = self.pipeline.expect("it was just made");
         let (raw, point) = (self.device.raw(), vk::PipelineBindPoint::COMPUTE);
         let numbers = [draw.to, draw.from[0], draw.from[1], draw.from[2], draw.from[3]].map(u32::to_ne_bytes);
-        // SAFETY: all is the device's and alive; the layout has the heap's set layout at 0 and room for the numbers. Command
-        // buffers are never used again: the pool takes them along.
+        // SAFETY: all is the device's and alive; the layout has the heap's set layout at 0 and room for the numbers.
+        // Command buffers are never used again: the pool takes them along.
         unsafe {
             let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
             let commands = raw.allocate_command_buffers(&info)?[0];

@@ -1,4 +1,5 @@
-//! A device whose descriptors are numbers: what is measured over it is the library alone. The rest is the simulated device.
+//! A device whose descriptors are numbers: what is measured over it is the library alone. The rest is the simulated
+//! device.
 
 use std::time::Duration;
 

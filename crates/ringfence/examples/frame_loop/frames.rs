@@ -1,5 +1,5 @@
-//! A frame as renderers have them, in calls of the library alone: what the example `frame_loop` counts in instructions, and the
-//! benchmark `frames` in time.
+//! A frame as renderers have them, in calls of the library alone: what the example `frame_loop` counts in instructions,
+//! and the benchmark `frames` in time.
 //!
 //! ```text
 //!   begin │ 200 constants │ 64 small buffers, 8 large ones, 4 textures made │ 32 views written │ as many dropped │ reclaim
@@ -83,7 +83,8 @@ pub struct Renderer<D: Device + Descriptors> {
 
 impl<D: Device + Descriptors> Renderer<D> {
     /// # Safety
-    /// Every value that [`Renderer::frame`] is given out for submission is signalled by `fence`, which outlives `memory`.
+    /// Every value that [`Renderer::frame`] is given out for submission is signalled by `fence`, which outlives
+    /// `memory`.
     pub unsafe fn new(memory: Allocator<D>, fence: <D as Driver>::Fence, dropper: Dropper<D>) -> Self {
         // SAFETY: the caller's promise is passed on.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");

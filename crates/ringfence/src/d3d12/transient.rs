@@ -10,10 +10,10 @@ use crate::transient::{Direct3d12Barrier, Pass, TransientAllocator, TransientId}
 use ringfence_memory::RawObject;
 
 impl TransientAllocator<Device> {
-    /// Records what the barriers of a pass are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the driver: at
-    /// the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
+    /// Records the barriers of a pass as they are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the
+    /// driver: at the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
     ///
-    /// Changes of state and discards are the program's own, behind it.
+    /// The program records changes of state and discards itself, after it.
     ///
     /// # Safety
     /// The list is of this device, open, and recorded by this thread alone.
@@ -53,8 +53,9 @@ impl TransientAllocator<Device> {
     /// The object for a structure that the driver only reads, without counting a reference for it; null if it has gone.
     fn borrowed(&self, id: TransientId) -> ManuallyDrop<Option<ID3D12Resource>> {
         match self.raw(id) {
-            // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes
-            // no reference away, and the structure is used no longer than `self` is borrowed, which holds the object.
+            // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it
+            // takes no reference away, and the structure is used no longer than `self` is borrowed, which holds the
+            // object.
             Ok(RawObject::Buffer(raw) | RawObject::Texture(raw)) => unsafe { std::mem::transmute_copy(raw) },
             Err(_) => ManuallyDrop::new(None),
         }

@@ -1,4 +1,4 @@
-//! What a command list goes through: bound once, at its begin.
+//! The heaps that a command list uses: bound once, at its begin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
 use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
-/// The heaps of one command list: at most one of resources and one of samplers. Which they are is said before the list is
-/// recorded, and nothing here binds another later; each backend has a call that sets them on the driver's list, once.
+/// The heaps of one command list: at most one of resources and one of samplers. They are chosen before the list is
+/// recorded and cannot be changed later; each backend has a call that sets them on the driver's list, once.
 ///
 /// Drop it when the list is submitted or given up. Until the frame is complete the heaps stay as they are.
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
@@ -37,11 +37,11 @@ impl<D: Descriptors> Binding<D> {
         Self { frame: frame.point(), shared: None, bound: SmallVec::new(), is_set: false }
     }
 
-    /// With the heap of another kind too.
+    /// Adds the heap of the other kind.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already;
-    /// the heap is another allocator's; or the driver has no memory for it. What was bound is released then.
+    /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already; the
+    /// heap is another allocator's; or the driver is out of memory. The heaps of this binding are released then.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
         let shared: *const () = Arc::as_ptr(&heap.keeper.shared).cast();
@@ -59,13 +59,13 @@ impl<D: Descriptors> Binding<D> {
         Ok(self)
     }
 
-    /// What the command list is to take for a kind, as the device's own object.
+    /// The device's own object that the command list binds for a kind; `None` if there is none.
     #[must_use]
     pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
         self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)
     }
 
-    /// Everything that the command list is to take, at its one setting.
+    /// Everything that the command list binds, for the one call that sets it.
     ///
     /// # Errors
     /// [`DescriptorError::AlreadyBound`] at the second call: a list is bound once.

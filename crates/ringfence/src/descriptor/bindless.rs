@@ -12,7 +12,8 @@
 //! | remove, update | O(1) under a short lock |
 //! | reclaim | O(what comes back) |
 //!
-//! Free slots are used again in the order in which they came back, so that a late use shows as long as possible.
+//! Free slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
+//! possible.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,15 +38,16 @@ use ringfence_memory::trace::Event;
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] requests up to so many: where the heap's persistent region has
-    /// no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
+    /// Entries that it holds at most. The value [`BindlessDesc::CAPACITY`] may be reduced: where the heap's persistent
+    /// region has no free run as long, the table gets half of the longest. [`BindlessTable::capacity`] says how many.
     pub capacity: u32,
-    /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
+    /// Whether freed slots are overwritten with null descriptors, so that a use after removal is detected: a driver
+    /// call for each.
     pub clear_freed: bool,
 }
 
 impl BindlessDesc {
-    /// The default of [`BindlessDesc::capacity`]: so many where the heap has them.
+    /// The default of [`BindlessDesc::capacity`]: 4096, or less where the heap has fewer.
     pub const CAPACITY: u32 = 4096;
 }
 
@@ -97,7 +99,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     is_snapshot: bool,
     entries: Mutex<Entries>,
     waiting: Waiting<Retired<D>>,
-    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes nothing.
+    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
+    /// nothing.
     returned: Mutex<Vec<u32>>,
     closed: AtomicBool,
 }
@@ -119,10 +122,10 @@ enum Retired<D: Descriptors> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
-    /// Takes a run of the heap's persistent region.
+    /// Makes a table in a run of the heap's persistent region.
     ///
     /// # Errors
-    /// The region has no such run.
+    /// The region has no free run of that length.
     pub fn new(
         memory: &Allocator<D>,
         heap: &ShaderVisibleHeap<D, A>,
@@ -165,10 +168,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(Self { state, keeper, staging, _run: run })
     }
 
-    /// A new entry.
+    /// Adds an entry.
     ///
     /// # Errors
-    /// No slot is free now (those of removed entries come back when the device is done with them), or the heap does not
+    /// No slot is free (those of removed entries are freed when the device is done with them), or the heap does not
     /// take such a view.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -189,10 +192,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
-    /// Takes an entry out. Its slot is another's once every submission that has begun by now is complete.
+    /// Removes an entry. Its slot is free once every submission that has begun by now is complete.
     ///
     /// # Errors
-    /// The entry is not in the table (any more), or another table's.
+    /// The entry is not in the table, was removed, or is another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
         let slot = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -202,9 +205,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Makes an entry show something else, under the same index: once every submission that has begun by now is complete,
-    /// in [`Allocator::reclaim`]; at once if nothing is under way. Submissions that begin meanwhile must not go through the
-    /// entry until [`BindlessTable::is_settled`]; to change what is in use every frame, [`BindlessTable::replace`] it.
+    /// Changes the view of an entry and keeps its index. The slot is written once every submission that has begun by
+    /// now is complete, in [`Allocator::reclaim`]; at once if no submission is under way. Submissions that begin
+    /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. To change an entry that is used every
+    /// frame, [`BindlessTable::replace`] it.
     ///
     /// # Errors
     /// The entry is not in the table, or the heap does not take such a view.
@@ -220,11 +224,11 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one, later
-    /// ones see the new one.
+    /// Replaces an entry with another view under another index: submissions under way use the old entry, later ones the
+    /// new one.
     ///
     /// # Errors
-    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry then stays.
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry stays then.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.state.check(index)?;
         let new = self.insert(view)?;
@@ -246,7 +250,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         self.state.check(index).is_ok()
     }
 
-    /// Entries that are in it: neither free nor waiting.
+    /// The number of entries in the table: slots that are neither free nor waiting to be freed.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.state.entries.lock().live_count
@@ -299,8 +303,8 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
             }
             Retired::Update(index, staged) => {
                 if self.check(index).is_ok() {
-                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that its
-                    // slot is no other's; what is staged was checked when it was written.
+                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that
+                    // its slot is no other's; what is staged was checked when it was written.
                     unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
                 }
             }
@@ -335,8 +339,8 @@ impl Entries {
         Ok(slot)
     }
 
-    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago, whose
-    /// index a program may still hold. That happens to one slot in 2³¹ inserts.
+    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago,
+    /// whose index a program may still hold. That happens to one slot in 2³¹ inserts.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
     }

@@ -7,8 +7,8 @@
 //!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound
-//! then comes with its [`ConstantView`]. The views go with their pool, and each may be held for longer.
+//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound then comes
+//! with its [`ConstantView`]. The views are released with their pool; a [`ConstantView`] may be held for longer.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -32,7 +32,7 @@ pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
-    /// To be copied into a table.
+    /// The descriptor, as a source for a table.
     #[must_use]
     pub fn source(&self) -> TableSource<'_, D> {
         self.run.part(self.slot..self.slot + 1).expect("every slot has its view")
@@ -69,8 +69,8 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
     type View = ConstantView<D, A>;
 
     /// # Errors
-    /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for so
-    /// many slots; the pool was not made for constants.
+    /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for
+    /// `slot_count` slots; the pool was not made for constants.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
         let mut run = self.allocate(slot_count)?;
         for slot in 0..slot_count {

@@ -71,9 +71,9 @@ impl Default for CpuHeapDesc<'_> {
     }
 }
 
-/// Hands out CPU-only descriptors of one kind, from as many heaps as it takes.
+/// Allocates CPU-only descriptors of one kind, from as many heaps as needed.
 ///
-/// Cheap to clone; every clone is the same. Any thread may allocate. `A` is the algorithm inside.
+/// Cheap to clone; every clone is the same. Any thread may allocate. `A` is the range allocator of the heaps.
 pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
     keeper: Arc<Keeper<D, A>>,
     _open: Arc<Open<D, A>>,
@@ -123,7 +123,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
 }
 
 impl<D: Descriptors> CpuDescriptorHeap<D> {
-    /// An allocator of descriptors, with buddy inside. Makes no heap yet.
+    /// Makes an allocator of descriptors with a buddy allocator. No heap is made before the first request.
     ///
     /// # Errors
     /// A block of no slots, or of more than 2²⁰.
@@ -133,7 +133,7 @@ impl<D: Descriptors> CpuDescriptorHeap<D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
-    /// As [`CpuDescriptorHeap::new`], with another algorithm inside.
+    /// As [`CpuDescriptorHeap::new`], with another range allocator.
     ///
     /// # Errors
     /// As [`CpuDescriptorHeap::new`].
@@ -165,10 +165,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
     }
 
-    /// A run of slots that lie side by side.
+    /// Allocates a run of consecutive slots.
     ///
     /// # Errors
-    /// 0 slots, more than a heap has at most (2²⁰), or the driver makes no further heap. Nothing has changed then.
+    /// `count` is 0 or more than 2²⁰, the most that a heap has; or the driver cannot make another heap. Nothing has
+    /// changed then.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
@@ -321,7 +322,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
 /// The number of content that was never written.
 pub(super) const UNWRITTEN: u64 = 0;
 
-/// A number that no content ever had: what tells equal tables from different ones without looking at bytes.
+/// A number that no content ever had: tables are equal iff their numbers are, so that no bytes are compared.
 fn new_content() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(UNWRITTEN + 1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -363,7 +364,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.run().contents.len() as u32
     }
 
-    /// The slot as the host names it: the device's own handle.
+    /// The host's handle of the slot, as the API has it.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -373,17 +374,17 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.heap().cpu_handle(self.start() + index)
     }
 
-    /// Makes a slot show something. Copies that were made of it before stay as they are.
+    /// Writes a view into a slot. Copies that were made of the slot before do not change.
     ///
     /// # Errors
-    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's. The
-    /// slot is as before.
+    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's.
+    /// The slot is as before.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
         let Keeper { shared, state } = &*self.held().keeper;
         let view = view.describe(shared, state.kind, state.types)?;
-        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view was
-        // checked, or its maker answers for it.
+        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view
+        // was checked, or its maker answers for it.
         let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
         if let Some(leftover) = leftover {
             state.leftovers.until_now(shared, leftover);
@@ -402,7 +403,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         }
     }
 
-    /// All of it, to be copied into a table.
+    /// All its slots, as a source for a table.
     #[must_use]
     pub fn all(&self) -> TableSource<'_, D> {
         let run = self.run();
@@ -414,7 +415,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         }
     }
 
-    /// A part of it, to be copied into a table.
+    /// Some of its slots, as a source for a table.
     ///
     /// # Errors
     /// There are no such slots.
@@ -507,7 +508,8 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     }
 }
 
-/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes back.
+/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes
+/// back.
 #[inline]
 fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {

@@ -10,25 +10,27 @@ pub struct ShaderVisibleDesc<'a> {
     pub kind: HeapKind,
     /// For resources: the types of view.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] requests up to so many: fewer
-    /// where the device has fewer, which [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says.
+    /// Slots for tables that live for a frame; may be 0. The value [`ShaderVisibleDesc::FRAME_SLOTS`] is reduced where
+    /// the device has fewer: [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says how many
+    /// there are.
     pub frame_slots: u32,
-    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] requests up to so many.
+    /// Slots that live until they are released; may be 0. The value [`ShaderVisibleDesc::PERSISTENT_SLOTS`] is reduced
+    /// likewise.
     pub persistent_slots: u32,
-    /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
-    /// made smaller.
+    /// Slots that a thread takes from the frame region at a time; at least 1. Reduced together with a default region.
     pub chunk_slots: u32,
-    /// What [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow) may grow the whole heap to; 0 if it never grows, which spares the shadow.
+    /// The most slots to which [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow) may grow the whole heap; 0
+    /// if it never grows, which saves the CPU-only shadow.
     pub slots_max: u32,
     /// A name for debuggers.
     pub name: &'a str,
 }
 
 impl ShaderVisibleDesc<'_> {
-    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the other
-    /// region it is a quarter of what there is, else what the other leaves.
+    /// The default of [`ShaderVisibleDesc::frame_slots`]: 16,384, or less where the device has fewer: if
+    /// the other region has its default too, a quarter of the device's slots, else those that the other leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
-    /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
+    /// The default of [`ShaderVisibleDesc::persistent_slots`]: 49,152, or less where the device has fewer.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;
 
     /// With as many slots as the device has where defaults request more. Other numbers stay.
@@ -68,7 +70,7 @@ pub struct VisibleStatistics {
     pub frame_slots: u64,
     /// Of those, in use.
     pub frame_used: u64,
-    /// The most that ever were: what the region has to hold.
+    /// The most frame slots that were ever in use: what the region has to hold.
     pub frame_high_water: u64,
     /// Slots of the persistent region.
     pub persistent_slots: u64,
@@ -80,7 +82,7 @@ pub struct VisibleStatistics {
     pub tables_made: u64,
     /// Tables that were there already.
     pub tables_shared: u64,
-    /// Heaps of the driver: more than 1 while an old one serves its last frames.
+    /// Heaps of the driver: more than 1 while frames still use an old one.
     pub heap_count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Tables of a frame, made by one recording thread.
+//! Descriptor tables of a frame, made by one recording thread.
 //!
 //! ```text
 //!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
@@ -8,8 +8,8 @@
 //!                     └ ▓▓▓░░░░░  tables: a bump, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two look at
-//! the same moment (then each makes its own rather than wait).
+//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two
+//! look at the same moment (then each makes its own rather than wait).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
 use ringfence_memory::lifetime::Frame;
 
-/// A run of slots in the frame region, filled: what a command list sets as a descriptor table.
+/// A run of written slots in the frame region, which a command list sets as a descriptor table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Table {
     start: u32,
@@ -49,7 +49,8 @@ impl Table {
 }
 
 /// Slots for the tables of one frame, held by one thread. Made by
-/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots come back when the frame is complete.
+/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots are freed when the
+/// frame is complete.
 pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
     epoch: Arc<Epoch<D>>,
@@ -69,11 +70,12 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
-    /// A table with copies of CPU-only descriptors, side by side. If the frame has such a table already, that one.
+    /// Makes a table of copies of CPU-only descriptors, in order. If the frame has an identical table already, returns
+    /// that one.
     ///
     /// # Errors
-    /// No source, a source of another kind or allocator, one that was never written; or the region is full: frames have to
-    /// become complete, or it is too small ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// No source, a source of another kind or allocator, or one that was never written; or the region is full: wait for
+    /// frames to complete, or make it larger ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -97,10 +99,11 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Ok(Table { start, len, frame: self.frame })
     }
 
-    /// A table of views, written straight into the slots.
+    /// Makes a table of views, written directly into the slots.
     ///
     /// # Errors
-    /// As [`FrameDescriptors::table`]; or the driver refuses a view: the slots are lost to this frame then.
+    /// As [`FrameDescriptors::table`]; or the driver refuses a view: the slots stay unused until the frame is complete
+    /// then.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -123,7 +126,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Ok(Table { start, len: count, frame: self.frame })
     }
 
-    /// The table's first slot as command lists name it.
+    /// The device handle of the table's first slot, for command lists.
     ///
     /// # Panics
     /// If the table is of another frame.

@@ -58,7 +58,7 @@ impl<D: Descriptors> Heap<D> {
         self.slots
     }
 
-    /// The slot as the host names it. O(1), no driver call.
+    /// The host's handle of the slot. O(1), no driver call.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -67,7 +67,8 @@ impl<D: Descriptors> Heap<D> {
         CpuHandle(self.start.cpu + self.distance(slot))
     }
 
-    /// The slot as command lists name it; `None` if shaders do not see the heap. O(1), no driver call.
+    /// The device handle of the slot, for command lists; `None` if the heap is not shader-visible. O(1), no driver
+    /// call.
     ///
     /// # Panics
     /// If there is no such slot.

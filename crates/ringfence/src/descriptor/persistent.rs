@@ -12,8 +12,8 @@ use super::state::{Keeper, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
-/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it releases the slots: they
-/// come back once every submission that has begun by then is complete.
+/// A run of persistent slots. Each slot is written once; to change one, allocate another run. Dropping the run releases
+/// the slots: they are freed once every submission that had begun by then is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
     pub(super) allocation: BlockAllocation,
@@ -36,7 +36,8 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
         self.allocation.size() as u32
     }
 
-    /// Makes a slot show something. Lists that are bound already see it, unless the device is one of snapshots.
+    /// Writes a view into a slot. Command lists that have bound the heap already see it, unless the device binds
+    /// snapshots of heaps.
     ///
     /// # Errors
     /// There is no such slot, it was written already, or the heap does not take such a view.
@@ -49,10 +50,11 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
         Ok(())
     }
 
-    /// Copies CPU-only descriptors side by side to `index` on.
+    /// Copies CPU-only descriptors to consecutive slots from `index` on.
     ///
     /// # Errors
-    /// There are not so many slots, one was written already, or the sources are not of this heap's kind.
+    /// [`DescriptorError::OutOfRange`] if there are no sources, or more than slots from `index` on;
+    /// [`DescriptorError::InUse`] if one of the slots was written already; or the sources are not of this heap's kind.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;

@@ -1,11 +1,11 @@
-//! Samplers, one slot for each distinct one: programs request thousands, and few differ.
+//! A table of samplers with one slot for each distinct sampler: programs request thousands, of which few are distinct.
 //!
 //! ```text
 //!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
 //! ```
 //!
-//! Direct3D 12 takes 2,048 samplers in the bound heap and Vulkan often 4,000 sampler objects altogether, so that a slot for
-//! each request runs out.
+//! Direct3D 12 allows 2,048 samplers in the bound heap, and many Vulkan devices 4,000 sampler objects, which would not
+//! suffice for a slot for each request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -68,7 +68,7 @@ impl Key {
 }
 
 impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
-    /// Takes a run of a heap of samplers.
+    /// Makes a table in a run of a heap of samplers.
     ///
     /// # Errors
     /// As [`BindlessTable::new`].
@@ -81,15 +81,15 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         Ok(Self { state: Arc::new(State { table, held: Mutex::new(HashMap::new()) }) })
     }
 
-    /// The slot of this sampler: one that is there already, or a new one. O(1); a driver call for a new one.
+    /// Returns the sampler of this description: an existing one, or a new one. O(1); a driver call for a new one.
     ///
     /// # Errors
-    /// The description is not valid, or as many distinct samplers are held as the table takes.
+    /// The description is not valid, or the table is full of distinct samplers.
     pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
-        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No allocation
-        // of memory or of other descriptors needs this lock.
+        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No
+        // allocation of memory or of other descriptors needs this lock.
         let mut held = self.state.held.lock();
         let index = match held.entry(key) {
             Entry::Occupied(mut found) => {
@@ -115,7 +115,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
     }
 }
 
-/// A sampler of a table. Its slot stays as long as one of equal description is held.
+/// A sampler of a table. Its slot is used as long as a sampler of equal description is alive.
 pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<State<D, A>>,
     key: Key,

@@ -1,4 +1,5 @@
-//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread caches.
+//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread
+//! caches.
 //!
 //! ```text
 //!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a cached slot counts as taken in the blocks
@@ -29,11 +30,11 @@ const SINGLES_MAX: usize = 256;
 const SPARE_MAX: usize = 1024;
 /// nor those of longer runs.
 const SPARE_SLOTS_MAX: usize = 16;
-/// So many slots have their contents in the box itself.
+/// The number of slots whose contents are in the box itself.
 const INLINE_SLOTS: usize = 2;
 
-/// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a pointer
-/// and a steady frame makes nothing.
+/// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a
+/// pointer and a steady frame makes nothing.
 pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
     /// There iff slots are taken.
     pub(super) held: Option<Held<D, A>>,
@@ -153,7 +154,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         self.spare.iter_mut().for_each(Vec::clear);
     }
 
-    /// Slots cached are free: the singles, and so many in thread caches.
+    /// Cached slots count as free: the singles, and `in_thread_caches` more.
     pub(super) fn statistics(&self, in_thread_caches: usize) -> BlocksStatistics {
         let cached = self.singles.len() + in_thread_caches;
         let blocks = self.blocks.statistics();

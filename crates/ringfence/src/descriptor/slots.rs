@@ -1,4 +1,4 @@
-//! The algorithm inside: what cuts a heap into runs of slots. Any of the core's will do.
+//! The range allocator of a heap of descriptors. Any of the core's can be used.
 
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;

@@ -197,7 +197,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// Makes a persistent slot show something.
     ///
     /// # Safety
-    /// The slot is the caller's alone and no pending work reads it (on a device of snapshots: the slot is the caller's).
+    /// The slot is the caller's alone and no pending work reads it (on a device of snapshots: the slot is the
+    /// caller's).
     pub(super) unsafe fn write_slot(
         &self,
         shared: &Shared<D>,
@@ -440,7 +441,8 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
             return true;
         }
-        // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the queue.
+        // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the
+        // queue.
         unsafe { self.destroy_heaps(shared) };
         false
     }

@@ -1,4 +1,4 @@
-//! What a slot is made to show, checked before the driver sees it.
+//! Views that are written into slots, checked before the driver gets them.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use super::DescriptorError;
 
 /// A view of a resource, or a sampler.
 ///
-/// What it shows must outlive the work that goes through it, not the descriptor: a slot that shows what is gone does no
-/// harm as long as no shader reads it.
+/// The resource must outlive the submissions that use the view, not the descriptor: a slot with a view of a destroyed
+/// resource is valid as long as no shader reads it.
 pub struct View<'a, D: Descriptors> {
     shown: Shown<'a, D>,
 }
@@ -26,11 +26,11 @@ enum Shown<'a, D: Descriptors> {
 }
 
 impl<'a, D: Descriptors> View<'a, D> {
-    /// A range of a buffer.
+    /// A view of a range of a buffer.
     ///
     /// # Errors
-    /// The buffer was not made for it, or was made with a description that the library cannot check
-    /// ([`View::native`] serves then); the range is not inside, not aligned or too long for the device.
+    /// The buffer lacks the usage, or was made with a native description that the library cannot check (use
+    /// [`View::native`]); the range is outside the buffer, not aligned or too long for the device.
     pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
         let desc = *buffer.desc().ok_or(DescriptorError::BadView("what the buffer was made for is not known"))?;
         let owner = buffer.shared();
@@ -40,7 +40,7 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind: HeapKind::Resources, types } })
     }
 
-    /// Subresources of a texture.
+    /// A view of subresources of a texture.
     ///
     /// # Errors
     /// As [`View::buffer`].
@@ -59,7 +59,8 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// A sampler.
     ///
     /// # Errors
-    /// The anisotropy is not in 1..=16, or the levels or their bias are no numbers in order.
+    /// The anisotropy is not in 1..=16; the bias is not in -16.0..16.0; or the levels are not finite, or not in
+    /// ascending order.
     pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
         check_sampler(&desc)?;
         let (kind, types) = (HeapKind::Samplers, ViewTypes::empty());
@@ -69,7 +70,7 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// A view in the API's own description, for what the portable one cannot describe.
     ///
     /// # Safety
-    /// The view is valid as the API demands and of this heap kind, and what it shows is the device's and alive.
+    /// The view is valid by the API's rules and of this heap kind, and its resource is the device's and alive.
     #[must_use]
     pub const unsafe fn native(view: D::View<'a>, kind: HeapKind) -> Self {
         Self { shown: Shown::Native { view, kind } }

@@ -1,4 +1,4 @@
-//! The shader-visible heap: one a kind, made once, large, bound once a command list.
+//! The shader-visible heap: one of each kind, made once, large, bound once for each command list.
 //!
 //! ```text
 //!   0              frame_slots                               slots       slots_max
@@ -12,8 +12,9 @@
 //!            epoch 1 ── frames begun from now on
 //! ```
 //!
-//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible heap.
-//! A frame sees one epoch from its begin to its end; what is written meanwhile goes to every epoch that is still in use.
+//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible
+//! heap. A frame uses one epoch from its begin to its end; what is written meanwhile is written to every epoch that is
+//! still in use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ use ringfence_memory::trace::Event;
 
 /// The descriptors of one kind that shaders see.
 ///
-/// Cheap to clone; every clone is the same heap. Any thread may use it. `A` is the algorithm of the persistent region.
+/// Cheap to clone; every clone is the same heap. Any thread may use it. `A` is the range allocator of the persistent
+/// region.
 pub struct ShaderVisibleHeap<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
 }
@@ -53,18 +55,19 @@ impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
 }
 
 impl<D: Descriptors> ShaderVisibleHeap<D> {
-    /// Makes the heap of its kind, with the free list inside.
+    /// Makes the heap of its kind, with a free-list allocator.
     ///
     /// # Errors
-    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes
-    /// ([`DescriptorError::TooMany`], which defaults do not meet); the driver failed.
+    /// The allocator has a heap of this kind already; the kind cannot be shader-visible; `chunk_slots` or the sum of
+    /// slots is 0; there are more slots than the device supports ([`DescriptorError::TooMany`], not with default
+    /// sizes); or the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
     }
 }
 
 impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
-    /// As [`ShaderVisibleHeap::new`], with another algorithm inside.
+    /// As [`ShaderVisibleHeap::new`], with another range allocator.
     ///
     /// # Errors
     /// As [`ShaderVisibleHeap::new`].
@@ -111,10 +114,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 
-    /// A run of slots that lives until it is released.
+    /// Allocates a run of slots that live until it is dropped.
     ///
     /// # Errors
-    /// 0 slots, or no run as long as that is free: what was released comes back in [`Allocator::reclaim`].
+    /// `count` is 0, or no free run is as long: released slots are freed in [`Allocator::reclaim`].
     pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
         self.allocate_aligned(count, 1)
     }
@@ -145,7 +148,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }
 
-    /// Room for the tables of a frame, for one thread that records.
+    /// Makes an allocator of a frame's tables, for one recording thread.
     ///
     /// # Errors
     /// [`DescriptorError::Foreign`] if the frame is another allocator's.
@@ -159,20 +162,21 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         if self.keeper.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
-    /// What a command list of this frame binds, at its begin.
+    /// Makes the binding for a command list of this frame, to be set at its begin.
     ///
     /// # Errors
-    /// The frame is another allocator's, or the driver has no memory for it.
+    /// The frame is another allocator's, or the driver is out of memory.
     pub fn bind(&self, frame: &Frame) -> Result<Binding<D>, DescriptorError> {
         self.check_frame(frame)?;
         Binding::new(frame).and(self)
     }
 
-    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames that
-    /// begin from now on. The old one goes once the frames before are complete. Slow; plan it for a loading screen.
+    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames
+    /// that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it on a loading
+    /// screen.
     ///
     /// # Errors
-    /// More slots than [`ShaderVisibleDesc::slots_max`] or than the device takes, or the driver failed.
+    /// More slots than [`ShaderVisibleDesc::slots_max`] or than the device supports, or the driver failed.
     pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         if more_slots == 0 {
@@ -221,7 +225,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         self.keeper.state.core.epochs.read().current.heap.slots()
     }
 
-    /// A slot as command lists of this frame name it.
+    /// The device handle of a slot, for command lists of this frame.
     ///
     /// # Panics
     /// If there is no such slot, or the frame is of another allocator.

@@ -1,13 +1,14 @@
-//! Memory that textures share in turns: the fourth kind of location.
+//! Aliased memory of textures: the fourth kind of location.
 //!
 //! ```text
 //!   heap   │────────── gbuffer ──────────│── depth ──│
 //!          │── blur ──│── bloom ──│                       the same bytes, in another pass
 //! ```
 //!
-//! Where each texture lies is the caller's plan; that their uses do not overlap in time, and a barrier between them, is
-//! what the caller answers for: else their texels are not what was drawn. The host never sees these bytes, so nothing
-//! worse can come of it. A texture's object is released like any other, and the heap once the last one is gone.
+//! The caller chooses the offset of each texture, and makes sure that uses of overlapping textures do not overlap in
+//! time and have a barrier between them: otherwise their contents are undefined. The host never accesses this memory,
+//! so that wrong texels are the only consequence. A texture's object is released like any other, and the heap once the
+//! last one is released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use ringfence_memory::{AllocationDesc, Resource};
 /// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;
 
-/// Memory that textures share in turns. That their uses do not overlap in time, with a barrier between them, is what the
-/// caller answers for: else their texels are not what was drawn.
+/// A heap of aliased memory for textures. The caller makes sure that uses of overlapping textures do not overlap in
+/// time and have a barrier between them: otherwise their contents are undefined.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
     whole: Arc<Place<D>>,
@@ -58,7 +59,7 @@ impl<D: Device> AliasedHeap<D> {
         self.bytes
     }
 
-    /// Makes a texture at `offset`, whatever else lies there. What it holds at first is of no meaning.
+    /// Makes a texture at `offset`, which may overlap others. Its contents are undefined at first.
     ///
     /// # Errors
     /// The texture does not fit there (size, alignment, memory type or class), or the driver refuses it. Nothing has
@@ -68,8 +69,8 @@ impl<D: Device> AliasedHeap<D> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, desc)?;
         let allocation = AllocationDesc { name, location: Location::Device, ..Default::default() };
-        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies inside,
-        // aligned.
+        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies
+        // inside, aligned.
         let ((placed, place), needs) = unsafe {
             shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
                 self.check(needs, offset)?;

@@ -1,4 +1,4 @@
-//! Constants of the policy: where they go follows from how long they live.
+//! Constants of the policy, which are placed by their lifetime.
 //!
 //! ```text
 //!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
@@ -17,9 +17,9 @@ use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
 use crate::upload::{Staged, UploadError};
 use ringfence_memory::{AccessError, Error};
 
-/// Constants that the placement policy gave, with their content.
+/// Constants from the placement policy, with their contents.
 pub enum ConstantsLocation<D: Device> {
-    /// In a page of the writer: for the frame of the writer alone.
+    /// In a page of the writer: valid for the writer's frame only.
     Fast(Staged<D>),
     /// An upload that lives until it is dropped.
     Upload(BufferLocation<D>),

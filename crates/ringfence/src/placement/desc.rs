@@ -1,4 +1,4 @@
-//! What goes where: the thresholds, and the routes that follow from them. Numbers only, no memory.
+//! The thresholds of the policy, and the routes that follow from them. Numbers only, no memory.
 
 use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 
@@ -6,15 +6,15 @@ use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 /// that engines use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Uploads of so many bytes at most come from the buddies.
+    /// Uploads of at most this many bytes come from the buddies.
     pub small_upload_bytes_max: u64,
-    /// Uploads of so many bytes at most come from the pool; larger ones get a driver buffer of their own.
+    /// Uploads of at most this many bytes come from the pool; larger ones get a driver buffer of their own.
     pub big_upload_bytes_max: u64,
-    /// Default buffers of so many bytes at most come from a pool.
+    /// Default buffers of at most this many bytes come from a pool.
     pub default_buffer_bytes_max: u64,
-    /// Textures of so many bytes at most come from a pool.
+    /// Textures of at most this many bytes come from a pool.
     pub texture_bytes_max: u64,
-    /// Sampled textures of so many bytes at most share a pool of their own: they need little alignment.
+    /// Sampled textures of at most this many bytes share a pool of their own: they need little alignment.
     pub small_texture_bytes_max: u64,
     /// Bytes of a page of fast constants, a power of two.
     pub fast_page_bytes: u64,
@@ -30,11 +30,11 @@ pub struct PlacementDesc {
     pub default_block_bytes: u64,
     /// Bytes of a block of textures.
     pub texture_block_bytes: u64,
-    /// For how many frames a block has to be empty before it goes.
+    /// For how many frames a block has to be empty before it is destroyed.
     pub idle_frames: u64,
-    /// How many resources the end of a frame destroys at the most.
+    /// The most resources that the end of a frame destroys.
     pub reclaim_objects_max: usize,
-    /// How default buffers are placed that shaders write: such have a state of their own on Direct3D 12.
+    /// How default buffers that shaders write are placed: on Direct3D 12 each needs a resource state of its own.
     pub storage_strategy: Strategy,
     /// How all other default buffers are placed.
     pub plain_strategy: Strategy,
@@ -75,10 +75,10 @@ pub enum Strategy {
 /// Whether the host rewrites a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dynamism {
-    /// Written by the device, by copies as a rule: default heap.
+    /// Written by the device, usually by copies: default heap.
     #[default]
     Static,
-    /// Written by the host again and again: upload heap.
+    /// Written by the host repeatedly: upload heap.
     Dynamic,
 }
 
@@ -102,12 +102,12 @@ pub struct BufferRequest<'a> {
     pub usage: BufferUsage,
     /// Whether the host rewrites it.
     pub dynamism: Dynamism,
-    /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, 0 for what the usage
-    /// needs.
+    /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory, in bytes; a power of two, or 0
+    /// for the alignment that the usage needs.
     pub alignment: u64,
-    /// How a static one is placed; `None` for what [`PlacementDesc`] says of its usage.
+    /// How a static one is placed; `None` for the strategy of [`PlacementDesc`] for its usage.
     pub strategy: Option<Strategy>,
-    /// A name for reports and, where it has a driver object of its own, for that.
+    /// A name for reports, and for the driver's object if it has its own.
     pub name: &'a str,
 }
 
@@ -147,7 +147,7 @@ impl TextureKind {
     /// Every kind, in the order of the pools.
     pub const ALL: [Self; 4] = [Self::SmallSampled, Self::Sampled, Self::RenderTarget, Self::Storage];
 
-    /// The kind by use, size left aside: small textures are known once the driver has measured them.
+    /// The kind by usage, regardless of size: whether a texture is small is known only from its memory requirements.
     #[must_use]
     pub fn of(desc: &TextureDesc) -> Self {
         if desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL) {
@@ -159,7 +159,7 @@ impl TextureKind {
         }
     }
 
-    /// The kind of a texture that needs so many bytes.
+    /// The kind of a texture that needs `size` bytes.
     #[must_use]
     pub(super) fn measured(self, size: u64, desc: &PlacementDesc) -> Self {
         match self {
@@ -169,7 +169,7 @@ impl TextureKind {
         }
     }
 
-    /// Whether making it with a clear value makes clearing fast.
+    /// Whether it should be made with a clear value, so that clears are fast.
     #[must_use]
     pub const fn wants_clear_value(self) -> bool {
         matches!(self, Self::RenderTarget)
@@ -186,7 +186,7 @@ pub enum Route {
     UploadBig,
     /// The buddies of fast pages.
     FastPage,
-    /// A pool of default buffers: how it places, and which it is, in the order of their making.
+    /// A pool of default buffers: its strategy, and its index in the order in which pools were made.
     DefaultBuffers {
         /// How it places.
         strategy: Strategy,
@@ -204,13 +204,13 @@ pub enum Route {
 /// The four kinds of locations: how something is released.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LocationKind {
-    /// Memory of its own: the driver's object goes to the to-delete list, and its memory with it.
+    /// Dedicated memory: the driver's object and its memory are destroyed, deferred.
     StandAlone,
-    /// In a pool or a buddy: its range goes back to it, deferred.
+    /// In a pool or a buddy: its range is freed, deferred.
     Suballocated,
-    /// In a page: nothing is done, the page is released as a whole.
+    /// In a page: nothing is done; the page is released as a whole.
     Fast,
-    /// In memory that is shared in turns: the driver's object goes to the to-delete list, the memory stays.
+    /// In aliased memory: the driver's object is destroyed, deferred; the memory stays.
     HeapAliased,
 }
 
@@ -230,8 +230,7 @@ impl Route {
 }
 
 impl PlacementDesc {
-    /// The upload side's allocator for a request: its size is what counts, and whether a buddy could hold it at its
-    /// alignment. O(1).
+    /// The upload allocator that serves a request, by its size and whether a buddy can hold it at its alignment. O(1).
     #[must_use]
     pub fn upload_route(&self, size: u64, alignment: u64) -> Route {
         if size <= self.small_upload_bytes_max && alignment <= self.small_block_bytes {
@@ -243,7 +242,7 @@ impl PlacementDesc {
         }
     }
 
-    /// How a static buffer is placed that does not say. O(1).
+    /// The strategy for a static buffer whose request names none. O(1).
     #[must_use]
     pub fn strategy_for(&self, usage: BufferUsage) -> Strategy {
         if usage.intersects(BufferUsage::STORAGE) { self.storage_strategy } else { self.plain_strategy }

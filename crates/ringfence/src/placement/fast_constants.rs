@@ -1,4 +1,4 @@
-//! Constants of a single frame, or of a single draw: pages that threads bump through.
+//! Constants of a single frame or draw, in pages that each thread fills linearly.
 //!
 //! ```text
 //!   thread's page   ┌────┬────┬────┬──────────┐
@@ -8,9 +8,9 @@
 //!   of 1 MiB            └──▶ the next page; a buddy more only if none has one
 //! ```
 //!
-//! Giving one constant back does nothing, so there is no call for it: its page goes as a whole. Pages go back in any
-//! order, each when its own frame is complete; a queue that is late holds up none but its own, as a ring's tail would.
-//! A page is one thread's until it releases it, so that no lock, no pin and no check of progress is in the way.
+//! Single constants are not freed; their page is released as a whole. Pages are freed in any order, each when its own
+//! frame is complete: a queue that is late delays only its own pages, whereas in a ring it would delay all. A page
+//! belongs to one thread until it is released, so that a write needs no lock, no pin and no check of progress.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -46,19 +46,19 @@ use ringfence_memory::{AccessError, Error};
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastConstantsDesc<'a> {
-    /// Bytes of a page; the largest constants that fit.
+    /// Bytes of a page, which is also the largest size of constants.
     pub page_bytes: u64,
-    /// Bytes of a driver's buffer that pages are cut from; as many as a page at least, and rounded up to a power of two.
-    /// Where there is no memory for it, a page gets a buffer of its own.
+    /// Bytes of a driver's buffer that pages are allocated from; at least those of a page, rounded up to a power of
+    /// two. If there is no memory for one, a page gets a buffer of its own.
     pub buddy_bytes: u64,
     /// The most pages that may be in use at once. A page counts until its frame is complete.
     pub pages_max: u32,
     /// What the bytes may be used for.
     pub usage: BufferUsage,
-    /// Where the pages live: in memory that the host sees, so never [`Location::Device`].
+    /// The location of the pages, which must be host-visible: not [`Location::Device`].
     pub location: Location,
-    /// A buddy goes after so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had no page in
-    /// use.
+    /// A buddy is destroyed after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had
+    /// no page in use.
     pub shrink_after: u32,
     /// A name for reports and for the driver's objects.
     pub name: &'a str,
@@ -129,7 +129,7 @@ pub struct FastConstants<D: Device> {
 }
 
 impl<D: Device> FastConstants<D> {
-    /// Pages for constants that live for one frame. Nothing is made before the first write.
+    /// Makes pages for constants that live for one frame. No memory is allocated before the first write.
     #[must_use]
     pub fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
         Self::with_cleaning(memory, desc, Cleaning::Own)
@@ -169,11 +169,10 @@ impl<D: Device> FastConstants<D> {
         Self { state }
     }
 
-    /// A writer for one thread, for the submission of `frame`. Keep it, and give it each frame in turn
-    /// ([`FastWriter::begin`]).
+    /// Makes a writer for one thread, for the submission of `frame`. Keep it for later frames: [`FastWriter::begin`].
     ///
     /// # Errors
-    /// The frame is of another allocator; or [`FastConstantsDesc::location`] is one that the host does not see.
+    /// The frame is of another allocator; or [`FastConstantsDesc::location`] is not host-visible.
     pub fn writer(&self, frame: &Frame) -> Result<FastWriter<D>, UploadError> {
         self.state.check(frame)?;
         if self.state.desc.location == Location::Device {
@@ -190,7 +189,7 @@ impl<D: Device> FastConstants<D> {
         })
     }
 
-    /// Its figures: the capacity is that of all buddies, used are the pages that wait for the device or are written.
+    /// Its figures: the capacity is that of all buddies; pages that are written or wait for the device are in use.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
@@ -294,7 +293,8 @@ impl<D: Device> Books<D> {
     }
 }
 
-/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a callback.
+/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a
+/// callback.
 struct Claim<'a, D: Device>(&'a State<D>);
 
 impl<'a, D: Device> Claim<'a, D> {
@@ -409,7 +409,7 @@ impl<D: Device> FastWriter<D> {
         Arc::ptr_eq(&self.state, &fast.state)
     }
 
-    /// From here on constants are for the submission of `frame`.
+    /// Begins a frame: constants that are written from now on are for the submission of `frame`.
     ///
     /// # Errors
     /// The frame is of another allocator; the writer is as before then.
@@ -424,8 +424,8 @@ impl<D: Device> FastWriter<D> {
     /// frame; there is nothing to free.
     ///
     /// # Errors
-    /// No bytes, or more than a page; the frame was submitted or dropped; all pages are in use, or there is no memory
-    /// for one more; the device is lost. Nothing is written then.
+    /// `bytes` is empty or larger than a page; the frame was submitted or dropped; all pages are in use, or there is no
+    /// memory for another; the device is lost. Nothing is written then.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<Staged<D>, UploadError> {
         let offset = match self.write_plainly(bytes) {
@@ -450,7 +450,8 @@ impl<D: Device> FastWriter<D> {
         if !self.frame.nothing_closed() {
             return None;
         }
-        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the next.
+        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the
+        // next.
         let offset = own.bump.allocate(padded(bytes, self.alignment), 1).ok()?;
         // SAFETY: the page is mapped from `base` on for as many bytes as its bump has, which holds `padded` of them at
         // `offset`, no fewer than are copied; the page is this writer's alone, and its bump hands out each byte once.

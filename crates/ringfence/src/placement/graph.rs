@@ -1,4 +1,4 @@
-//! The switch between a graph's transient allocator and the policy's own pools.
+//! The choice between a graph's transient allocator and the policy's own pools.
 //!
 //! ```text
 //!   texture ┬ a pass of a graph is given ── its transient allocator
@@ -15,9 +15,9 @@ use crate::transient::{TransientBuffer, TransientTexture};
 /// What was made, and by which of the two.
 #[derive(Debug)]
 pub enum Provided<P, T> {
-    /// The policy made it: it lives until it is dropped.
+    /// Made by the policy: it lives until it is dropped.
     Placed(P),
-    /// The graph's transient allocator gave it: a handle, for as long as the execution lasts.
+    /// Made by the graph's transient allocator: a handle that is valid as long as the execution.
     Transient(T),
 }
 
@@ -27,7 +27,7 @@ pub type ProvidedBuffer<D> = Provided<BufferLocation<D>, TransientBuffer>;
 pub type ProvidedTexture<D> = Provided<TextureLocation<D>, TransientTexture>;
 
 impl<P, T> Provided<P, T> {
-    /// What the policy made; `None` if a transient allocator gave it.
+    /// The location that the policy made; `None` if a transient allocator made the resource.
     #[must_use]
     pub fn placed(self) -> Option<P> {
         match self {

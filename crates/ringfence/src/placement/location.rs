@@ -22,7 +22,7 @@ use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{Buffer, Resource, Texture};
 
-/// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
+/// A buffer from the placement policy: a driver buffer of its own, or a range of one that others share.
 ///
 /// Dropping it releases it, deferred until every submission that had begun by then is complete.
 pub struct BufferLocation<D: Device> {
@@ -151,7 +151,7 @@ impl<D: Device> BufferLocation<D> {
         }
     }
 
-    /// Destroys it at once: the driver's object of its own with its memory, or frees its range of the buffer that it shares.
+    /// Destroys it at once: its own driver object with the memory, or its range of the shared buffer.
     ///
     /// # Safety
     /// No submission that is under way uses it.
@@ -167,7 +167,7 @@ impl<D: Device> BufferLocation<D> {
         unsafe { buffer.destroy_now() };
     }
 
-    /// Releases it for once `points` have passed, whatever other submissions are under way.
+    /// Releases it once `points` have passed, whichever other submissions are under way.
     ///
     /// # Panics
     /// If a point is on a timeline of another allocator, or of none. It is released as if it were dropped then.
@@ -217,7 +217,7 @@ impl<D: Device> TextureLocation<D> {
         &self.texture
     }
 
-    /// The texture, without the policy's word on it; released in the same way.
+    /// The texture itself, which is released in the same way.
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture

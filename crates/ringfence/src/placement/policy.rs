@@ -1,4 +1,4 @@
-//! The policy itself: takes a request, finds the allocator that serves it, and cleans up at the end of a frame.
+//! The policy: takes a request, finds the allocator that serves it, and reclaims at the end of a frame.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
 
-/// Where resources go, as an engine does it. See the [module](super).
+/// The placement policy of an engine. See the [module](super).
 ///
 /// Cheap to clone; every clone is the same policy. All methods may be called from any thread.
 pub struct Placement<D: Device> {
@@ -53,7 +53,7 @@ pub struct PlacementFigures {
 }
 
 impl<D: Device> Placement<D> {
-    /// The policy over an allocator. Takes no memory yet.
+    /// Makes the policy over an allocator. No memory is allocated yet.
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] with the rule of the description that does not hold.
@@ -109,15 +109,16 @@ impl<D: Device> Placement<D> {
     /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
     ///
     /// # Errors
-    /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
+    /// A size of 0, an alignment that is not a power of two, no memory, or an error of the driver. Nothing has changed
+    /// then.
     #[track_caller]
     pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.inner.create_buffer(request)
     }
 
-    /// Puts a buffer that `request` describes in the place of `held`, wherever that goes, and says what to copy so that
-    /// the first `keep_bytes` are kept: to be recorded in `frame`, before what reads the new one. `None` if that is
-    /// nothing. Make before break, as [`Buffer::resize`](crate::Buffer::resize) says.
+    /// Replaces `held` with a buffer that `request` describes, which may be served by another allocator, and returns
+    /// the copy that keeps the first `keep_bytes`: record it in `frame`, before anything that reads the new buffer.
+    /// `None` if there is nothing to copy. The new buffer is made first: see [`Buffer::resize`](crate::Buffer::resize).
     ///
     /// # Errors
     /// As there.
@@ -132,8 +133,9 @@ impl<D: Device> Placement<D> {
         self.inner.resize_buffer(held, frame, request, keep_bytes)
     }
 
-    /// What a texture would come to, measured by the driver, no memory taken: which kind it is, where it would go, and what it
-    /// needs. [`TextureKind::wants_clear_value`] says whether it should be described with a clear value, where the API knows one.
+    /// Returns the kind of a texture, the allocator that would serve it and its memory requirements, without allocating
+    /// memory. [`TextureKind::wants_clear_value`] says whether it should be made with a clear value, on APIs that have
+    /// one.
     ///
     /// # Errors
     /// The driver refuses the description.
@@ -150,7 +152,7 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture(desc, name)
     }
 
-    /// As [`Placement::create_texture`], from the device's own description (which may have a clear value).
+    /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -164,9 +166,9 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture_as(kind, info, name)
     }
 
-    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory with room for
-    /// every texel, with the rows as the device copies them. Says where each mip of each layer lies there: one region a
-    /// subresource, to be copied as it is.
+    /// Makes a buffer to which a texture is copied so that the host can read it: a stand-alone buffer in readback
+    /// memory with room for every texel, with the row pitch that the device needs. Also returns the regions to copy,
+    /// one for each subresource.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -179,12 +181,13 @@ impl<D: Device> Placement<D> {
         self.inner.create_readback_texture(desc, name)
     }
 
-    /// Makes constants of a lifetime: those of a draw or a frame are written with `writer`, a
-    /// [`FastWriter`] of [`Placement::fast_constants`]; those of several frames get an upload of their own.
+    /// Makes constants by their lifetime: those of a draw or a frame are written with `writer`, a [`FastWriter`] of
+    /// [`Placement::fast_constants`]; those of several frames get an upload buffer.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a draw or
-    /// a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a
+    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has
+    /// changed then.
     #[track_caller]
     pub fn create_constants(
         &self,
@@ -196,8 +199,8 @@ impl<D: Device> Placement<D> {
         self.inner.create_constants(content, lifetime, writer, name)
     }
 
-    /// A buffer of the graph's transient allocator where an execution and the pass that uses the buffer first are given,
-    /// else of the policy. A dynamic one is an upload in either case.
+    /// Makes a buffer with the graph's transient allocator if an execution and the first pass that uses the buffer are
+    /// given, else with the policy. A dynamic one is an upload buffer in either case.
     ///
     /// # Errors
     /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. Nothing has changed then.
@@ -216,8 +219,8 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// A texture of the graph's transient allocator where an execution and the pass that uses the texture first are given,
-    /// else of the policy.
+    /// Makes a texture with the graph's transient allocator if an execution and the first pass that uses the texture
+    /// are given, else with the policy.
     ///
     /// # Errors
     /// As `Execution::acquire_texture` or [`Placement::create_texture`]. Nothing has changed then.
@@ -243,18 +246,16 @@ impl<D: Device> Placement<D> {
         &self.inner.fast
     }
 
-    /// Memory that textures share in turns: `bytes` of the memory type that suits textures like
-    /// `like` best.
+    /// Makes a heap of aliased memory for textures: `bytes` of the best memory type for textures like `like`.
     ///
     /// # Errors
-    /// The driver refuses the description, or has not got the memory.
+    /// The driver refuses the description, or there is no memory.
     pub fn aliased_heap(&self, like: &TextureDesc, bytes: u64, name: &str) -> Result<AliasedHeap<D>, Error> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }
 
-    /// The end of a frame: destroys and frees what the submitted work of all queues is done
-    /// with, and then destroys the blocks of the upload, texture and default-buffer allocators that were empty for long
-    /// enough. Waits for nothing.
+    /// Ends a frame: destroys and frees retired resources that the device is done with, then destroys blocks of the
+    /// upload, texture and default-buffer allocators that were empty for long enough. Never waits for the GPU.
     pub fn end_frame(&self) -> Reclaimed {
         let (inner, shared) = (&*self.inner, self.shared());
         let mut reclaimed = shared.reclaim(inner.desc.reclaim_objects_max);

@@ -1,4 +1,5 @@
-//! Blocks of one use, growing as needed: a heap or a driver buffer each, cut by one of the core's range allocators.
+//! Blocks for one use, added as needed: each a heap or a driver buffer, suballocated by one of the core's range
+//! allocators.
 //!
 //! ```text
 //!   Buddy  in each block: several buddies of one size          each buddy is tried, else one is added
@@ -8,8 +9,8 @@
 //!                         buffer ── requests share it, each with its range   (sub-allocated)
 //! ```
 //!
-//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that were
-//! empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
+//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that
+//! were empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -82,7 +83,7 @@ pub(super) struct InPool<D: Device> {
 /// See the [module](self).
 pub(super) struct RangePool<D: Device, A> {
     block_bytes: u64,
-    /// Makes the range allocator of a block of so many bytes.
+    /// Makes the range allocator of a block: from its bytes and the granule.
     ranges: fn(u64, u64) -> A,
     granule: u64,
     state: Mutex<Blocks<A, Block<D>>>,
@@ -98,8 +99,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
     }
 
-    /// A range in an existing block, or in one that `make` makes with so many bytes. `make` runs without a lock that
-    /// an allocation in an existing block needs.
+    /// A range in an existing block, or in one that `make` makes with the bytes that it is given. `make` runs without a
+    /// lock that an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,

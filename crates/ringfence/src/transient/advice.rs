@@ -5,9 +5,10 @@
 //!   suggested     depth  shadows  lit  fog  bloom      load ▃▅▆▅▃     each read still comes after its write
 //! ```
 //!
-//! It is a suggestion, for a tool or a log: nothing is laid out by it. Who reads what whom wrote says which passes may be
-//! exchanged ([`pass_edges`](ringfence_alias::pass_edges)); what else holds them in order is the caller's to tell. The
-//! search is that of [`ringfence_alias::suggest_order`]: O(passes² · uses) a round, for development rather than every frame.
+//! It is a suggestion, for a tool or a log: nothing is laid out by it. Which pass reads what another wrote says which
+//! passes may be exchanged ([`pass_edges`](ringfence_alias::pass_edges)); the caller gives what else orders them.
+//! The search is that of [`ringfence_alias::suggest_order`]: O(passes² · uses) a round, for development rather than
+//! every frame.
 
 use ringfence_alias::{self as alias, PassGraph, PassItem, PassOrder, PassUse};
 

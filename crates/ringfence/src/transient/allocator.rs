@@ -20,33 +20,33 @@ use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, 
 use ringfence_memory::Allocator;
 use ringfence_memory::RawObject;
 
-/// Gives the resources of a graph execution memory that they share in turns. See the [module](super).
+/// Allocates aliased memory for the resources of graph executions. See the [module](super).
 pub struct TransientAllocator<D: Device>(State<D>);
 
 impl<D: Device> TransientAllocator<D> {
-    /// A transient allocator over an allocator. Takes no memory yet.
+    /// Makes a transient allocator over an allocator. No memory is allocated yet.
     #[must_use]
     pub fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
         Self(State::new(memory, desc))
     }
 
-    /// Begins a graph execution. Handles of the one before are stale from here on. No driver call.
+    /// Begins a graph execution. Handles of the previous one are stale from now on. No driver call.
     pub fn begin(&mut self) -> Execution<'_, D> {
         self.0.start();
         self.0.plans.forget_frame();
         Execution::new(self)
     }
 
-    /// Begins an execution whose resources are all known: lays them out, or takes the layout of an earlier frame of the
-    /// same shape, and acquires them. [`Execution::planned`] gives the handles, [`Execution::frame_pass`] the passes;
-    /// nothing needs to be discarded.
+    /// Begins an execution whose resources are all known: plans their offsets, or takes the plan of an earlier frame of
+    /// the same shape, and acquires them. [`Execution::planned`] returns the handles, [`Execution::frame_pass`] the
+    /// passes; nothing needs to be discarded.
     ///
-    /// `go_on` is asked while a new shape is planned, as long as the plan is not proven to be the best: as
-    /// [`plan`](ringfence_alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
+    /// `go_on` is called while a new shape is planned and the plan is not proven to be the best, as by
+    /// [`plan`](ringfence_alias::plan). A frame like the last costs a lookup: no driver call, no host allocation.
     ///
     /// # Errors
-    /// A place that the lists do not have, a last use that is not ordered after the first, no memory, or the driver's.
-    /// The execution is over then; what was made before the failure stays in the caches.
+    /// An index that the lists do not have, a last use that is not ordered after the first, no memory, or an error of
+    /// the driver. The execution is over then; objects that were made before the failure stay in the caches.
     pub fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -64,17 +64,18 @@ impl<D: Device> TransientAllocator<D> {
         Ok(execution)
     }
 
-    /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order if
-    /// none was found. Passes are named by their places in today's order, `0..pass_count`. A resource comes with its uses, in
-    /// any order and at least one; the first one writes. `order` holds pairs *(before,
-    /// after)* that must stay in order besides those that the uses ask for: a pass that writes a buffer of another
-    /// allocator, say. `go_on` runs before each pass that is tried elsewhere, with the load reached so far.
+    /// Looks for an order of the passes of one queue in which the resources need fewer bytes, and returns it with what
+    /// it saves; the present order if none was found. Passes are named by their index in the present order,
+    /// `0..pass_count`. A resource comes with its uses, at least one, in any order; the first one writes. `order` holds
+    /// pairs *(before, after)* that must stay in order besides those that the uses imply: for a pass that writes a
+    /// buffer of another allocator, for example. `go_on` is called before each pass that is tried elsewhere, with the
+    /// load reached so far.
     ///
-    /// Loads are sums of what the driver says that the resources need, as if all could share one heap. Asks the driver for
-    /// what it was not asked before; makes nothing.
+    /// Loads are sums of the resources' memory requirements, as if all could share one heap. The driver is called for
+    /// requirements that are not known yet; nothing is made.
     ///
     /// # Errors
-    /// A pass that does not exist, a resource without a use, a pair whose passes are not in order today
+    /// A pass that does not exist, a resource without a use, a pair whose passes are not in order now
     /// ([`TransientError::NotPlanned`]); or the driver refuses a description.
     ///
     /// # Example
@@ -144,7 +145,7 @@ impl<D: Device> TransientAllocator<D> {
     /// The driver's object that a barrier names.
     ///
     /// # Errors
-    /// [`TransientError::Stale`] if it has gone since, or is of another transient allocator.
+    /// [`TransientError::Stale`] if it was released since, or is of another transient allocator.
     pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
         let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
         let held = object.filter(|_| id.owner == self.0.owner);
@@ -157,20 +158,20 @@ impl<D: Device> TransientAllocator<D> {
         self.0.barriers.list()
     }
 
-    /// Its use, and how good the layout of a planned frame is. O(heaps + barriers).
+    /// Its usage, and how good the layout of a planned frame is. O(heaps + barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
         self.0.figures()
     }
 
-    /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
-    /// beside [`Allocator::reclaim`](crate::Allocator::reclaim); it is also the clock by which objects age.
+    /// Ends a frame: releases heaps that were in the cache for too long, and returns how many. Call it once a frame,
+    /// besides [`Allocator::reclaim`](crate::Allocator::reclaim); the age of objects is counted in these calls.
     pub fn end_frame(&mut self) -> usize {
         self.0.end_frame()
     }
 
-    /// Releases every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
-    /// or the window has another size. Says how many objects.
+    /// Releases every object and heap that is not in use, regardless of number and age, and returns how many objects:
+    /// for when memory is short, or the window was resized.
     pub fn trim(&mut self) -> usize {
         self.0.trim()
     }
@@ -203,7 +204,7 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
 
 /// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points.
 ///
-/// Everything of [`TransientAllocator`] that reads can be called on it.
+/// It dereferences to [`TransientAllocator`], for the methods that read.
 pub struct Execution<'a, D: Device> {
     transient: &'a mut TransientAllocator<D>,
     is_over: bool,
@@ -214,18 +215,20 @@ impl<'a, D: Device> Execution<'a, D> {
         Self { transient, is_over: false }
     }
 
-    /// The next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier executions.
+    /// Adds the next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier
+    /// executions.
     ///
-    /// Passes are numbered in the order in which their queue is given them; `waits` are what the caller makes the queue
-    /// wait for, by semaphores or fences. O(waits).
+    /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits`, by
+    /// semaphores or fences. O(waits).
     ///
     /// # Errors
-    /// A pass of another transient allocator; a timeline of another allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    /// A pass of another transient allocator; a timeline of another allocator; or more than
+    /// [`QUEUES_MAX`](super::QUEUES_MAX) queues.
     pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         self.transient.0.order.pass(queue, waits)
     }
 
-    /// A buffer from `pass` on. What it holds at first is of no meaning. See [`Execution::acquire_texture`].
+    /// Acquires a buffer from `pass` on. Its contents are undefined at first. See [`Execution::acquire_texture`].
     ///
     /// # Errors
     /// As there.
@@ -238,15 +241,16 @@ impl<'a, D: Device> Execution<'a, D> {
         self.acquire(info, pass, name)
     }
 
-    /// A texture from `pass` on, which is its first use: all others come after that pass. What it holds at first is of no
-    /// meaning, and [`TransientAllocator::barriers`] says what has to be recorded at the beginning of the pass.
+    /// Acquires a texture from `pass` on, which is its first use: all other uses come after that pass. Its contents are
+    /// undefined at first, and [`TransientAllocator::barriers`] returns what has to be recorded at the beginning of the
+    /// pass.
     ///
-    /// The name is given to a driver object that is made, and stays with it when it is used again. Passes of one queue
-    /// acquire in their order. O(spans of the existing heaps); makes an object or a heap only where there is none to hand.
+    /// A new driver object gets the name, and keeps it when it is reused. Passes of one queue acquire in their order.
+    /// O(spans of the existing heaps); makes an object or a heap only if no existing one can be used.
     ///
     /// # Errors
-    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that has
-    /// acquired something. Nothing has changed then.
+    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that
+    /// has acquired something. Nothing has changed then.
     pub fn acquire_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -276,12 +280,13 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it. With
-    /// none, that pass itself was the only one. Its bytes may then be another's; the object stays for the next time, and
-    /// the handle gives it until the next execution begins. O(log spans).
+    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it.
+    /// With none, that pass was its only use. Its bytes may then be given to another resource; the object is kept for
+    /// reuse, and the handle is valid until the next execution begins. O(log spans).
     ///
     /// # Errors
-    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed then.
+    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed
+    /// then.
     pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
         let stale = TransientError::Stale { id: handle.id() };
         let transient = &mut self.transient.0;
@@ -301,7 +306,7 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(())
     }
 
-    /// The handle of the resource at this place of the list that the frame was planned from.
+    /// The handle of the resource at this index of the list that the frame was planned from.
     ///
     /// # Errors
     /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
@@ -314,20 +319,21 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
     }
 
-    /// The pass at this place of the list that the frame was planned from; `None` if there is none.
+    /// The pass at this index of the list that the frame was planned from; `None` if there is none.
     #[must_use]
     pub fn frame_pass(&self, place: usize) -> Option<Pass> {
         self.transient.0.plans.passes.get(place).copied()
     }
 
-    /// Ends the execution and flushes: objects that were not used for long are released, beyond a number that each heap
-    /// keeps, and heaps without objects go to the cache.
+    /// Ends the execution: of the objects that were not used for long, those beyond the number that each heap keeps are
+    /// released, and heaps without objects go to the cache.
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
-    /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
-    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and reuse no bytes of theirs.
+    /// that holds them ([`Frame::point`](crate::Frame::point)). By it the next executions see what is complete; without
+    /// it (points of other allocators' timelines are ignored) they treat passes of other queues as still running, and
+    /// reuse none of their bytes.
     ///
-    /// What is still in use is taken to be used by every pass; says how many resources that were. O(heaps · objects).
+    /// Resources that were not discarded count as used by every pass; returns how many there were. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
         self.transient.0.end(ends);

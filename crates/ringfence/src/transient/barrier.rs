@@ -1,4 +1,4 @@
-//! The barriers that shared bytes need, as data for the caller's own barrier code.
+//! The barriers that aliasing needs, as data for the caller's own barrier code.
 //!
 //! ```text
 //!   pass      1        2        3        4        5
@@ -8,16 +8,17 @@
 //!                        dependency      none: the one before pass 3 comes after pass 2 too
 //! ```
 //!
-//! Two kinds of thing are needed where bytes change hands:
+//! Two things are needed where one resource takes over bytes of another:
 //!
 //! - A *dependency*: the earlier commands of the same queue that used the bytes have to be over, and what they wrote
 //!   available, before the pass writes there (a memory barrier; on Direct3D 12 an unordered-access barrier for all
-//!   resources, since of the uses of one resource only those are in no order of their own). A dependency covers all commands before it, so that one at the beginning of a pass serves for everything that was last
-//!   used before that pass. Each is placed as late as possible, at the first pass that needs one: no choice has fewer.
-//!   What was used on another queue needs none: it is ordered by the wait between the queues, or complete already.
-//! - The new owner has to be *activated*: on Direct3D 12 by an aliasing barrier, if other resources had bytes of it since
-//!   it was last there, and then for render targets and depth by a discard, a clear or a copy of the whole; on Vulkan a
-//!   texture's layout begins as `UNDEFINED`.
+//!   resources, since of the uses of one resource only those are in no order of their own). A dependency covers all
+//!   commands before it, so that one at the beginning of a pass suffices for everything that was last used before that
+//!   pass. Each is placed as late as possible, at the first pass that needs one, which gives the fewest. A use on
+//!   another queue needs none: the wait between the queues orders it, or it is complete already.
+//! - The new owner has to be *activated*: on Direct3D 12 by an aliasing barrier, if other resources used bytes of it
+//!   since it was last active, and then for render targets and depth by a discard, a clear or a copy of the whole; on
+//!   Vulkan a texture's layout begins as `UNDEFINED`.
 
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
@@ -34,23 +35,23 @@ use super::spans::NO_OBJECT;
 pub struct Barrier {
     /// At whose beginning.
     pub pass: Pass,
-    /// The resource whose bytes these were; `None` if several resources had them, or none that is left.
+    /// The resource that had these bytes; `None` if several resources had them, or if it was released.
     pub before: Option<TransientId>,
     /// The resource that begins here.
     pub after: TransientId,
-    /// Whether everything before on the pass's queue has to be over. At most one barrier of a pass says so.
+    /// Whether all earlier commands on the pass's queue have to be complete. At most one barrier of a pass has it.
     pub depends: bool,
-    /// Whether others had bytes of it since it was last there.
+    /// Whether other resources used bytes of it since it was last active.
     pub aliases: bool,
     /// Whether it is a texture, whose layout and contents are undefined now.
     pub discards: bool,
 }
 
-/// What a [`Barrier`] is on Direct3D 12; resources are named as there.
+/// A [`Barrier`] as recorded on Direct3D 12, with the names of that API.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direct3d12Barrier {
-    /// `D3D12_RESOURCE_BARRIER_TYPE_UAV` without a resource: an object that is used again has the same bytes and may be in
-    /// the same state, so that neither an aliasing barrier nor a transition lies between two passes that write it.
+    /// `D3D12_RESOURCE_BARRIER_TYPE_UAV` without a resource: an object that is used again has the same bytes and may be
+    /// in the same state, so that neither an aliasing barrier nor a transition lies between two passes that write it.
     UnorderedAccess,
     /// `D3D12_RESOURCE_BARRIER_TYPE_ALIASING`.
     Aliasing {
@@ -62,8 +63,8 @@ pub enum Direct3d12Barrier {
 }
 
 impl Barrier {
-    /// What to record on Direct3D 12, in this order (`TransientAllocator::record_barriers` there does). Changes of state, and the discard of what
-    /// [`discards`](Self::discards) says, are the program's own.
+    /// The barriers to record on Direct3D 12, in this order; `TransientAllocator::record_barriers` records them. The
+    /// program records changes of state, and the discard that [`discards`](Self::discards) asks for.
     pub fn on_direct3d_12(&self) -> impl Iterator<Item = Direct3d12Barrier> + use<> {
         let Self { before, after, depends, aliases, .. } = *self;
         let unordered = depends.then_some(Direct3d12Barrier::UnorderedAccess);

@@ -1,4 +1,4 @@
-//! How a transient allocator is set up, and what it tells of its use: plain data.
+//! How a transient allocator is set up, and the figures of its use: plain data.
 
 /// How a transient allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +11,9 @@ pub struct TransientDesc<'a> {
     pub latency_frames: u64,
     /// For how many frames an empty heap is kept.
     pub heap_idle_frames: u64,
-    /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in steps of
-    /// some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all the same
-    /// (`docs/planner.md`); a frame that always stays the same may be worth a million.
+    /// How many steps, of some nanoseconds each, are spent on a new shape of planned frames to find a layout of the
+    /// same height with fewer aliasing barriers; 0 for none. With the default a frame of 55 resources is still planned
+    /// in less than 0.1 ms (`docs/planner.md`); for a frame that never changes, a million may be worth it.
     pub transition_steps: u64,
     /// What the heaps are called in reports.
     pub name: &'a str,
@@ -32,9 +32,9 @@ impl Default for TransientDesc<'_> {
     }
 }
 
-/// Use of a transient allocator, and how good the layout of its last planned frame is.
+/// Usage of a transient allocator, and how good the layout of its last planned frame is.
 ///
-/// What is not said to be of the last execution is how it stands, or a total.
+/// Figures that do not name the last execution are present values or totals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransientFigures {
@@ -52,7 +52,7 @@ pub struct TransientFigures {
     pub hits: u64,
     /// Acquires that made an object.
     pub misses: u64,
-    /// Objects that were released; they are destroyed once the device is done with what had begun.
+    /// Objects that were released; they are destroyed once the submissions that had begun are complete.
     pub released: u64,
     /// Heaps that went to the cache.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -71,7 +71,7 @@ pub struct TransientFigures {
     /// Bytes of the heaps that the last execution was planned into, all groups together; 0 if it was not planned.
     #[cfg_attr(feature = "serde", serde(default))]
     pub planned_bytes: u64,
-    /// Bytes below which no layout of it can be, as far as was proven.
+    /// The greatest proven lower bound of the bytes of any layout of it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lower_bound_bytes: u64,
     /// Groups of its resources that are kept apart.
@@ -83,7 +83,7 @@ pub struct TransientFigures {
 }
 
 impl TransientFigures {
-    /// Bytes that sharing has saved in the last execution.
+    /// Bytes that aliasing saved in the last execution.
     #[must_use]
     pub fn saved_bytes(&self) -> u64 {
         self.requested_bytes.saturating_sub(self.peak_bytes)

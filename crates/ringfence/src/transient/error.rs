@@ -1,4 +1,4 @@
-//! What can go wrong with transient resources. Nothing has changed then.
+//! Errors of transient resources. Nothing has changed then.
 
 use ringfence_core::sync::TimelineId;
 
@@ -13,19 +13,19 @@ pub enum TransientError {
     /// No memory, or the driver failed.
     #[error(transparent)]
     Memory(#[from] Error),
-    /// The pass is none of this allocator's, or of an execution that is over.
+    /// The pass is not of this allocator, or of an execution that is over.
     #[error("{pass:?} is no pass of this execution")]
     UnknownPass {
         /// What was given.
         pass: Pass,
     },
-    /// The timeline that stands for the queue is of another allocator: it says nothing of what is complete here.
+    /// The timeline of the queue is of another allocator.
     #[error("{queue} is not of the transient allocator's own allocator")]
     ForeignQueue {
         /// What was given.
         queue: TimelineId,
     },
-    /// Something was acquired for a later pass of the queue before.
+    /// A later pass of the queue has acquired something already.
     #[error("{pass:?} comes before pass {latest} of its queue, for which something was acquired already")]
     OutOfOrder {
         /// What was given.
@@ -41,19 +41,19 @@ pub enum TransientError {
         /// The last use that was given.
         last: Pass,
     },
-    /// The handle is none of this allocator's, or its execution is over, or the resource was discarded before.
+    /// The handle is not of this allocator, or its execution is over, or the resource was discarded before.
     #[error("the handle of {id:?} is stale or foreign")]
     Stale {
         /// Which object it named.
         id: TransientId,
     },
-    /// A place that the lists of the planned frame do not have, or a resource of the other kind there.
+    /// The lists of the planned frame do not have this index, or the resource there is of the other kind.
     #[error("the planned frame has no such pass or resource at place {place} of its list")]
     NotPlanned {
         /// The place that was named.
         place: usize,
     },
-    /// More queues than one transient allocator works with.
+    /// More queues than a transient allocator supports.
     #[error("a transient allocator works with {max} queues at the most")]
     TooManyQueues {
         /// How many are allowed.

@@ -11,7 +11,7 @@ use crate::device::{BufferInfo, Device, TextureInfo};
 pub struct FramePass<'a> {
     /// The queue that it runs on.
     pub queue: TimelineId,
-    /// The passes of other queues that it waits for, by their place in the list; each comes before it there.
+    /// The passes of other queues that it waits for, by index in the list; each comes before it there.
     pub waits: &'a [usize],
     /// The passes of earlier executions that it waits for.
     pub waits_before: &'a [Pass],
@@ -41,7 +41,7 @@ impl<D: Device> Clone for Described<'_, '_, D> {
 
 impl<D: Device> Copy for Described<'_, '_, D> {}
 
-/// A resource of a planned frame. Passes are named by their place in the list.
+/// A resource of a planned frame. Passes are named by index in the list.
 pub struct FrameResource<'a, 'i, D: Device> {
     /// What it is.
     pub info: Described<'a, 'i, D>,

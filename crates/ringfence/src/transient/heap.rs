@@ -1,4 +1,4 @@
-//! A heap whose bytes resources of one execution share in turns, and the objects that were made in it.
+//! A heap of aliased memory for the resources of executions, and the objects that were made in it.
 //!
 //! ```text
 //!   memory   │ depth 0..40 │ blur 40..64 │          │

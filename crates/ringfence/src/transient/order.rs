@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A *clock* holds for each queue the number of its last pass that is over. The clock of a pass joins those of the pass
-//! before it on its queue, of the passes that it waits for, and what the host has seen the device complete. Numbers go on
-//! from one graph execution to the next, so that the order reaches across them.
+//! before it on its queue, of the passes that it waits for, and what the host has seen the device complete. Numbers go
+//! on from one graph execution to the next, so that the order reaches across them.
 //!
 //! | operation | cost |
 //! |---|---|

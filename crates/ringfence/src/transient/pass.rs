@@ -3,7 +3,7 @@
 /// The most queues that one transient allocator works with.
 pub const QUEUES_MAX: usize = 8;
 
-/// A stretch of work on one queue, in a graph execution.
+/// A pass: consecutive work on one queue, in a graph execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pass {
     pub(super) owner: u32,

@@ -9,17 +9,18 @@
 //!                        each object by description and offset: found, or made
 //! ```
 //!
-//! Groups are what one heap may hold: on heap tier 1 render targets, textures and buffers apart, elsewhere together. A
-//! group's heap is as large as its plan is high. While async compute of the frame before still runs, its heap is not
-//! taken for a frame that does not wait for it: another is made, so that there are as many as frames overlap.
+//! A group is a set of resources that one heap may hold: on heap tier 1 render targets, textures and buffers apart,
+//! elsewhere all together. A group's heap has the size of its plan. While async compute of the previous frame still
+//! runs, its heap is not used for a frame that does not wait for it: another is made, so that there are as many as
+//! frames overlap.
 //!
-//! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
-//! the caches need not be made.
+//! A new shape keeps offsets of the previous frame where that does not make its heap larger: objects that are in the
+//! caches need not be made.
 //!
-//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when its
-//! objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of a
-//! shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the program
-//! plans alike.
+//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when
+//! its objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of
+//! a shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the
+//! program plans alike.
 //!
 //! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
 //!
@@ -221,7 +222,7 @@ impl<D: Device> State<D> {
             }?;
             let mut users = Clock::of(pass);
             resource.last.iter().for_each(|last| users.join(&Clock::of(self.plans.passes[*last])));
-            // At once: the layout keeps those apart that live at the same time, and the order tells the others.
+            // At once: the layout keeps those apart that live at the same time, and the order separates the others.
             self.occupy_until(object, pass, Some(users));
             self.plans.kept[index].resources[number].object = object;
             self.acquires = self.acquires.wrapping_add(1);
@@ -247,8 +248,8 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that was
-    /// laid out by this plan before.
+    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that
+    /// was laid out by this plan before.
     fn choose_heaps(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
         let mut chosen = std::mem::take(&mut self.plans.heaps);
         chosen.clear();

@@ -1,4 +1,4 @@
-//! The bytes of a transient heap: who has them, who had them last, and when they are free for a given pass.
+//! The bytes of a transient heap: which resource has them or had them last, and when they are free for a given pass.
 //!
 //! ```text
 //!   offset 0         40        64             128
@@ -180,7 +180,10 @@ mod tests {
         /// Resources come and go on three queues, some passes waiting for others.
         #[test]
         fn a_fit_is_what_a_map_of_every_byte_finds(
-            steps in prop::collection::vec((0..4_u8, 0..3_u32, 1..40_u64, 0..4_u32, any::<prop::sample::Index>()), 1..80)
+            steps in prop::collection::vec(
+                (0..4_u8, 0..3_u32, 1..40_u64, 0..4_u32, any::<prop::sample::Index>()),
+                1..80,
+            )
         ) {
             let (mut spans, mut twin) = (Spans::new(BYTES), Twin(vec![(None, Clock::default()); BYTES as usize]));
             let (mut order, mut live, mut passes) = (Order::new(0), Vec::new(), Vec::new());

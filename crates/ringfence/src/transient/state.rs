@@ -32,7 +32,7 @@ pub(super) struct State<D: Device> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) desc: TransientDesc<'static>,
     pub(super) name: Box<str>,
-    /// Tells passes and handles from those of other transient allocators.
+    /// In passes and handles, to refuse those of other transient allocators.
     pub(super) owner: u32,
     pub(super) order: Order,
     pub(super) barriers: Barriers,
@@ -304,9 +304,9 @@ impl<D: Device> State<D> {
         let shared = Arc::clone(&self.shared);
         let place = Place::aliased(&self.heap(heap).whole, offset);
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, ..Default::default() };
-        // SAFETY: what is returned was placed here. Descriptions with equal keys have equal requirements (see `Create::key`),
-        // and one without a key was measured for this acquire: the heap is of their memory type and class, the range inside
-        // and aligned.
+        // SAFETY: what is returned was placed here. Descriptions with equal keys have equal requirements (see
+        // `Create::key`), and one without a key was measured for this acquire: the heap is of their memory type and
+        // class, the range inside and aligned.
         let ((placed, place), _) =
             unsafe { shared.create_with::<K>(info, desc, |unplaced, _| Ok(shared.place_at::<K>(unplaced, place)?)) }?;
         let traced = shared.transient_number();

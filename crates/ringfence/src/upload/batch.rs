@@ -1,4 +1,4 @@
-//! The copies of a frame, gathered and merged, to be recorded in one go.
+//! The copies of a frame, collected and merged, to be recorded together.
 //!
 //! ```text
 //!   copy(a → B at 0)       sorted, merged                     record
@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Copies whose sources and destinations both lie next to each other become one. Where copies of a batch overlap, the
-//! later one wins, as if they had been made one after the other: what it hides of the earlier is not copied at all.
+//! later one wins, as if they had been recorded one after the other: overwritten parts of the earlier one are not
+//! copied.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -26,8 +27,8 @@ use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
-/// copies to a buffer overlap the later one wins. Those to a texture must not overlap.
+/// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are
+/// grouped, and where copies to a buffer overlap the later one wins. Copies to a texture must not overlap.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
@@ -55,15 +56,15 @@ pub struct UploadBatch<D: Device> {
 pub struct BatchFigures {
     /// Requested copies, texels included.
     pub copy_count: u64,
-    /// Bytes that they have, those of textures as they lie in the ring.
+    /// Bytes of the copies; for textures, as laid out in the ring.
     pub copy_bytes: u64,
     /// Regions that are copied, texels included; at most `copy_count` unless some overlap.
     pub region_count: u64,
     /// Calls that copy.
     pub call_count: u64,
-    /// Resources that are taken to being copied to, and back: each has two barriers, all in two calls.
+    /// Resources that are transitioned to copy destinations, and back: two barriers each, in two calls for all.
     pub target_count: u64,
-    /// Bytes that were not copied, as a later copy of the batch goes there.
+    /// Bytes that are not copied, as a later copy of the batch overwrites them.
     pub hidden_bytes: u64,
 }
 
@@ -74,7 +75,7 @@ impl BatchFigures {
         2 * self.target_count
     }
 
-    /// Barriers that a program without batches records more: two around each copy.
+    /// Additional barriers of a program without batches, which records two around each copy.
     #[must_use]
     pub const fn barriers_spared(&self) -> u64 {
         (2 * self.copy_count).saturating_sub(self.barrier_count())
@@ -95,13 +96,14 @@ pub enum BatchError {
         /// Bytes of the destination.
         target_size: u64,
     },
-    /// The texels do not fit the texture, or are not copied so.
+    /// The texels do not fit the texture, or cannot be copied so.
     #[error(transparent)]
     Texels(#[from] TexelError),
-    /// What is staged, the destination, and the other copies of the batch are not of one allocator: its frames would not
-    /// keep all of them.
+    /// The staged bytes, the destination and the other copies of the batch are not of one allocator, so that no frame
+    /// would keep all of them alive.
     #[error(
-        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: different ones"
+        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: \
+         different ones"
     )]
     Foreign {
         /// The number of the allocator that the source was staged with.
@@ -126,7 +128,8 @@ pub struct TexelTarget {
     pub y: u32,
     /// First slice of a texture of three dimensions.
     pub z: u32,
-    /// Whether what the mip of the layers held before, in all aspects, is of no use (as on its first use ever).
+    /// Whether the previous contents of the mip of these layers, in all aspects, may be discarded (as on its first
+    /// use).
     pub discard: bool,
 }
 
@@ -191,16 +194,17 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// For a queue that copies texels in units of so many blocks across, down and deep, or up to the end of a mip level: the
-    /// `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. Queues that draw or
-    /// compute copy any block, which is what a batch expects if this is not called. What is no such unit is refused.
+    /// Sets the granularity in which the queue copies texels, in blocks across, down and deep, or up to the end of a
+    /// mip level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. By
+    /// default any block can be copied, as on queues for graphics and compute. Copies that break this granularity are
+    /// refused.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
         self.unit = blocks;
         self
     }
 
-    /// Adds a copy of all that is staged to `offset` of a buffer, which was made to be copied to. O(1) expected.
+    /// Adds a copy of the staged bytes to `offset` of a buffer, which needs the usage for copies to it. O(1) expected.
     ///
     /// # Errors
     /// The bytes lie outside the destination; or [`BatchError::Foreign`].
@@ -218,14 +222,15 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Adds a copy of texels to a texture, which was made to be copied to: one for each layer. O(layers) expected.
+    /// Adds a copy of texels to a texture, which needs the usage for copies to it: one for each layer. O(layers)
+    /// expected.
     ///
-    /// Texels of one batch that go to one mip of one layer must not overlap, and all of them discard or none does.
+    /// Texels of one batch for one mip of one layer must not overlap, and all of them discard or none does.
     ///
     /// # Errors
-    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or several
-    /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole;
-    /// or [`BatchError::Foreign`].
+    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or
+    /// several planes; it is multisampled; the region cuts blocks, or units that the device or the queue copies as a
+    /// whole; or [`BatchError::Foreign`].
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -331,7 +336,7 @@ impl<D: Device> UploadBatch<D> {
         self.figures
     }
 
-    /// The merged copies between buffers: from where, to where, which regions. O(copies · log copies) the first time.
+    /// The merged copies between buffers: source, destination, regions. O(copies · log copies) the first time.
     pub fn merged(&mut self) -> impl Iterator<Item = (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion])> {
         self.merge();
         let this = &*self;
@@ -343,14 +348,15 @@ impl<D: Device> UploadBatch<D> {
         (&self.sources[group.source as usize], &self.targets[group.target as usize], regions)
     }
 
-    /// Records the copies, with barriers before and after them: two calls for all, whatever there are. Nothing is
-    /// recorded if there is nothing to copy. The batch stays as it is; [`UploadBatch::clear`] it for the next frame.
+    /// Records the copies, with the barriers before and after them in two calls. Records nothing if there is nothing to
+    /// copy. The batch does not change; [`UploadBatch::clear`] it for the next frame.
     ///
     /// # Safety
-    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that frame.
+    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that
+    ///   frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with.
-    /// - What was staged is as the ring returned it: offset, size and rows were not changed.
+    /// - The [`Staged`] values are as the ring returned them: offset, size and row pitch were not changed.
     /// - Texels do not overlap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
@@ -372,13 +378,13 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// The destinations: for a consumer on another queue that has to acquire them.
+    /// The destinations, for a consumer on another queue family that has to acquire them.
     #[must_use]
     pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
         (&self.targets, &self.textures)
     }
 
-    /// Forgets all copies and keeps the memory for the next.
+    /// Removes all copies and keeps the host memory for the next.
     pub fn clear(&mut self) {
         self.sources.clear();
         self.targets.clear();

@@ -9,16 +9,16 @@
 //!                └─ slot 0 │ slot 1 │ …   one view a slot, made with the pool ([`ConstantViews`])
 //! ```
 //!
-//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] moves it to
-//!   the ring of its size when it is used, unless this was done already in the same frame with the same content and the
-//!   ring has the same buffer still; equal content of one frame shares one copy.
-//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a frame
-//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
-//! - What was bound often for each copy in the frame before is *promoted*: it is copied on to device memory, at the same
-//!   offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). Where the host
+//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
+//!   the ring of its size when it is used, unless the same content was copied in the same frame already and the ring
+//!   has not changed its buffer; equal content of one frame shares one copy.
+//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is collected and staged once a
+//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
+//! - Content that was bound often for each copy in the previous frame is *promoted*: it is copied to device memory, at
+//!   the same offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). If the host
 //!   can write to device memory, [`ConstantsDesc::location`] may be that instead.
-//! - Constants above 1024 bytes take the fourth way; they have no view of their own, as they are rare. Above
-//!   [`ConstantBuffers::BYTES_MAX`] neither API binds them: such data belongs in a storage buffer.
+//! - Constants above 1024 bytes have pools of their own, and no views, as they are rare. Data above
+//!   [`ConstantBuffers::BYTES_MAX`] belongs in a storage buffer: neither API binds it as constants.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -64,17 +64,18 @@ const PAGE_SLOTS: u64 = 32;
 
 /// Makes the views of constant buffers: a heap of them for each pool, one view a slot.
 ///
-/// Its functions, and what views and heaps do when they are cloned or dropped, run with no lock held: they may use the
-/// allocator, and a panic of theirs loses nothing.
+/// Its functions, and `Clone` and `Drop` of views and heaps, are called with no lock held: they may use the allocator,
+/// and if one panics nothing is lost.
 ///
-/// Pools that go take what was made for them along. `()` makes none.
+/// A heap is dropped with its pool. `()` makes no views.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The views of one pool.
     type Heap: Send + Sync + 'static;
     /// The view of one slot.
     type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// Makes the views of a new pool: a buffer that is cut into so many slots of so many bytes each (256, 512 or 1024).
+    /// Makes the views of a new pool: a buffer that is cut into `slot_count` slots of `slot_bytes` each (256, 512 or
+    /// 1024).
     ///
     /// # Errors
     /// Then the pool is not made either.
@@ -101,35 +102,35 @@ impl<D: Device> ConstantViews<D> for () {
 pub struct ConstantsDesc<'a> {
     /// Slots that each dynamic pool begins with; the one for large constants begins with as many of 1024 bytes.
     pub dynamic_slots: u32,
-    /// What a dynamic pool grows to at most, in bytes.
+    /// The most bytes to which a dynamic pool grows.
     pub dynamic_bytes_max: u64,
-    /// How long a bind waits at most where a pool is full and may not grow.
+    /// How long a bind waits at most if a pool is full and may not grow.
     pub timeout: Duration,
-    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it was at most a quarter full, a
-    /// dynamic pool is halved.
+    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it
+    /// was at most a quarter full.
     pub shrink_after: u32,
     /// Slots of each static pool.
     pub static_slots: u32,
-    /// Constants that were bound so often for each copy in the frame before are read from device memory: copied there
-    /// once, before the frame's draws, by what [`ConstantWriter::promoted`] gathers. `None`, the default, does without, since
-    /// [`ConstantsDesc::location`] is better where there is such memory; [`ConstantsDesc::PROMOTE_READS`] is the measured
-    /// number for where there is none.
+    /// Constants that were bound at least this often for each copy in the previous frame are read from device memory:
+    /// [`ConstantWriter::promoted`] collects the copies, which are made once, before the frame's draws. `None`, the
+    /// default, promotes nothing, since [`ConstantsDesc::location`] is faster on devices that have such memory;
+    /// [`ConstantsDesc::PROMOTE_READS`] is the measured number for those that have none.
     pub promote_reads: Option<u32>,
-    /// Whether equal content of one frame and writer shares one copy. It costs a hash of what is copied.
+    /// Whether equal content of one frame and writer shares one copy. This costs a hash of the content for each copy.
     pub share_equal: bool,
     /// What the constants may be used for, besides.
     pub usage: BufferUsage,
-    /// Where dynamic constants live: in device memory that the host writes itself, unless the description says otherwise, and in upload
-    /// memory where the device has none of that to spare. Measured on an NVIDIA H200 by the example `constants_placement`
-    /// (512 slots of 256 bytes, one draw of all): reading there takes 0.55 of the time of upload memory at one read a frame,
-    /// 0.66 at 16 and 0.81 at 128, the writes included.
+    /// The location of dynamic constants; by default device memory that the host writes, and upload memory on devices
+    /// that have none of that to spare. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots of
+    /// 256 bytes, one draw of all): reading there takes 0.55 of the time of upload memory at one read a frame, 0.66 at
+    /// 16 and 0.81 at 128, the writes included.
     pub location: Location,
     /// A name for reports and for the drivers' objects.
     pub name: &'a str,
 }
 
 impl ConstantsDesc<'_> {
-    /// From so many reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
+    /// From this number of reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
     /// of upload memory at 32 reads and 0.93 at 64, and up to 1.1 below, on an NVIDIA H200 by the example
     /// `constants_placement`. Where each draw reads a slot of its own, starting the draws hides all of it.
     pub const PROMOTE_READS: u32 = 32;
@@ -152,15 +153,15 @@ impl Default for ConstantsDesc<'_> {
     }
 }
 
-/// Constants in a place where a shader finds them.
+/// Bound constants: where a shader reads them.
 pub struct BoundConstants<D: Device, V> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
     /// The first byte there, a multiple of 256.
     pub offset: u64,
-    /// Bytes that may be read there: those of the slot.
+    /// Bytes that shaders may read there: the size of the slot.
     pub size: u64,
-    /// The first byte's address for shaders, where the buffers were made to have one.
+    /// The device address of the first byte, if the buffers were made with one.
     pub address: Option<u64>,
     /// The slot's view; none for constants above 1024 bytes.
     pub view: Option<V>,
@@ -179,7 +180,7 @@ impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
     }
 }
 
-/// What was done for constants, and what was spared.
+/// How many copies were made for constants, and how many were saved.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConstantFigures {
     /// Dynamic buffers that were bound.
@@ -188,13 +189,13 @@ pub struct ConstantFigures {
     pub copy_count: u64,
     /// Bytes of those.
     pub copy_bytes: u64,
-    /// Binds that found the content in place already: same frame, same content, same pool.
+    /// Binds that needed no copy, since the content was copied in the same frame to the same pool.
     pub unchanged_count: u64,
     /// Binds that found equal content of another buffer, or an earlier one of the same.
     pub shared_count: u64,
     /// Contents of static buffers that were staged.
     pub static_count: u64,
-    /// Copies that were made again, to device memory, since they are read often.
+    /// Contents that were promoted to device memory, since they are read often.
     pub promoted_count: u64,
 }
 
@@ -252,7 +253,7 @@ struct Mirror<D: Device, H> {
 /// Constant buffers of an allocator: static and dynamic ones of 256, 512 and 1024 bytes, and larger ones up to 64 KiB.
 /// All methods may be called from any thread.
 ///
-/// Cheap to clone; every clone is the same. What it made keeps it alive.
+/// Cheap to clone; every clone is the same. It lives as long as the buffers that it made.
 pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = ()> {
     shared: Arc<Shared<D, V>>,
 }
@@ -269,10 +270,10 @@ struct Shared<D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
-    /// The largest constants, in bytes: what Direct3D 12 binds, and what Vulkan's cards do.
+    /// The largest constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
     pub const BYTES_MAX: u64 = 64 << 10;
 
-    /// Constant buffers, static and dynamic. `views` makes the views of their pools; it may be `()`, which makes none.
+    /// Makes an owner of constant buffers, static and dynamic. `views` makes the views of their pools; `()` makes none.
     ///
     /// # Errors
     /// As `UploadRing::new`, and those of `views`.
@@ -293,7 +294,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         Ok(Self { shared })
     }
 
-    /// A dynamic buffer of so many bytes, all 0. Takes nothing of the device until it is bound.
+    /// Makes a dynamic buffer of `size` bytes, all 0. It takes no device memory until it is bound.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`].
@@ -301,21 +302,24 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         DynamicConstants::new(self, size)
     }
 
-    /// A static buffer with this content, which is on the device after the next [`ConstantBuffers::upload_statics`].
+    /// Makes a static buffer with this content, which is on the device after the next
+    /// [`ConstantBuffers::upload_statics`].
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one more
-    /// pool. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one
+    /// more pool. Nothing has changed then.
     pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
         StaticConstants::new(self, content)
     }
 
-    /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
-    /// `batch`; says how many buffers' content that is. Record the batch before what uses them, in the frame of `writer`.
+    /// Stages the new contents of static buffers since the last call, in the dynamic pools, and adds the copies to
+    /// `batch`; returns for how many buffers. Record the batch before anything that uses them, in the frame of
+    /// `writer`.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
-    /// of other [`ConstantBuffers`], or the batch of another allocator. What was staged by then is in the batch, and what was not is staged the next time.
+    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is of
+    /// other [`ConstantBuffers`], or the batch of another allocator. Contents that were staged by then are in the
+    /// batch; the others are staged by the next call.
     pub fn upload_statics(
         &self,
         writer: &mut ConstantWriter<D, V>,
@@ -327,8 +331,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         self.shared.statics.upload(writer, batch)
     }
 
-    /// A writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it, and give it each frame
-    /// in turn ([`ConstantWriter::begin`]).
+    /// Makes a writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it for later
+    /// frames: [`ConstantWriter::begin`].
     ///
     /// # Errors
     /// The frame is of another allocator.
@@ -336,7 +340,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         ConstantWriter::new(self, frame)
     }
 
-    /// What was done and what was spared. What writers have done since their frame began is not in it.
+    /// The figures of all frames. What writers did since their frame began is not included.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
         self.shared.counters.read()

@@ -1,11 +1,11 @@
-//! Why nothing was staged, with the numbers that one needs to see why.
+//! Errors of staging, with the numbers that show why.
 
 use ringfence_core::sync::SyncPoint;
 
 use crate::device::{DeviceError, TexelError, TexelFormat};
 use ringfence_memory::Error;
 
-/// Why nothing was written. The ring is as it was, but that what was complete has been freed.
+/// Why nothing was written. The ring has not changed, except that bytes of complete frames may have been freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
@@ -18,7 +18,7 @@ pub enum UploadError {
         /// The requested bytes.
         alignment: u64,
     },
-    /// The ring could never hold this, however long one waited: make a larger one.
+    /// The ring can never hold this, however long the wait: make a larger one.
     #[error("{size} bytes never fit in a ring of {capacity} bytes")]
     TooLarge {
         /// The requested bytes.
@@ -26,7 +26,7 @@ pub enum UploadError {
         /// The ring's capacity in bytes, or its cap if it grows.
         capacity: u64,
     },
-    /// There is no room, and waiting is of no use or not wanted.
+    /// There is no room, and waiting would not help or is turned off ([`WhenFull::Fail`](super::WhenFull::Fail)).
     #[error("{size} bytes do not fit: {free} of {capacity} bytes are free ({})", unsubmitted(.waits_for))]
     Full {
         /// The requested bytes.
@@ -35,10 +35,10 @@ pub enum UploadError {
         free: u64,
         /// The ring's capacity in bytes.
         capacity: u64,
-        /// What holds the oldest bytes, if it is not submitted yet, or its frame was dropped.
+        /// The point that the oldest bytes wait for, if its frame is not submitted yet, or was dropped.
         waits_for: Option<SyncPoint>,
     },
-    /// There is no room, since results that arrived long ago were neither read nor dropped.
+    /// There is no room, since results that are complete were not dropped.
     #[error("{size} bytes do not fit: the oldest of {capacity} bytes have arrived, and wait to be read or dropped")]
     Unread {
         /// The requested bytes.
@@ -49,7 +49,7 @@ pub enum UploadError {
     /// No frame is open that could use the bytes: begin one first.
     #[error("no frame is open: a write belongs to the submission that is being recorded")]
     NoFrame,
-    /// The frame that the writer writes for was submitted or dropped: nothing can use these bytes any more.
+    /// The writer's frame was submitted or dropped: no submission can use these bytes any more.
     #[error("the frame with {frame} is over: it was submitted or dropped")]
     FrameOver {
         /// What the frame signals.
@@ -64,7 +64,7 @@ pub enum UploadError {
     /// The constants were made by other `ConstantBuffers` than the writer's, or the batch is another allocator's.
     #[error("the constants, the writer and the batch belong to different constant buffers or allocators")]
     ForeignConstants,
-    /// The texture that results are wanted of is another allocator's than the ring.
+    /// The texture to read back is another allocator's than the ring.
     #[error("a texture of allocator {texture_owner} does not fit a ring of another allocator, {ring_owner}")]
     ForeignTexture {
         /// The number of the ring's allocator.
@@ -72,7 +72,7 @@ pub enum UploadError {
         /// That of the texture's.
         texture_owner: u32,
     },
-    /// The texels that were given are not what their size says.
+    /// The bytes of the texels do not match their size.
     #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}), which need {needed}")]
     TexelSize {
         /// Texels across.
@@ -90,7 +90,7 @@ pub enum UploadError {
         /// Bytes that they need.
         needed: u64,
     },
-    /// The texture has no such texels, or they are not copied so.
+    /// The texture has no such texels, or they cannot be copied so.
     #[error(transparent)]
     Texels(#[from] TexelError),
     /// The oldest submission did not complete in time.
@@ -99,7 +99,7 @@ pub enum UploadError {
         /// How long was waited.
         waited_ns: u64,
     },
-    /// What there is is full, waiting is of no use, and there was no memory for more.
+    /// The ring is full, waiting would not help, and there was no memory to grow.
     #[error("there is no room, and none could be made: {0}")]
     Growth(#[from] Error),
     /// The driver failed.

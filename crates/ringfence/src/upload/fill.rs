@@ -69,7 +69,7 @@ impl Drop for Filling {
 /// Copies bytes; both are of one length.
 pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
     debug_assert_eq!(bytes.len(), to.len());
-    // SAFETY: both are slices of at least so many bytes, and `to` is exclusive, so that they lie apart.
+    // SAFETY: both slices have at least as many bytes as are copied, and `to` is exclusive, so that they lie apart.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), bytes.len().min(to.len())) }
 }
 

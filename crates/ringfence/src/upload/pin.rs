@@ -1,4 +1,4 @@
-//! Pins, which keep bytes of a ring from being handed out again under a host thread's hands.
+//! Pins, which keep bytes of a ring from being reused while a host thread accesses them.
 //!
 //! ```text
 //!   released        position of a thread's page

@@ -1,4 +1,4 @@
-//! The ring the other way round: results on their way from the GPU.
+//! Readback: a ring for results from the GPU.
 //!
 //! ```text
 //!   reserve(frame) ──▶ Readback: where the device may write ──record the copy, submit──▶
@@ -7,8 +7,8 @@
 //!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ its bytes are free
 //! ```
 //!
-//! The bytes of a result are used again once its frame is complete *and* the [`Readback`] is dropped, in the order of
-//! reservation: results that are never read hold up those behind them, and a ring that is full because of that says so
+//! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped, in the order of
+//! reservation: a result that is kept delays those after it, and a ring that is full because of that reports it
 //! ([`UploadError::Unread`]).
 //!
 //! | operation | cost |
@@ -43,9 +43,9 @@ use ringfence_memory::{AccessError, Error};
 /// How a ring for results is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadbackDesc<'a> {
-    /// Bytes that it holds at most: the results that are under way or not read yet.
+    /// Bytes of the ring: as many as the results that are under way or not dropped yet.
     pub capacity: u64,
-    /// What the bytes may be used for, besides being copied to.
+    /// The usages of the buffer, besides copies to it.
     pub usage: BufferUsage,
     /// What to do when it is full.
     pub when_full: WhenFull,
@@ -64,7 +64,7 @@ impl Default for ReadbackDesc<'_> {
     }
 }
 
-/// Why a result was not read. It is there still.
+/// Why a result was not read. It can be read later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadbackError {
@@ -74,7 +74,7 @@ pub enum ReadbackError {
         /// When it is.
         point: SyncPoint,
     },
-    /// The request has more or fewer bytes than the result.
+    /// The destination has another size than the result.
     #[error("{requested} bytes were requested of a result of {size}")]
     Size {
         /// The requested bytes.
@@ -105,11 +105,11 @@ impl<D: Device> ReadbackRing<D> {
         Ok(Self { state: RingState::new(memory, ring, false, None)? })
     }
 
-    /// Room for a result of `frame`, at a multiple of `alignment`.
+    /// Reserves bytes for a result of `frame`, at a multiple of `alignment`.
     ///
     /// # Errors
     /// As [`UploadRing::write_for`](super::UploadRing::write_for); and [`UploadError::Unread`] if the ring is full of
-    /// results that have arrived and are held.
+    /// complete results that were not dropped.
     pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
         let users = self.state.users_of(frame)?;
         let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
@@ -119,8 +119,9 @@ impl<D: Device> ReadbackRing<D> {
         Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, _pin: pin })
     }
 
-    /// Room for texels of `frame` of a colour format that is not block-compressed, with rows and offset as the device wants
-    /// them. The program records the copy itself; [`ReadbackRing::reserve_box`] serves every format and says what to record.
+    /// Reserves bytes for texels of `frame` of a colour format that is not block-compressed, with the offset and row
+    /// pitch that the device needs. The program records the copy itself; [`ReadbackRing::reserve_box`] supports every
+    /// format and returns the copies to record.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`].
@@ -136,12 +137,12 @@ impl<D: Device> ReadbackRing<D> {
         self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
     }
 
-    /// Room for texels of a texture, with rows and offset as the device wants them, and the copies to record for `frame`:
-    /// see [`Readback::reads`]. The texture was made to be copied from.
+    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device needs, and makes the
+    /// copies to record in `frame`: see [`Readback::reads`]. The texture needs the usage for copies from it.
     ///
     /// # Errors
-    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
-    /// so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no
+    /// such texels, or they cannot be copied so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
     pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {
@@ -193,8 +194,8 @@ impl<D: Device> ReadbackRing<D> {
     }
 }
 
-/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its frame is
-/// complete.
+/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its
+/// frame is complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
@@ -221,13 +222,13 @@ impl<D: Device> Readback<D> {
         self.offset
     }
 
-    /// How many bytes, those between rows and layers of texels included.
+    /// Its bytes in the ring, padding between rows and layers of texels included.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
     }
 
-    /// How many bytes are read: those of texels without what lies between their rows and layers.
+    /// The bytes that [`Readback::read`] returns: those of texels without padding between rows and layers.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         // No more than the bytes of the ring, whose count is a number.
@@ -240,9 +241,9 @@ impl<D: Device> Readback<D> {
         self.layout.row_bytes
     }
 
-    /// The copies that bring the texels here, one a layer, to be recorded with
-    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved for.
-    /// None if the bytes were reserved without a texture.
+    /// The copies of the texels to the ring, one for each layer, to be recorded with
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved
+    /// for. None if the bytes were reserved without a texture.
     #[must_use]
     pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
         &self.reads
@@ -266,7 +267,7 @@ impl<D: Device> Readback<D> {
     /// Waits until its frame is complete, at most for `timeout`.
     ///
     /// # Errors
-    /// [`ReadbackError::NotReady`] if it is not by then, or not even submitted; or the driver failed.
+    /// [`ReadbackError::NotReady`] if it is not complete by then, or not submitted; or the driver failed.
     pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
         let deadline = Instant::now().checked_add(timeout);
         match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
@@ -279,8 +280,9 @@ impl<D: Device> Readback<D> {
         }
     }
 
-    /// Copies the result out: of texels the rows of blocks, slices and layers one after another, without padding. The frame's
-    /// last command has to make it visible to the host, where the API requires that (Vulkan: a barrier to `HOST_READ`).
+    /// Copies the result into `into`: of texels the rows of blocks, slices and layers one after another, without
+    /// padding. The frame's last command has to make it visible to the host, where the API requires that (Vulkan: a
+    /// barrier to `HOST_READ`).
     ///
     /// # Errors
     /// The frame is not complete; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.

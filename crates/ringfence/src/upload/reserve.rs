@@ -1,4 +1,4 @@
-//! How a ring finds space: it polls, waits or grows; and how it shrinks after a long quiet time.
+//! How a ring finds space: it reads the timelines, waits or grows; and how it shrinks after many frames of little use.
 //!
 //! ```text
 //!   try ──fits──▶ reserved
@@ -14,7 +14,7 @@
 //! ```text
 //!   capacity   64 KiB ──full──▶ 128 KiB ──full──▶ 256 KiB (cap) ──full──▶ waits
 //!                 ▲                 ▲────────────────│
-//!                 └─────────────────┘   in so many calls of reclaim in a row never more than a quarter in use
+//!                 └─────────────────┘   in `shrink_after` calls of reclaim in a row never more than a quarter in use
 //! ```
 //!
 //! Growing at full and shrinking by half at a quarter leaves a factor of two between them, so that no load makes a ring
@@ -50,7 +50,7 @@ enum Grown<D: Device> {
     Already,
     /// It has all that it may have.
     AtCap,
-    /// A buffer of so many bytes, to follow that of this generation.
+    /// A buffer, its bytes, and the generation whose buffer it follows.
     By(Buffer<D>, u64, u64),
 }
 
@@ -141,7 +141,7 @@ impl<D: Device> RingState<D> {
         if deadline.is_some_and(|at| Instant::now() >= at) {
             return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
         }
-        // It is in the middle of a copy, for a frame that it let be submitted under its hands.
+        // Another thread is in the middle of a copy, for a frame that was submitted meanwhile.
         std::thread::yield_now();
         Ok(())
     }
@@ -219,8 +219,8 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it. Says
-    /// whether it did: not if another thread was faster.
+    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it.
+    /// Says whether it did: not if another thread was faster.
     fn exchange(&self, buffer: Buffer<D>, capacity: u64, generation: u64) -> Result<bool, Error> {
         // The program's code may run here: no lock is held, so that it may come by here again.
         let segment = Segment::around(buffer, &self.memory, &self.config, capacity, generation + 1)?;

@@ -1,4 +1,4 @@
-//! The ring as its users hold it.
+//! The upload ring, as programs use it.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 
-/// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
+/// A ring of mapped memory that any thread may write to. See the [module](crate::upload).
 ///
 /// For many small writes of one thread there is [`UploadRing::writer`]. Dropping the ring releases its buffer, which
 /// lives until the submissions that use it are complete.
@@ -27,7 +27,7 @@ pub struct UploadRing<D: Device> {
 }
 
 impl<D: Device> UploadRing<D> {
-    /// Makes a ring for data on its way to the GPU.
+    /// Makes a ring for uploads.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] for a location that the host does not write.
@@ -37,20 +37,19 @@ impl<D: Device> UploadRing<D> {
         Ok(Self { state: RingState::new(memory, desc, true, None)? })
     }
 
-    /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels;
-    /// see [`Capabilities`](crate::device::Capabilities)). They may be used by the submissions that are being recorded
-    /// now, and only by them.
+    /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels; see
+    /// [`Capabilities`](crate::device::Capabilities)). Only submissions that are being recorded now may use them.
     ///
     /// # Errors
-    /// No frame is open; the bytes never fit; there is no room and waiting is of no use, not wanted or too long; the
-    /// device is lost. Nothing is written then.
+    /// No frame is open; the bytes never fit; there is no room and waiting would not help, is turned off or took too
+    /// long; the device is lost. Nothing is written then.
     pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         let mut users = SyncSet::new();
         self.state.shared().open(&mut users);
         self.write_for_users(&users, bytes, alignment)
     }
 
-    /// As [`UploadRing::write`], for the submission of `frame` alone: other open frames do not hold the bytes.
+    /// As [`UploadRing::write`], for the submission of `frame` only: the bytes do not wait for other open frames.
     ///
     /// # Errors
     /// As [`UploadRing::write`]; and the frame is of another allocator.
@@ -62,7 +61,7 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
     }
 
-    /// Writes texels for the submission of `frame`, with rows and offset as the device wants them.
+    /// Writes texels for the submission of `frame`, with the offset and row pitch that the device needs.
     ///
     /// # Errors
     /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
@@ -74,7 +73,7 @@ impl<D: Device> UploadRing<D> {
         Ok(layout.staged(texels, room))
     }
 
-    /// Tells `filling` the offset in the buffer.
+    /// Passes `filling` the offset in the buffer.
     fn write_at(
         &self,
         frame: &Frame,
@@ -110,9 +109,9 @@ impl<D: Device> UploadRing<D> {
         self.state.memory.device().capabilities()
     }
 
-    /// A writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and within its
-    /// page neither locks nor shares memory that other threads write. Keep it, and give it each frame in turn
-    /// ([`UploadWriter::begin`]). One short lock.
+    /// Makes a writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and writes
+    /// within its page without a lock or memory that other threads write. Keep it for later frames:
+    /// [`UploadWriter::begin`]. One short lock.
     ///
     /// # Errors
     /// The frame is of another allocator.
@@ -126,7 +125,7 @@ impl<D: Device> UploadRing<D> {
         self.state.capacity()
     }
 
-    /// The most bytes that were ever in use, padding included: what the capacity has to be.
+    /// The most bytes that were ever in use, padding included: the capacity that the program needs.
     #[must_use]
     pub fn high_water(&self) -> u64 {
         self.state.high_water()

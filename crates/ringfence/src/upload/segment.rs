@@ -20,7 +20,7 @@ pub(super) struct Config<D: Device> {
     pub(super) pair: Option<Pair<D>>,
 }
 
-/// Makes what goes with a buffer of so many bytes for as long as it lives.
+/// Makes what goes with a buffer, whose bytes are given, for as long as the buffer lives.
 pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
 /// What goes with a buffer; only its maker knows what it is.
 pub(super) type Paired = Box<dyn Any + Send + Sync>;

@@ -87,8 +87,8 @@ pub(crate) struct RingState<D: Device> {
     /// Which buffer the ring has now: [`Segment::generation`], to be read without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Mutex<Books<D>>,
-    /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so that
-    /// there may be a second one after all. Never taken under `books`.
+    /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so
+    /// that there may be a second one after all. Never taken under `books`.
     pub(super) resizing: Lock<()>,
     /// What polling works with, kept so that it makes nothing.
     polled: Mutex<Passed>,

@@ -1,4 +1,4 @@
-//! Texels on their way to a texture: the rows and the offset that the device wants, done for the caller.
+//! Texels of textures: staged with the offset and row pitch that the device needs.
 //!
 //! ```text
 //!   given:   ■■■■■│■■■■■│■■■■■       rows of blocks one after another, or at a distance of the caller's
@@ -11,8 +11,8 @@
 //! | Direct3D 12 | 512 | 256 |
 //! | Vulkan | what the device likes, at least a block and 4 | what the device likes, in whole blocks |
 //!
-//! Sizes are in texels, whatever the format: of block-compressed ones the library counts the blocks. A block that is not
-//! full, at the edge of a mip level, has all its bytes.
+//! Sizes are in texels for every format, block-compressed ones included. A partial block at the edge of a mip level has
+//! all its bytes.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -21,8 +21,8 @@ use super::fill::copy;
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 
-/// A box of texels of one aspect, in one or several layers: as the caller has them, or [`Staged`] in a ring, as the device
-/// wants them.
+/// A box of texels of one aspect, in one or several layers: in the caller's memory, or [`Staged`] in a ring with the
+/// layout that the device needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Texels<B> {
     /// Texels across.
@@ -41,20 +41,20 @@ pub struct Texels<B> {
     pub row_bytes: u64,
     /// Bytes from one slice, or layer, to the next in `bytes`; given as 0 if they follow each other.
     pub slice_bytes: u64,
-    /// The rows, or where they are; the last one may end with its last block.
+    /// The bytes of the rows, or where they are staged; the last row may end with its last block.
     pub bytes: B,
 }
 
 impl<'a> Texels<&'a [u8]> {
-    /// Texels of colour, not block-compressed, whose rows follow each other.
+    /// Makes texels of a colour format that is not block-compressed, with rows one after another.
     #[must_use]
     pub const fn new(width: u32, height: u32, texel_bytes: u32, bytes: &'a [u8]) -> Self {
         let (format, aspect) = (TexelFormat::color(texel_bytes), TextureAspect::Color);
         Self { width, height, depth: 1, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Texels of any format, across, down and deep, whose rows and slices follow each other: of its first aspect and one
-    /// layer.
+    /// Makes texels of any format, across, down and deep, with rows and slices one after another: of the format's first
+    /// aspect and one layer.
     #[must_use]
     pub fn of(format: impl Into<TexelFormat>, [width, height, depth]: [u32; 3], bytes: &'a [u8]) -> Self {
         let format = format.into();
@@ -62,21 +62,22 @@ impl<'a> Texels<&'a [u8]> {
         Self { width, height, depth, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Of so many array layers.
+    /// Sets the number of array layers.
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
         self.layers = layers;
         self
     }
 
-    /// Of this aspect.
+    /// Sets the aspect.
     #[must_use]
     pub const fn aspect(mut self, aspect: TextureAspect) -> Self {
         self.aspect = aspect;
         self
     }
 
-    /// With rows of blocks, and slices or layers, at such distances in bytes; 0 where they follow each other.
+    /// Sets the distance in bytes from one row of blocks to the next, and from one slice or layer to the next; 0 if
+    /// they follow one another.
     #[must_use]
     pub const fn pitched(mut self, row_bytes: u64, slice_bytes: u64) -> Self {
         (self.row_bytes, self.slice_bytes) = (row_bytes, slice_bytes);
@@ -194,8 +195,8 @@ impl Layout {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from slice
-    /// to slice.
+    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from
+    /// slice to slice.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {

@@ -1,14 +1,14 @@
-//! Uploads on a queue of their own: what is needed soon is copied while the other queues work, and who uses it waits
-//! for one point.
+//! Uploads on a copy queue: they run while other queues work, and submissions that use the uploaded resources wait for
+//! one point.
 //!
 //! ```text
 //!   copy queue    │ upload, upload, upload ─▶ submit ─▶ SyncPoint { copy timeline, 17 }
 //!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with what was uploaded
 //! ```
 //!
-//! With Vulkan the copy queue may be of another family: then resources that are not shared between families have to be
-//! handed over, see `vulkan::CopyRecorder::release_to` and `acquire`, and handed back with its `release` before a part of
-//! them is uploaded anew. What is overwritten as a whole needs no handing back.
+//! With Vulkan the copy queue may be of another family: then exclusive resources need a queue family ownership
+//! transfer, see `vulkan::CopyRecorder::release_to` and `acquire`, and another one back, with its `release`, before a
+//! part of them is uploaded again. A resource that is overwritten as a whole needs none back.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Gathers uploads for a copy queue, one submission at a time. For one thread; several may have one each.
+/// Collects uploads for a copy queue, one submission at a time. For one thread; each thread may have its own.
 pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,
@@ -31,11 +31,11 @@ pub struct TransferQueue<D: Device> {
     batch: UploadBatch<D>,
 }
 
-/// Why an upload was not gathered. What was gathered before still is.
+/// Why an upload was not added. Earlier uploads are not affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The destination is of another allocator, which does not wait for the copy before it destroys it.
+    /// The destination is of another allocator, which would not wait for the copy before it destroys the resource.
     #[error("the destination is of another allocator than the ring")]
     ForeignDestination,
     /// It was not staged.
@@ -49,23 +49,23 @@ pub enum TransferError {
 /// Why nothing was submitted.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
-    /// The program's own submission failed. All that was gathered is kept, to be submitted with the next try.
+    /// The program's submission failed. All uploads are kept, to be submitted by the next call.
     #[error("the copies were not submitted: {0}")]
     Submit(E),
-    /// The program has submitted a later value to the queue by itself.
+    /// The program has submitted a later value of the timeline itself.
     #[error(transparent)]
     Frame(FrameError),
 }
 
 impl<D: Device> TransferQueue<D> {
-    /// Uploads through a ring of its own, on the queue of this timeline. Other code that submits to it has to keep the
-    /// order of the frames' values.
+    /// Makes a collector of uploads through `ring`, for the queue of this timeline. Other code that submits to the
+    /// queue has to keep the order of the frames' values.
     #[must_use]
     pub fn new(timeline: Timeline<D>, ring: UploadRing<D>) -> Self {
         Self { timeline, writer: None, ring, frame: None, was_tried: false, batch: UploadBatch::new() }
     }
 
-    /// Stages bytes for `offset` of a buffer. Waits for the ring at most.
+    /// Stages bytes for `offset` of a buffer. Waits only if the ring is full.
     ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
@@ -115,13 +115,14 @@ impl<D: Device> TransferQueue<D> {
         Ok(self.writer.as_mut().expect("made just now"))
     }
 
-    /// Has `submit` record and submit what was gathered, signalling the value that it is given on the queue's fence;
-    /// gives the point that the users of what was uploaded have to wait for. `None` if nothing was gathered.
+    /// Calls `submit` to record and submit the collected uploads and to signal the value that it gets on the queue's
+    /// fence; returns the point that submissions which use the resources have to wait for. `None` if there is nothing
+    /// to upload.
     ///
-    /// If `submit` panics, all is kept as after an error of it.
+    /// If `submit` panics, the uploads are kept, as after an error.
     ///
     /// # Errors
-    /// What `submit` says; all is kept then, and the next call tries again with the same value.
+    /// The error of `submit`; all is kept then, and the next call tries again with the same value.
     pub fn submit<E>(
         &mut self,
         submit: impl FnOnce(&mut UploadBatch<D>, u64) -> Result<(), E>,
@@ -136,8 +137,8 @@ impl<D: Device> TransferQueue<D> {
         self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
     }
 
-    /// Forgets what was gathered since the last submission. After a submission that failed its frame is dropped, as nothing
-    /// says that none of it is under way: its bytes are held until a later value is reached.
+    /// Discards the uploads since the last submission. If a submission of them has failed, its frame is dropped rather
+    /// than discarded, as a part may be under way: its bytes are kept until a later value is reached.
     pub fn abandon(&mut self) {
         self.batch.clear();
         self.end_frame();

@@ -133,7 +133,7 @@ impl<D: Device> UploadWriter<D> {
         self.write_at(size, alignment, |_, to| fill(to), |_, _| ()).map(|(staged, ())| staged)
     }
 
-    /// Writes texels, with rows and offset as the device wants them.
+    /// Writes texels, with the offset and row pitch that the device needs.
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
@@ -158,7 +158,7 @@ impl<D: Device> UploadWriter<D> {
         self.state.memory.device().capabilities()
     }
 
-    /// Tells `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
+    /// Passes `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
     pub(super) fn write_at<T>(
         &mut self,
         size: u64,
@@ -205,7 +205,7 @@ impl<D: Device> UploadWriter<D> {
                 page.next = offset + size;
                 return Ok(Target { large: None, offset });
             }
-            // The frame was submitted and completed under this thread's hands.
+            // The frame was submitted and completed while this thread wrote.
             self.pin.free();
             self.page = None;
             return Err(self.over());

@@ -292,8 +292,8 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
     world.finish();
 }
 
-/// What the driver itself refuses, though budget and limits have room: the failure says so and no other thing, the driver is
-/// asked a few times and no more, and nothing has changed.
+/// What the driver itself refuses, though budget and limits have room: the failure says so and no other thing, the
+/// driver is asked a few times and no more, and nothing has changed.
 #[test]
 fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     const CALLS_MAX: u64 = 32;

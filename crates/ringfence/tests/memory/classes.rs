@@ -1,5 +1,5 @@
-//! Buffers and textures in common blocks: whatever distance the device asks for is kept, and blocks are shared where that is
-//! cheap. The simulated device reports each pair that lies too close.
+//! Buffers and textures in common blocks: whatever distance the device asks for is kept, and blocks are shared where
+//! that is cheap. The simulated device reports each pair that lies too close.
 
 use std::ops::Deref;
 

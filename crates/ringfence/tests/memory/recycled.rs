@@ -1,5 +1,5 @@
-//! Recycled objects on the simulated device: what is handed out again, what never is, how much is kept, and that mistakes are found
-//! as before.
+//! Recycled objects on the simulated device: what is handed out again, what never is, how much is kept, and that
+//! mistakes are found as before.
 
 use std::time::Duration;
 
@@ -421,7 +421,8 @@ fn handles_are_small() {
     assert!(size_of::<SmallBuffer<sim::Device>>() <= 48);
 }
 
-/// What is used after its release, and released before the device is done with it, is found although the object lives on.
+/// What is used after its release, and released before the device is done with it, is found although the object lives
+/// on.
 #[test]
 fn a_stale_object_and_one_that_is_released_too_early_are_found() {
     let world = fixture(AllocatorDesc::default());
@@ -516,7 +517,8 @@ fn nothing_is_left_when_the_allocator_goes_first() {
     assert!(device.capabilities().memory_objects_max > 0);
 }
 
-/// Ages are looked at now and then: whenever the last request comes, its description is known for so many reclaims, and not for many more.
+/// Ages are looked at now and then: whenever the last request comes, its description is known for so many reclaims, and
+/// not for many more.
 #[test]
 fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {
     for grace in [1, 10, 50, 120] {

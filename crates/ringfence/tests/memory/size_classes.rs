@@ -1,5 +1,5 @@
-//! Document 003 rounds every block to 64 KiB, "so that pools stay few". Ours are of classes of size up to 64 KiB, and what is
-//! larger is a range of a block (rows 003-3, 003-4). Here both are measured over the same requests.
+//! Document 003 rounds every block to 64 KiB, "so that pools stay few". Ours are of classes of size up to 64 KiB, and
+//! what is larger is a range of a block (rows 003-3, 003-4). Here both are measured over the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -13,9 +13,9 @@
 //! | fault injection | `Drop` of the hook before: `closures.rs` |
 //! | slow paths, findings | the subscriber of `tracing` (feature `tracing`): `subscriber.rs` |
 //!
-//! In each place the caller's code (a) calls back in, (b) panics, (c) waits for another thread that calls in. A watchdog
-//! ends what hangs. Afterwards the same is done once more without any of it, and at the end nothing is left: as many
-//! objects destroyed as made, nothing alive on the device, every structure sound.
+//! In each place the caller's code (a) calls back in, (b) panics, (c) waits for another thread that calls in. A
+//! watchdog ends what hangs. Afterwards the same is done once more without any of it, and at the end nothing is left:
+//! as many objects destroyed as made, nothing alive on the device, every structure sound.
 
 mod closures;
 mod eviction;

@@ -115,8 +115,8 @@ fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Both allocators have begun one frame. Were that counted by each, the second one's item would be given the set of the first
-/// one's, which is still kept.
+/// Both allocators have begun one frame. Were that counted by each, the second one's item would be given the set of the
+/// first one's, which is still kept.
 #[test]
 fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     let (one, two) = (Program::new(9), Program::new(10));

@@ -1,5 +1,5 @@
-//! The placement policy under three queues that run out of step: ranges come back and are given again for 10,000 frames,
-//! and the hazard finder has nothing to say.
+//! The placement policy under three queues that run out of step: ranges come back and are given again for 10,000
+//! frames, and the hazard finder has nothing to say.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};

@@ -88,8 +88,8 @@ fn threads_that_drop_destroy_what_the_device_is_done_with() {
     assert!(device.take_hazards().is_empty());
 }
 
-/// One thread and many frames, of which each is complete before the next one ends: what has passed never piles up, though
-/// no call reclaims, and the device is asked at most once in 32 drops, and once a frame.
+/// One thread and many frames, of which each is complete before the next one ends: what has passed never piles up,
+/// though no call reclaims, and the device is asked at most once in 32 drops, and once a frame.
 #[test]
 fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_asked() {
     const DROPS: u64 = 500;

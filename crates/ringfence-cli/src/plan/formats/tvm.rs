@@ -9,8 +9,9 @@
 //!       { "type_key": "Array", "data": [2, 5] }, … ] }
 //! ```
 //!
-//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A buffer lies in the first
-//! pool of its `pool_candidates`; where there are several pools, each is a heap of its own, numbered as they come:
+//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A buffer
+//! lies in the first pool of its `pool_candidates`; where there are several pools, each is a heap of its own, numbered
+//! as they come:
 //!
 //! ```text
 //!   "pool_candidates": "11"  ─  { "type_key": "Array", "data": [12, 20] }

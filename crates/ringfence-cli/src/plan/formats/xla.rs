@@ -8,10 +8,11 @@
 //!       fusion.1{}:3-7                           both ends are included
 //! ```
 //!
-//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and are not planned.
-//! Values that XLA lets share their first byte while both are alive are one buffer, worked on in place. What a loop or a conditional
-//! carries, `<85 while.1{0} (phi) @0>`, has to stay in one buffer, though there are gaps between its live ranges: all values of its place
-//! and size are one row, from the first to the last. That may be higher than XLA's plan, which can use the gaps.
+//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and
+//! are not planned. Values that XLA lets share their first byte while both are alive are one buffer, worked on in
+//! place. What a loop or a conditional carries, `<85 while.1{0} (phi) @0>`, has to stay in one buffer, though there are
+//! gaps between its live ranges: all values of its place and size are one row, from the first to the last. That may be
+//! higher than XLA's plan, which can use the gaps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

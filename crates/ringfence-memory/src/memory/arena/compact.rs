@@ -29,7 +29,6 @@ use crate::memory::request::Request;
 use crate::memory::residence::Residence;
 use ringfence_core::ticket::{Moves, Standing, Ticket};
 
-/// What a pass may still take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassLimits {
     bytes: u64,
@@ -57,7 +56,6 @@ impl PassLimits {
     }
 }
 
-/// How a block stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockFacts {
     pub(crate) id: BlockId,
@@ -114,19 +112,20 @@ pub(crate) trait Compact<D: Device> {
 
     fn fact(&self, block: BlockId) -> Option<BlockFacts>;
 
-    /// Whether ranges can be moved inside a block, too.
     fn moves_inside(&self) -> bool;
 
     /// Whether the order of ranges means something, so that nothing is to be moved.
     fn is_ordered(&self) -> bool;
 
-    /// Who may be moved in a block, and how many ranges there will stay.
+    /// The ranges of a block that may be moved, and how many will stay.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
-    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones yet.
+    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones
+    /// yet.
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done with.
+    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done
+    /// with.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
@@ -135,7 +134,7 @@ pub(crate) trait Compact<D: Device> {
         into: &mut Vec<Reserved<D>>,
     ) -> usize;
 
-    /// Ranges below where they are for the last of `queue`, and on. What there is none for is done with.
+    /// Ranges below where they are for the last of `queue`, and on. Those without one are not tried again.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
     /// A ticket for what was reserved, and now holds what the range of `ticket` held.
@@ -286,7 +285,8 @@ impl<D: Device, A: Cutter> State<D, A> {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested of it.
+            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested
+            // of it.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,

@@ -65,8 +65,8 @@ fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held
     memory.debug().validate().expect("the allocator is sound");
 }
 
-/// The first part of a chain's key: an arena is of one memory type, and of classes that may lie in one block. It is found
-/// by an index: O(1), whatever there is.
+/// The first part of a chain's key: an arena is of one memory type, and of classes that may lie in one block. It is
+/// found by an index: O(1), whatever there is.
 #[test]
 fn seed_003_04_an_arena_is_of_one_memory_type_and_one_group_of_classes() {
     for profile in Profile::all() {

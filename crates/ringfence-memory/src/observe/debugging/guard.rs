@@ -14,7 +14,6 @@ use super::report::Side;
 use super::watched::Watched;
 use crate::device::{DeviceError, Mapped, Requirements};
 
-/// What every byte of a guard is.
 const GUARD: u8 = 0x9e;
 
 /// How wide the guards of a range are, in bytes.
@@ -87,8 +86,8 @@ impl Guards {
         Ok(())
     }
 
-    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as they
-    /// should again; if not, they must not be compared any more.
+    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as
+    /// they should again; if not, they must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].

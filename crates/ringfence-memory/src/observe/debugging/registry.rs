@@ -9,8 +9,8 @@
 //!                          history: the last N                                        findings: the last 1024
 //! ```
 //!
-//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the lock
-//! before its bytes are free again. It exists only where something is looked for.
+//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the
+//! lock before its bytes are free again. It exists only where something is looked for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -24,7 +24,6 @@ use crate::device::Mapped;
 use crate::observe::unlocked::Lock;
 use crate::observe::{Event, Warning, slow_paths};
 
-/// So many findings are kept.
 const FINDINGS_MAX: usize = 1024;
 
 /// What identifies a live range.
@@ -88,8 +87,8 @@ impl<M: Watched> Entry<M> {
         }
     }
 
-    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so that
-    /// each damage is reported once.
+    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so
+    /// that each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
@@ -114,8 +113,8 @@ impl<M: Watched> Entry<M> {
     fn fill(&self, context: &M::Context, key: Key, value: u8) {
         let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
         match memory.mapped() {
-            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush that
-            // fails leaves other bytes than the pattern, which promise nothing either.
+            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush
+            // that fails leaves other bytes than the pattern, which promise nothing either.
             Some(base) => _ = unsafe { fill(context, &*memory, base, key.offset..key.offset + self.size, value) },
             // SAFETY: as above; the API maps resources, and this one with all its bytes.
             None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },
@@ -137,7 +136,6 @@ pub(crate) struct Debugger<M: Watched> {
 }
 
 impl<M: Watched> Debugger<M> {
-    /// `None` if nothing is looked for.
     pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
         let state = State {
             live: BTreeMap::new(),
@@ -298,12 +296,11 @@ impl<M: Watched> Debugger<M> {
         seen
     }
 
-    /// What is alive.
     pub(crate) fn live(&self) -> Vec<Leak> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// The program is at its end: what is alive is reported, once.
+    /// The allocator is shut down: live ranges are reported, once.
     fn report_leaks(&self) {
         if !self.desc.leaks {
             return;

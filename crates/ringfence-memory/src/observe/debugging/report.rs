@@ -1,4 +1,4 @@
-//! What was found, in words that name the resource and the line that made it.
+//! Findings, which name the resource and the line that made it.
 
 use std::fmt;
 use std::panic::Location;
@@ -31,7 +31,7 @@ pub struct Overrun {
     pub owner: Leak,
     /// Which of its two.
     pub side: Side,
-    /// How far from the range the nearest byte is that was written; 0 for the one beside it.
+    /// Bytes between the range and the nearest byte that was overwritten; 0 for the byte next to the range.
     pub distance_bytes: u64,
     /// How many bytes differ.
     pub damaged_bytes: u64,
@@ -55,7 +55,7 @@ pub struct Leak {
     pub memory_type: u32,
     /// Where it lies.
     pub address: MemoryAddress,
-    /// The line that made it: of the program, or of the library for what the library made for itself.
+    /// The line that made it: of the program, or of the library for its own resources.
     pub made_at: Option<&'static Location<'static>>,
     /// Whether it is retired: released by its owner, and waiting for submissions that are not complete.
     pub is_retired: bool,
@@ -71,7 +71,7 @@ pub enum MemoryAddress {
         /// The byte.
         offset: u64,
     },
-    /// The address of a byte in shaders, as a fault report gives it.
+    /// The device address of a byte, as a device fault report gives it.
     Device(u64),
     /// The address of a mapped byte.
     Host(usize),
@@ -113,7 +113,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Whether it was about the byte at `address`. A move is about both places, by the byte of a memory object.
+    /// Whether the operation concerns the byte at `address`. A move concerns both places, by the byte of a memory
+    /// object.
     #[must_use]
     pub fn concerns(&self, address: MemoryAddress) -> bool {
         let size = self.subject.size;
@@ -142,9 +143,9 @@ impl Operation {
 /// What [`Debug::check_guards`](crate::memory::Debug::check_guards) saw.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GuardCheck {
-    /// Guards that were written. Each is mended, so that it is found once.
+    /// Guards that were overwritten. Each is restored, so that it is reported once.
     pub overruns: Vec<Overrun>,
-    /// Live ranges whose guards are as they should be, or were found now.
+    /// Live ranges whose guards were compared, overwritten ones included.
     pub checked_count: usize,
     /// Live ranges without guards that the host can see.
     pub unchecked_count: usize,

@@ -9,7 +9,6 @@ pub(crate) trait Watched {
     /// Through what its bytes are flushed and read.
     type Context;
 
-    /// The index of its memory type.
     fn memory_type(&self) -> u32;
 
     /// Where the host sees its first byte, where the API maps memory objects.
@@ -27,8 +26,8 @@ pub(crate) trait Watched {
     /// The flush failed.
     fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
 
-    /// Reads bytes as the device sees them, beginning at `first`, which the host sees at `at`. `false` where that is what the
-    /// host sees, or where it cannot be read.
+    /// Reads bytes as the device sees them, beginning at `first`, which the host sees at `at`. `false` where that is
+    /// what the host sees, or where it cannot be read.
     ///
     /// # Safety
     /// The memory is alive and mapped; `at` is its byte `first`, and the bytes lie inside it.

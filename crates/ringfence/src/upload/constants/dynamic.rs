@@ -110,8 +110,8 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
         self.version
     }
 
-    /// Changes bytes of the content, which the next bind shows; says whether any byte is another now. Where it is, the
-    /// version rises; what was bound before keeps the content that it had.
+    /// Changes bytes of the content for the next bind; returns whether any byte has changed. If so, the version rises;
+    /// constants that were bound before keep their content.
     ///
     /// # Errors
     /// [`UploadError::TooLarge`] if the bytes reach beyond the end; nothing has changed then.
@@ -130,8 +130,8 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
-/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held meanwhile,
-/// as views are cloned and dropped by the program's code. It ends with a panic too.
+/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held
+/// meanwhile, as views are cloned and dropped by the program's code. It ends with a panic too.
 struct Turn<'a, D: Device, V: ConstantViews<D>> {
     constants: &'a DynamicConstants<D, V>,
     last: Option<Last<D, V::View>>,
@@ -139,8 +139,8 @@ struct Turn<'a, D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
-    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread has
-    /// it further up, in the program's own code, or if another thread has it for very long.
+    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread
+    /// has it further up, in the program's own code, or if another thread has it for very long.
     fn begin_turn(&self, frame: SyncPoint) -> (Option<Turn<'_, D, V>>, u32) {
         thread_local!(static HERE: u8 = const { 0 });
         let here = HERE.with(|here| std::ptr::from_ref(here) as usize);
@@ -200,7 +200,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(Self { shared, writers, shares, promoted: UploadBatch::new(), figures, _one_thread: PhantomData })
     }
 
-    /// From here on binds are for the submission of `frame`.
+    /// Begins a frame: binds from now on are for the submission of `frame`.
     ///
     /// # Errors
     /// The frame is of another allocator; the writer is as before then.
@@ -214,8 +214,9 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(())
     }
 
-    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]). Record
-    /// them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
+    /// The copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). Record them once all
+    /// constants of the frame are bound, into a command list that is submitted in the same frame, before the lists that
+    /// use the constants.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
@@ -228,8 +229,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         self.figures
     }
 
-    /// Where a shader finds the content of `constants` in the writer's frame: a copy is made if there is none yet.
-    /// Later changes of the content do not show there.
+    /// Binds `constants` for the writer's frame: copies the content if that was not done yet, and returns where shaders
+    /// read it. Later changes of the content do not change it.
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; [`UploadError::ForeignConstants`] if the buffer was made by other

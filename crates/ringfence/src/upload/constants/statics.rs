@@ -321,9 +321,9 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         &self.bound
     }
 
-    /// Gives it new content; the rest of its slot becomes 0. It is on the device after the next
-    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one counts. The frame that uploads it
-    /// and those after see it, on the queue that the upload is recorded for.
+    /// Sets new content; the rest of its slot becomes 0. The content is on the device after the next
+    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one is uploaded. The frame that
+    /// uploads it and those after see it, on the queue that the upload is recorded for.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. Nothing has changed then.
@@ -408,8 +408,8 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
         let statics = self;
-        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is not
-        // held while the other is taken.
+        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is
+        // not held while the other is taken.
         let mut gathered = std::mem::replace(&mut *statics.staging.lock(), Gathered::new());
         std::mem::swap(&mut gathered, &mut statics.books.lock().pending);
         gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
