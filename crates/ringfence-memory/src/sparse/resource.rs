@@ -270,7 +270,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
+    /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie: they are neither moved
+    /// nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
@@ -307,7 +308,8 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
+    /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie: they are neither moved
+    /// nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
