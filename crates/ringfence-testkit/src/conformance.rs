@@ -211,6 +211,7 @@ macro_rules! conformance {
             results_that_are_not_read_are_named_when_the_ring_is_full,
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+            an_upload_that_is_refused_leaves_no_frame_open,
             what_is_staged_has_an_address_where_buffers_have_one,
         );
         $crate::conformance!(@ $open, texels:
@@ -234,6 +235,7 @@ macro_rules! conformance {
             a_batch_is_data_until_it_is_submitted,
             random_bindings_agree_with_a_plain_table,
             bad_pages_are_typed_errors_and_change_nothing,
+            pages_are_neither_evicted_nor_moved,
             a_device_without_sparse_buffers_says_so,
         );
         $crate::conformance!(@ $open, sparse_texture:
