@@ -8,6 +8,8 @@
 mod bare;
 #[path = "vulkan_backend/families.rs"]
 mod families;
+#[path = "vulkan_backend/planes.rs"]
+mod planes;
 #[path = "vulkan_backend/priorities.rs"]
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]

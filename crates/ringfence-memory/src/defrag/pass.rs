@@ -106,6 +106,10 @@ pub enum MoveError {
     /// The resource was not made to be copied from and to, as a move does.
     #[error("the resource was not made with the usages of copies, from and to")]
     NotCopied,
+    /// The texture's format has several planes, or is one that the library knows nothing of, so that it cannot say what is
+    /// to be copied: such a texture is best not [`movable`](crate::AllocationDesc::movable), or pinned.
+    #[error("the texture's format has several planes or is not known: what is to be copied of it cannot be said")]
+    UnknownFormat,
     /// The object could not be made anew.
     #[error(transparent)]
     Make(#[from] Error),
@@ -214,6 +218,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// As there. A description that says more than the portable one (another format, other flags) has to be given again:
     /// [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
+        self.index_of(texture.place()).ok_or(MoveError::NotInPass)?;
+        // Giving the description again would not help.
+        texture.parts().ok_or(MoveError::UnknownFormat)?;
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
@@ -222,14 +229,13 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// to begin in the common state.
     ///
     /// # Errors
-    /// The description is not of the same texture, or of a format with several planes, which have sizes of their own: such
-    /// a texture is best not movable.
+    /// The description is not of the same texture; or [`MoveError::UnknownFormat`]: planes have sizes of their own.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
         info: &<D as Create<Textures>>::Info<'_>,
     ) -> Result<Vec<MipCopy<D>>, MoveError> {
-        let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
+        let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::UnknownFormat)?;
         let src = self.relocate(texture, info)?;
         let copies = (0..parts.mips).map(|mip| {
             let [width, height, depth] = parts.extent(mip);
