@@ -226,6 +226,7 @@ macro_rules! conformance {
             an_exported_buffer_is_the_importers_too,
             an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
             a_pool_that_shares_shows_its_blocks,
+            what_is_moved_in_a_pool_that_shares_is_shared_there,
             a_shared_texture_holds_the_same_texels,
             what_cannot_be_shared_is_refused_by_name,
         );

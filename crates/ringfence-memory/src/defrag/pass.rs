@@ -392,8 +392,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
         let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
+        // In a block that is shared, each object has to say so.
+        let share = shared.memory_of(&room.place).share;
+        let prepared = shared.prepare::<K>(info, share);
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
         if let Err(error) = check_room(&room.place, margins, &needs, &shared) {
             // SAFETY: it was not placed.
