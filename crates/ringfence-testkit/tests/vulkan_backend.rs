@@ -14,6 +14,8 @@ mod planes;
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
+#[path = "vulkan_backend/transient.rs"]
+mod transient;
 #[path = "vulkan_backend/valid_usage.rs"]
 mod valid_usage;
 #[path = "vulkan_backend/view_kinds.rs"]

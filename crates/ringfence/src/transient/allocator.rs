@@ -217,7 +217,8 @@ impl<'a, D: Device> Execution<'a, D> {
     /// The next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier executions.
     ///
     /// Passes are numbered in the order in which their queue is given them; `waits` are what the caller makes the queue
-    /// wait for, by semaphores or fences. O(waits).
+    /// wait for, by semaphores or fences: all of its commands from there on (on Vulkan `ALL_COMMANDS` as the stages that
+    /// wait). O(waits).
     ///
     /// # Errors
     /// A pass of another transient allocator; a timeline of another allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
