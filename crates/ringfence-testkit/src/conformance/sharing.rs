@@ -207,6 +207,25 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
     other.shutdown(PATIENCE).expect("all is complete");
 }
 
+pub fn an_imported_buffer_is_not_evicted<G: Gpu>(rig: &mut Rig<G>) {
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
+    let Some((handle, shared)) = export::<G>(&buffer) else { return };
+    let (other, timelines) = rig.allocator(AllocatorDesc::default());
+    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    let imported =
+        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = imported.expect("the same device");
+    // SAFETY: nothing was called evictable.
+    let residency = unsafe { other.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
+    let frame = timelines[0].begin();
+    let committed = residency.commit(&residency.list(), &frame).expect("nothing is to come back");
+    assert_eq!((committed.evicted_count, residency.absent_bytes()), (0, 0), "{residency:?}");
+    frame.discard();
+    drop(imported);
+    other.shutdown(PATIENCE).expect("all is complete");
+}
+
 /// A kind of handle that is not this one.
 fn unlike(kind: ShareKind) -> ShareKind {
     if kind == ShareKind::OpaqueFd { ShareKind::Simulated } else { ShareKind::OpaqueFd }
