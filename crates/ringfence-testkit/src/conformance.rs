@@ -115,6 +115,7 @@ macro_rules! conformance {
         $crate::conformance!(@ $open, residency:
             unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
             what_a_submission_uses_is_not_evicted_before_it_is_complete,
+            what_is_replaced_is_resident_until_it_is_copied,
             a_block_stays_as_long_as_something_in_it_must_not_go,
             priorities_are_reported_where_the_system_listens,
         );
@@ -227,6 +228,7 @@ macro_rules! conformance {
             an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
             a_pool_that_shares_shows_its_blocks,
             what_is_moved_in_a_pool_that_shares_is_shared_there,
+            an_imported_buffer_is_not_evicted,
             a_shared_texture_holds_the_same_texels,
             what_cannot_be_shared_is_refused_by_name,
         );
