@@ -167,6 +167,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             user_data: 0,
             desc: None,
             is_desc_full: false,
+            key: None,
             parts: K::parts_of(|| None),
             is_altered: AtomicBool::new(false),
             recycling: None,
@@ -200,6 +201,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let (device, bound) = (&self.shared.device, &mut self.bound);
         bound.has_address = Create::<K>::has_address(device, info);
         bound.desc = Create::<K>::portable(device, info);
+        if bound.desc.is_none() {
+            bound.key = Create::<K>::key(device, info).map(Box::new);
+        }
         bound.parts = K::parts_of(|| Create::<K>::parts(device, info));
         self
     }
@@ -220,7 +224,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let device = &self.shared.device;
         let given = Create::<K>::portable(device, info);
         let made = self.bound.desc.as_ref();
-        let is_same = made.is_none_or(|made| given.is_some_and(|given| K::is_same(made, &given)));
+        let is_same = match made {
+            Some(made) => given.is_some_and(|given| K::is_same(made, &given)),
+            None => self.bound.key.as_deref().is_none_or(|made| Create::<K>::key(device, info) == Some(*made)),
+        };
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
