@@ -167,6 +167,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             user_data: 0,
             desc: None,
             is_desc_full: false,
+            key: None,
             parts: K::parts_of(|| None),
             is_altered: AtomicBool::new(false),
             recycling: None,
@@ -198,6 +199,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let (device, bound) = (&self.shared.device, &mut self.bound);
         bound.has_address = Create::<K>::has_address(device, info);
         bound.desc = Create::<K>::portable(device, info);
+        if bound.desc.is_none() {
+            bound.key = Create::<K>::key(device, info).map(Box::new);
+        }
         bound.parts = K::parts_of(|| Create::<K>::parts(device, info));
         self
     }
@@ -224,7 +228,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             let described = Create::<K>::describe(device, made);
             described.is_ok_and(|made| Create::<K>::portable(device, &made).is_some_and(|made| is(&made)))
         };
-        let is_same = self.bound.desc.as_ref().is_none_or(|made| is(made) || is_once_described(made));
+        let is_same = match self.bound.desc.as_ref() {
+            Some(made) => is(made) || is_once_described(made),
+            None => self.bound.key.as_deref().is_none_or(|made| Create::<K>::key(device, info) == Some(*made)),
+        };
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 

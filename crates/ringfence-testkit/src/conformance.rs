@@ -115,6 +115,7 @@ macro_rules! conformance {
         $crate::conformance!(@ $open, residency:
             unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
             what_a_submission_uses_is_not_evicted_before_it_is_complete,
+            what_is_replaced_is_resident_until_it_is_copied,
             a_block_stays_as_long_as_something_in_it_must_not_go,
             priorities_are_reported_where_the_system_listens,
         );
@@ -211,6 +212,7 @@ macro_rules! conformance {
             results_that_are_not_read_are_named_when_the_ring_is_full,
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+            an_upload_that_is_refused_leaves_no_frame_open,
             what_is_staged_has_an_address_where_buffers_have_one,
         );
         $crate::conformance!(@ $open, texels:
@@ -225,6 +227,8 @@ macro_rules! conformance {
             an_exported_buffer_is_the_importers_too,
             an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
             a_pool_that_shares_shows_its_blocks,
+            what_is_moved_in_a_pool_that_shares_is_shared_there,
+            an_imported_buffer_is_not_evicted,
             a_shared_texture_holds_the_same_texels,
             what_cannot_be_shared_is_refused_by_name,
         );
@@ -234,6 +238,7 @@ macro_rules! conformance {
             a_batch_is_data_until_it_is_submitted,
             random_bindings_agree_with_a_plain_table,
             bad_pages_are_typed_errors_and_change_nothing,
+            pages_are_neither_evicted_nor_moved,
             a_device_without_sparse_buffers_says_so,
         );
         $crate::conformance!(@ $open, sparse_texture:

@@ -10,10 +10,14 @@ mod bare;
 mod families;
 #[path = "vulkan_backend/plain_sets.rs"]
 mod plain_sets;
+#[path = "vulkan_backend/planes.rs"]
+mod planes;
 #[path = "vulkan_backend/priorities.rs"]
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
+#[path = "vulkan_backend/transient.rs"]
+mod transient;
 #[path = "vulkan_backend/valid_usage.rs"]
 mod valid_usage;
 #[path = "vulkan_backend/view_kinds.rs"]

@@ -106,6 +106,10 @@ pub enum MoveError {
     /// The resource lacks the usages for copies from and to it, which a move needs.
     #[error("the resource was not made with the usages of copies, from and to")]
     NotCopied,
+    /// The texture's format has several planes, or is one that the library knows nothing of, so that it cannot say what is
+    /// to be copied: such a texture is best not [`movable`](crate::AllocationDesc::movable), or pinned.
+    #[error("the texture's format has several planes or is not known: what is to be copied of it cannot be said")]
+    UnknownFormat,
     /// The object could not be made anew.
     #[error(transparent)]
     Make(#[from] Error),
@@ -217,6 +221,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// As there. If the texture was made with a native description that the portable one does not cover (another
     /// format, other flags), use [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
+        self.index_of(texture.place()).ok_or(MoveError::NotInPass)?;
+        // Giving the description again would not help.
+        texture.parts().ok_or(MoveError::UnknownFormat)?;
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
@@ -225,13 +232,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// needs a texture whose initial state is the common state.
     ///
     /// # Errors
-    /// The description is not of the same texture, or its format has several planes: make such textures not movable.
+    /// The description is not of the same texture; or [`MoveError::UnknownFormat`], as where the format has several
+    /// planes: make such textures not movable.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
         info: &<D as Create<Textures>>::Info<'_>,
     ) -> Result<Vec<MipCopy<D>>, MoveError> {
-        let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
+        let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::UnknownFormat)?;
         let src = self.relocate(texture, info)?;
         let copies = (0..parts.mips).map(|mip| {
             let [width, height, depth] = parts.extent(mip);
@@ -389,8 +397,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
         let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
+        // In a block that is shared, each object has to say so.
+        let share = shared.memory_of(&room.place).share;
+        let prepared = shared.prepare::<K>(info, share);
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
         if let Err(error) = check_room(&room.place, margins, &needs, &shared) {
             // SAFETY: it was not placed.

@@ -20,8 +20,8 @@ use super::place::Place;
 use super::shells::Shells;
 use crate::device::record::TextureParts;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, TextureDesc, TextureUsage,
-    Textures,
+    BufferDesc, BufferUsage, Buffers, Create, Device, InfoKey, Kind, Mapped, Placed, RawBuffer, TextureDesc,
+    TextureUsage, Textures,
 };
 
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
@@ -38,6 +38,8 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) desc: Option<K::Desc>,
     /// Whether that says all of it.
     pub(crate) is_desc_full: bool,
+    /// What tells its description from others where it cannot be said portably. Seldom there.
+    pub(crate) key: Option<Box<InfoKey>>,
     /// What all of a texture is, as far as that can be said.
     pub(crate) parts: K::Parts,
     /// Its memory's priority is another than was asked for.

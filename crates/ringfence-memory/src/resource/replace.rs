@@ -9,7 +9,7 @@
 //!
 //! The new resource is made first: if that fails, everything is as it was. For a moment both are in memory. What has to
 //! be copied is given as data, to be recorded in an open frame *before* anything that reads the new resource; the old
-//! one lives at least until that frame is complete.
+//! one lives at least until that frame is complete, and is resident as long.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use super::{Buffer, Texture};
+use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{BufferInfo, Buffers, Create, Device, Dimension, RawBuffer, RawTexture, TextureDesc, Textures};
 use crate::error::Error;
 use crate::memory::AllocationDesc;
@@ -122,6 +122,9 @@ pub(super) fn resize<D: Device>(
     if keep_bytes > old_bytes.min(new_bytes) {
         return Err(ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes });
     }
+    if keep_bytes > 0 {
+        hold_resident(buffer, frame)?;
+    }
     let new = Buffer::create(shared, info, desc, buffer.pool().as_ref())?;
     let (src, dst) = (buffer.object().clone(), new.object().clone());
     *buffer = new;
@@ -142,6 +145,7 @@ pub(super) fn swap_mips<D: Device>(
     let present = *texture.desc().ok_or(ReplaceError::NotDescribed)?;
     let (src_first, dst_first) = overlap(&present, wanted)?;
     let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
+    hold_resident(texture, frame)?;
     let new = Texture::create(shared, &info, desc, texture.pool().as_ref())?;
     // SAFETY: `info` was described by it.
     let new = unsafe { new.described(*wanted) };
@@ -164,6 +168,16 @@ pub(super) fn swap_mips<D: Device>(
     // Large mips are new, and small ones that the old chain did not reach down to.
     let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
     Ok(MipSwap { copies, to_fill })
+}
+
+/// Brings the memory of what is copied from back, if it is evicted, and holds it until the frame is complete: once it is
+/// replaced, no list of uses takes it.
+fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
+    resource: &Resource<D, K>,
+    frame: &Frame,
+) -> Result<(), ReplaceError> {
+    let residence = resource.held_memory().residence.as_ref();
+    resource.shared().hold_resident(residence, frame).map_err(|error| Error::from(error).into())
 }
 
 fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {

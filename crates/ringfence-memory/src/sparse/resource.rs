@@ -272,7 +272,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used.
+    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used; pages are
+    /// neither moved nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
@@ -309,7 +310,8 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Makes a sparse texture, without memory. Of `desc` the fields that choose the memory of its pages are used.
+    /// Makes a sparse texture, without memory. Of `desc` the fields that choose the memory of its pages are used; pages
+    /// are neither moved nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses

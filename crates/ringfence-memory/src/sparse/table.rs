@@ -58,7 +58,8 @@ impl<D: Device> PageTable<D> {
             requires_dedicated: false,
         };
         let name = desc.name.into();
-        let desc = AllocationDesc { name: "", share: None, ..desc };
+        // No list of uses takes a sparse resource, and nobody could bind a page anew that has been moved.
+        let desc = AllocationDesc { name: "", share: None, movable: false, evictable: false, ..desc };
         Self { shared: Arc::clone(shared), page, desc, name, table: BTreeMap::new(), changes: BTreeMap::new() }
     }
 

@@ -3,8 +3,9 @@
 //!
 //! The pressure is made by a headroom larger than any heap: whatever may go is to go.
 
-use crate::Gpu;
+use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
+use ringfence::lifetime::BufferCopy;
 use ringfence::residency::{Committed, Residency, ResidencyError};
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, PoolDesc};
 
@@ -125,6 +126,38 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     let frame = rig.timeline().begin();
     assert_eq!(pressed.commit(&other, &frame), Err(ResidencyError::ForeignList));
     frame.discard();
+}
+
+/// Once it is replaced, a resource cannot be listed any more, and the copy reads it all the same.
+pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>) {
+    let mut held = make(rig);
+    let expected = pattern(5, SIZE as usize);
+    let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
+    upload.write(0, &expected).expect("upload memory is mapped");
+    let has = can_evict(rig.memory.device().capabilities(), held.memory_type());
+    let pressed = pressed(rig);
+    use_one(rig, &pressed, &upload, &held);
+    let mut list = pressed.list();
+    let frame = rig.timeline().begin();
+    pressed.commit(&list, &frame).expect("nothing is to come back");
+    rig.submit(frame, &[]);
+    assert_eq!(pressed.absent_bytes() >= SIZE, has, "it is not used");
+
+    let frame = rig.timeline().begin();
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 2 * SIZE, usage }).expect("plain");
+    let copy = held.resize(&frame, &info, SIZE, evictable(Dedicated::Always)).expect("there is room");
+    let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.expect("there is something to keep");
+    list.add(&held);
+    pressed.commit(&list, &frame).expect("there is room");
+    assert_eq!(pressed.absent_bytes(), 0, "{pressed:?}");
+    let value = rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let back = rig.buffer(SIZE, Location::Readback, "back");
+    use_one(rig, &pressed, &held, &back);
+    let mut bytes = vec![0; SIZE as usize];
+    back.read(0, &mut bytes).expect("a readback buffer is mapped");
+    assert_eq!(bytes, expected);
 }
 
 pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Rig<G>) {

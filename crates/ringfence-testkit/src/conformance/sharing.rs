@@ -1,6 +1,7 @@
 //! Memory that two allocators see, each as a process of its own would: exported by one, imported by the other.
 
 use crate::{Command, Gpu};
+use ringfence::defrag::{Defrag, DefragDesc};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
 use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc, sharing};
@@ -157,6 +158,72 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     drop((imported, block));
     other.shutdown(PATIENCE).expect("all is complete");
     other.debug().validate().expect("the allocator is sound");
+}
+
+pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig<G>) {
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
+        return skipped("the device shares no blocks");
+    }
+    let memory_type = memory_type::<G>(&rig.memory, kind);
+    let desc = PoolDesc { memory_type, block_bytes: 1 << 20, share: Some(kind), ..Default::default() };
+    let pool: Pool<G::Device> = rig.memory.create_pool(desc).expect("there is such a type");
+    let make = |_| {
+        let desc = AllocationDesc { movable: true, ..Default::default() };
+        pool.create_buffer(&info::<G>(&rig.memory), desc).expect("room")
+    };
+    // One of the second block, into the first.
+    let mut held: Vec<_> = (0..8).map(make).collect();
+    while pool.statistics().block_count < 2 {
+        held.push(make(held.len()));
+    }
+    let mut moved = held.pop().expect("it is there");
+    held.remove(1);
+    rig.memory.reclaim();
+    let expected = rig::pattern(77, BYTES as usize);
+    let mut source = rig.buffer(BYTES, Location::Upload, "source");
+    source.write(0, &expected).expect("it is mapped");
+    rig.run(&[rig::copy(&source, 0, &moved, 0, BYTES)]);
+
+    let before = moved.offset();
+    let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
+    let frame = rig.timeline().begin();
+    let mut pass = run.begin_pass(&frame).expect("the frame is the allocator's own");
+    let copy = pass.copy_buffer(&mut moved).expect("the block of which it is all can be emptied");
+    let copy = Command::CopyBuffer { src: copy.src, src_offset: 0, dst: copy.dst, dst_offset: 0, size: copy.size };
+    drop(pass);
+    let value = rig.submit(frame, &[copy]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_ne!(moved.offset(), before);
+    let Some((handle, shared)) = export::<G>(&moved) else { return };
+    assert_eq!((shared.offset, shared.kind), (moved.offset(), kind));
+    let (other, _timelines) = rig.allocator(AllocatorDesc::default());
+    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    let imported =
+        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = imported.expect("the same device");
+    assert_eq!(rig.download(&imported, BYTES), expected);
+    drop(imported);
+    other.shutdown(PATIENCE).expect("all is complete");
+}
+
+pub fn an_imported_buffer_is_not_evicted<G: Gpu>(rig: &mut Rig<G>) {
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
+    let Some((handle, shared)) = export::<G>(&buffer) else { return };
+    let (other, timelines) = rig.allocator(AllocatorDesc::default());
+    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    let imported =
+        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = imported.expect("the same device");
+    // SAFETY: nothing was called evictable.
+    let residency = unsafe { other.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
+    let frame = timelines[0].begin();
+    let committed = residency.commit(&residency.list(), &frame).expect("nothing is to come back");
+    assert_eq!((committed.evicted_count, residency.absent_bytes()), (0, 0), "{residency:?}");
+    frame.discard();
+    drop(imported);
+    other.shutdown(PATIENCE).expect("all is complete");
 }
 
 /// A kind of handle that is not this one.

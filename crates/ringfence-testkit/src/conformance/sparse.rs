@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::{Command, Gpu};
+use ringfence::defrag::DefragDesc;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, RawBuffer};
 use ringfence::sparse::{PageRun, Sparse, SparseBuffer, SparseError, UnboundReads};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
@@ -223,6 +224,35 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     drop(buffer);
     memory.shutdown(PATIENCE).expect("nothing was submitted");
     memory.debug().validate().expect("the allocator is sound");
+}
+
+/// No list of uses takes a sparse resource, and no pass of a defragmentation can move its pages.
+pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
+    if sparse(rig, 1).is_none() {
+        return;
+    }
+    // SAFETY: nothing but the pages is called evictable, and those are not.
+    let residency = unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 8 << 20, usage }).expect("plain");
+    let desc = AllocationDesc { name: "sparse", evictable: true, movable: true, ..Default::default() };
+    let mut buffer = SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them");
+    let (page, count) = (buffer.page_bytes(), buffer.page_count());
+    buffer.bind(0..count).expect("there is room");
+    bind(rig, &mut buffer);
+    let expected = rig::pattern(3, page as usize);
+    write(rig, &buffer, 0, &expected);
+    // Every other page, so that there is something to bring together.
+    (0..count).step_by(2).skip(1).for_each(|page| buffer.unbind(page..page + 1).expect("it is there"));
+    bind(rig, &mut buffer);
+    rig.memory.shutdown(PATIENCE).expect("no frame is open");
+    let frame = rig.timeline().begin();
+    residency.commit(&residency.list(), &frame).expect("nothing is to come back");
+    assert_eq!(residency.absent_bytes(), 0, "{residency:?}");
+    let mut run = rig.memory.defragment(DefragDesc::default());
+    assert_eq!(run.begin_pass(&frame).expect("the frame is the allocator's own").moves(), []);
+    rig.submit(frame, &[]);
+    assert_eq!(read(rig, &buffer, 0..page), expected);
 }
 
 pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {

@@ -243,6 +243,38 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     transfer.abandon();
 }
 
+/// A frame that was begun for what was refused would hold back whatever is dropped, until something else is submitted.
+pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) {
+    let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
+    let target = rig.buffer(64, Location::Device, "target");
+    let texture = rig.texture(4, 4, "texture");
+    let never_fits = transfer.upload(&vec![1; 1 << 20], &target, 0);
+    assert!(matches!(never_fits, Err(TransferError::Upload(UploadError::TooLarge { .. }))), "{never_fits:?}");
+    let outside = transfer.upload(&[1; 4], &target, 64);
+    assert!(matches!(outside, Err(TransferError::Batch(BatchError::OutOfRange { .. }))), "{outside:?}");
+    let short = transfer.upload_texels(&Texels::new(4, 4, 4, &[1; 63]), &texture, TexelTarget::default());
+    assert!(matches!(short, Err(TransferError::Upload(UploadError::TexelSize { .. }))), "{short:?}");
+    let at = TexelTarget { x: 1, ..Default::default() };
+    let outside = transfer.upload_texels(&Texels::new(4, 4, 4, &[1; 64]), &texture, at);
+    assert!(matches!(outside, Err(TransferError::Batch(BatchError::Texels(_)))), "{outside:?}");
+    let nothing = transfer.submit(|_, _| -> Result<(), ()> { unreachable!("nothing was gathered") });
+    assert!(matches!(nothing, Ok(None)), "{nothing:?}");
+    drop((target, texture));
+    rig.memory.shutdown(PATIENCE).expect("no frame is open");
+    // What was gathered before and after a refusal is one submission.
+    let target = rig.buffer(64, Location::Device, "target");
+    for part in 0..4_u8 {
+        transfer.upload(&[part; 16], &target, u64::from(part) * 16).expect("there is room");
+        transfer.upload(&[9; 4], &target, 64).expect_err("it lies outside");
+    }
+    let submit =
+        |batch: &mut UploadBatch<_>, value| rig.gpu.submit(0, &[], &[Command::Upload(Box::new(batch.clone()))], value);
+    let point = transfer.submit(submit).expect("the device is not lost").expect("something was gathered");
+    assert!(rig.timeline().wait(point.value, PATIENCE).expect("the device is not lost"));
+    let expected: Vec<_> = (0..64).map(|at| at / 16).collect();
+    assert_eq!(rig.download(&target, 64), expected);
+}
+
 pub fn what_is_staged_has_an_address_where_buffers_have_one<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS;
     let desc = UploadDesc { capacity: 64 << 10, usage, ..Default::default() };

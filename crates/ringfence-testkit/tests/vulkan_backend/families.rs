@@ -28,16 +28,16 @@ const TEXEL_BYTES: usize = (SIDE * SIDE * 4) as usize;
 const BYTES: usize = 4096;
 
 /// A queue of a family, with a timeline of its own.
-struct Queue {
+pub(super) struct Queue {
     family: u32,
     device: ash::Device,
     queue: vk::Queue,
     pool: vk::CommandPool,
-    semaphore: vk::Semaphore,
+    pub(super) semaphore: vk::Semaphore,
 }
 
 impl Queue {
-    fn new(gpu: &VulkanGpu, family: u32) -> Self {
+    pub(super) fn new(gpu: &VulkanGpu, family: u32) -> Self {
         let device = gpu.device().raw().clone();
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// Submits what is recorded, after the other queue has come to a value.
-    fn submit(&self, wait: Option<(&Self, u64)>, signal: u64, record: impl FnOnce(vk::CommandBuffer)) {
+    pub(super) fn submit(&self, wait: Option<(&Self, u64)>, signal: u64, record: impl FnOnce(vk::CommandBuffer)) {
         let buffer = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         let (waits, wait_values): (Vec<_>, Vec<_>) =

@@ -219,7 +219,8 @@ impl<'a, D: Device> Execution<'a, D> {
     /// executions.
     ///
     /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits`, by
-    /// semaphores or fences. O(waits).
+    /// semaphores or fences, with all commands from there on (on Vulkan `ALL_COMMANDS` as the stages that wait).
+    /// O(waits).
     ///
     /// # Errors
     /// A pass of another transient allocator; a timeline of another allocator; or more than

@@ -14,8 +14,9 @@
 //!   available, before the pass writes there (a memory barrier; on Direct3D 12 an unordered-access barrier for all
 //!   resources, since of the uses of one resource only those are in no order of their own). A dependency covers all
 //!   commands before it, so that one at the beginning of a pass suffices for everything that was last used before that
-//!   pass. Each is placed as late as possible, at the first pass that needs one, which gives the fewest. A use on
-//!   another queue needs none: the wait between the queues orders it, or it is complete already.
+//!   pass, and for later passes too, whatever stages they use. Each is placed as late as possible, at the first pass
+//!   that needs one, which gives the fewest. A use on another queue needs none: the wait between the queues orders it,
+//!   or it is complete already.
 //! - The new owner has to be *activated*: on Direct3D 12 by an aliasing barrier, if other resources used bytes of it
 //!   since it was last active, and then for render targets and depth by a discard, a clear or a copy of the whole; on
 //!   Vulkan a texture's layout begins as `UNDEFINED`.
@@ -28,9 +29,14 @@ use super::spans::NO_OBJECT;
 ///
 /// | | Vulkan | Direct3D 12 |
 /// |---|---|---|
-/// | `depends` | one memory barrier for the pass: all commands, memory writes → what the pass does | one unordered-access barrier for the pass, without a resource |
+/// | `depends` | one memory barrier for the pass: all commands, memory writes → all commands, memory reads and writes | one unordered-access barrier for the pass, without a resource |
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
-/// | `discards` | image barrier from layout `UNDEFINED`, in the scope of the memory barrier | `DiscardResource`, clear or whole copy first |
+/// | `discards` | image barrier from layout `UNDEFINED`: all commands, no access → what the pass does with it | `DiscardResource`, clear or whole copy first |
+///
+/// On Vulkan the memory barrier is for all that comes, not for its pass alone: a later pass of the queue, with other stages, gets
+/// bytes that are covered by it and no barrier of its own. For the same reason the image barrier begins with all commands (or
+/// with the stages that use the texture), and not with `TOP_OF_PIPE`: it has to come after the memory barrier of its pass or an
+/// earlier one. Waits between queues are for all commands too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// At whose beginning.

@@ -24,7 +24,7 @@ pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,
     ring: UploadRing<D>,
-    /// There iff something was staged since the last submission.
+    /// There iff something was gathered since the last submission.
     frame: Option<Frame>,
     /// Whether the frame's value was given to the program, which may have submitted it.
     was_tried: bool,
@@ -71,6 +71,12 @@ impl<D: Device> TransferQueue<D> {
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
     pub fn upload(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {
         self.check_destination(to)?;
+        let gathered = self.gather(bytes, to, offset);
+        self.end_empty_frame();
+        gathered
+    }
+
+    fn gather(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {
         let staged = self.writer()?.write(bytes, 4)?;
         Ok(self.batch.copy(&staged, to, offset)?)
     }
@@ -86,8 +92,22 @@ impl<D: Device> TransferQueue<D> {
         at: TexelTarget,
     ) -> Result<(), TransferError> {
         self.check_destination(to)?;
+        let gathered = self.gather_texels(texels, to, at);
+        self.end_empty_frame();
+        gathered
+    }
+
+    fn gather_texels(&mut self, texels: &Texels<&[u8]>, to: &Texture<D>, at: TexelTarget) -> Result<(), TransferError> {
         let staged: Texels<Staged<D>> = self.writer()?.write_texels(texels)?;
         Ok(self.batch.copy_texels(&staged, to, at)?)
+    }
+
+    /// Ends a frame that was begun for what was refused then: it would hold back all that is retired until something is
+    /// submitted.
+    fn end_empty_frame(&mut self) {
+        if self.batch.is_empty() && !self.was_tried {
+            self.end_frame();
+        }
     }
 
     fn check_destination<K: ResourceKind>(&self, to: &Resource<D, K>) -> Result<(), TransferError>
@@ -103,14 +123,7 @@ impl<D: Device> TransferQueue<D> {
         match &mut self.writer {
             Some(writer) if writer.point() == frame.point() => {}
             Some(writer) => writer.begin(frame)?,
-            None => match self.ring.writer(frame) {
-                Ok(writer) => self.writer = Some(writer),
-                Err(error) => {
-                    // The frame was begun for this: nothing was gathered yet.
-                    self.frame = None;
-                    return Err(error);
-                }
-            },
+            None => self.writer = Some(self.ring.writer(frame)?),
         }
         Ok(self.writer.as_mut().expect("made just now"))
     }
