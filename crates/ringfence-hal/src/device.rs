@@ -193,6 +193,12 @@ pub unsafe trait Create<K: Kind>: Driver {
         self.portable(info).as_ref().and_then(K::parts)
     }
 
+    /// Whether what this description makes can be copied from and to, as when it is moved. By default what the portable
+    /// description says, and `true` where there is none. Middleware forwards it.
+    fn is_copied(&self, info: &Self::Info<'_>) -> bool {
+        self.portable(info).as_ref().is_none_or(K::is_copied)
+    }
+
     /// What distinguishes this description from others, so that objects made from it can be kept for the next request
     /// (`TransientAllocator`). Equal keys have equal requirements and give
     /// objects that can stand for one another: the implementer ensures that. `None` if the description

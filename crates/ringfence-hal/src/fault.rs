@@ -425,6 +425,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.inner.parts(info)
     }
 
+    fn is_copied(&self, info: &D::Info<'_>) -> bool {
+        self.inner.is_copied(info)
+    }
+
     fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
         self.inner.key(info)
     }

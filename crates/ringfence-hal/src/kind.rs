@@ -21,6 +21,9 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// [`DeviceError::InvalidInfo`] with the rule that is broken.
     fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
 
+    /// Whether what a description makes can be copied from and to.
+    fn is_copied(desc: &Self::Desc) -> bool;
+
     /// What all of a texture is; `None` for buffers.
     fn parts(desc: &Self::Desc) -> Option<TextureParts> {
         let _ = desc;
@@ -49,6 +52,10 @@ impl Kind for Buffers {
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
         invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
         invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)
+    }
+
+    fn is_copied(desc: &BufferDesc) -> bool {
+        desc.usage.contains(BufferUsage::COPY_SRC | BufferUsage::COPY_DST)
     }
 
     fn alignment(desc: &BufferDesc, capabilities: &Capabilities) -> u64 {
@@ -86,6 +93,10 @@ impl Kind for Textures {
             invalid("a texture with several samples has one mip level").exactly(mips, 1)?;
         }
         check_dimension(desc)
+    }
+
+    fn is_copied(desc: &TextureDesc) -> bool {
+        desc.usage.contains(TextureUsage::COPY_SRC | TextureUsage::COPY_DST)
     }
 
     fn parts(desc: &TextureDesc) -> Option<TextureParts> {

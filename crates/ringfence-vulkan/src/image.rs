@@ -44,6 +44,11 @@ unsafe impl Create<Textures> for Device {
         parts(info.raw())
     }
 
+    /// Formats without a portable name are copied, too.
+    fn is_copied(&self, info: &TextureInfo<'_>) -> bool {
+        info.raw().usage.contains(vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST)
+    }
+
     /// Chained structures and lists of families are behind pointers: no key.
     fn key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
         let info = info.raw();

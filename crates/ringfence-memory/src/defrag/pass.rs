@@ -392,7 +392,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         if !resource.is_made_as(info) {
             return Err(MoveError::AnotherDescription);
         }
-        if !resource.desc().is_none_or(K::is_copied) {
+        if !Create::<K>::is_copied(&shared.device, info) {
             return Err(MoveError::NotCopied);
         }
         let (from, margins) = self.watched(resource.place());

@@ -144,9 +144,6 @@ pub(crate) trait ItemKind: Kind {
     /// Whether two descriptions make the same object.
     fn is_same(one: &Self::Desc, other: &Self::Desc) -> bool;
 
-    /// Whether what a description makes can be copied from and to.
-    fn is_copied(desc: &Self::Desc) -> bool;
-
     /// The bytes of what a description makes; `None` where it leaves them to the driver.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
 
@@ -168,10 +165,6 @@ impl ItemKind for Buffers {
 
     fn is_same(one: &BufferDesc, other: &BufferDesc) -> bool {
         one == other
-    }
-
-    fn is_copied(desc: &BufferDesc) -> bool {
-        desc.usage.contains(BufferUsage::COPY_SRC | BufferUsage::COPY_DST)
     }
 
     fn bytes(desc: &BufferDesc) -> Option<u64> {
@@ -200,10 +193,6 @@ impl ItemKind for Textures {
     /// What it is cleared to as a rule is known to the owner alone where the API knows of no such value.
     fn is_same(one: &TextureDesc, other: &TextureDesc) -> bool {
         *one == TextureDesc { clear_value: one.clear_value, ..*other }
-    }
-
-    fn is_copied(desc: &TextureDesc) -> bool {
-        desc.usage.contains(TextureUsage::COPY_SRC | TextureUsage::COPY_DST)
     }
 
     fn bytes(_: &TextureDesc) -> Option<u64> {
