@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Optional, Union
 
-Buffer = Union[tuple[int, int, int], tuple[int, int, int, int]]
+__version__: str
+
+_Buffer = Union[tuple[int, int, int], tuple[int, int, int, int]]
 
 class Plan:
     """Offsets, with the proof of how good they are."""
@@ -56,13 +58,19 @@ class HeapPlan:
     def is_proven(self) -> bool: ...
     @property
     def kept_count(self) -> Optional[int]: ...
+    @property
+    def has_kept_most(self) -> Optional[bool]: ...
 
 def plan(
-    buffers: Sequence[Buffer], *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
+    buffers: Sequence[_Buffer], *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
 ) -> Plan: ...
-def verify(buffers: Sequence[Buffer], offsets: Sequence[int], capacity: int, *, alignment: int = 1) -> None: ...
+def verify(buffers: Sequence[_Buffer], offsets: Sequence[int], capacity: int, *, alignment: int = 1) -> None: ...
 def plan_heaps(heaps: Sequence[Heap], items: Sequence[Item], *, time_limit: float = 1.0) -> HeapPlan: ...
 def replan_heaps(
-    heaps: Sequence[Heap], items: Sequence[Item], last: Sequence[Optional[tuple[int, int]]]
+    heaps: Sequence[Heap],
+    items: Sequence[Item],
+    last: Sequence[Optional[tuple[int, int]]],
+    *,
+    time_limit: float = 1.0,
 ) -> HeapPlan: ...
 def verify_heaps(heaps: Sequence[Heap], items: Sequence[Item], offsets: Sequence[tuple[int, int]]) -> None: ...

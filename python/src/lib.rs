@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use ::ringfence_alias as alias;
-use pyo3::exceptions::PyValueError;
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 /// How often Ctrl-C is listened for.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -19,8 +21,8 @@ enum Buffer {
 /// Offsets, with the proof of how good they are.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct Plan {
-    /// Of each buffer, in the order given, where it begins.
-    offsets: Vec<u64>,
+    /// Of each buffer, in the order given, where it begins; the same list each time.
+    offsets: Py<PyList>,
     /// What the plan needs: the highest end.
     height: u64,
     /// The largest sum of sizes alive at once.
@@ -44,10 +46,10 @@ struct Item(alias::HeapItem);
 /// Where each item lies: heap and offset.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct HeapPlan {
-    /// Of each item, in the order given, the heap and the offset in it.
-    offsets: Vec<(usize, u64)>,
+    /// Of each item, in the order given, the heap and the offset in it; the same list each time.
+    offsets: Py<PyList>,
     /// Of each heap its highest end.
-    heights: Vec<u64>,
+    heights: Py<PyList>,
     /// The sum of these.
     height: u64,
     /// Sizes of items, each as often as classes stand before the one it got in its list.
@@ -58,6 +60,44 @@ struct HeapPlan {
     is_proven: bool,
     /// Planned again: how many items lie where they lay.
     kept_count: Option<usize>,
+    /// Planned again: whether most of those that had a place lie there still.
+    has_kept_most: Option<bool>,
+}
+
+/// What lies where it lay.
+struct Kept {
+    count: usize,
+    most: bool,
+}
+
+/// As Python writes it.
+fn bool_repr(is_so: bool) -> &'static str {
+    if is_so { "True" } else { "False" }
+}
+
+#[pymethods]
+impl Plan {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let Self { offsets, height, load, lower_bound, is_proven } = self;
+        let (count, is_proven) = (offsets.bind(py).len(), bool_repr(*is_proven));
+        format!(
+            "<Plan of {count} buffers: height={height}, load={load}, lower_bound={lower_bound}, is_proven={is_proven}>"
+        )
+    }
+}
+
+#[pymethods]
+impl HeapPlan {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (count, heights) = (self.offsets.bind(py).len(), self.heights.bind(py).repr()?);
+        let Self { fallback_bytes, lower_bound, .. } = self;
+        let is_proven = bool_repr(self.is_proven);
+        let kept = self.kept_count.map(|count| format!(", kept_count={count}")).unwrap_or_default();
+        Ok(format!(
+            "<HeapPlan of {count} items: heights={heights}, fallback_bytes={fallback_bytes}, lower_bound={lower_bound}, \
+             is_proven={is_proven}{kept}>"
+        ))
+    }
 }
 
 #[pymethods]
@@ -66,6 +106,11 @@ impl Heap {
     #[pyo3(signature = (capacity, *, class_ = 0, alignment = 1 << 62, granularity = 1))]
     fn new(capacity: u64, class_: u32, alignment: u64, granularity: u64) -> Self {
         Self(alias::Heap { class: class_, capacity, alignment, granularity })
+    }
+
+    fn __repr__(&self) -> String {
+        let alias::Heap { class, capacity, alignment, granularity } = self.0;
+        format!("Heap({capacity}, class_={class}, alignment={alignment}, granularity={granularity})")
     }
 }
 
@@ -85,6 +130,16 @@ impl Item {
         let item = alias::Item::new(size, lower, upper).aligned(alignment);
         Self(alias::HeapItem { item, kind, classes, pinned: pinned.map(place) })
     }
+
+    fn __repr__(&self) -> String {
+        let alias::HeapItem { item, kind, classes, pinned } = &self.0;
+        let pinned = pinned.map_or_else(|| "None".to_owned(), |at| format!("({}, {})", at.heap, at.offset));
+        let alias::Lifetime { lower, upper } = item.lifetime;
+        let (size, alignment) = (item.size, item.alignment);
+        format!(
+            "Item({size}, {lower}, {upper}, alignment={alignment}, kind={kind}, classes={classes:?}, pinned={pinned})"
+        )
+    }
 }
 
 fn place((heap, offset): (usize, u64)) -> alias::HeapOffset {
@@ -94,6 +149,24 @@ fn place((heap, offset): (usize, u64)) -> alias::HeapOffset {
 fn refused(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
+
+/// Each of a sequence; what is not as expected is named by its place.
+fn each<'py, T: FromPyObjectOwned<'py>>(given: &Bound<'py, PyAny>, what: &str, expected: &str) -> PyResult<Vec<T>> {
+    let one = |(place, given): (usize, Bound<'py, PyAny>)| {
+        given.extract::<T>().map_err(|_| {
+            let found = given.repr().map_or_else(|_| "something else".to_owned(), |found| found.to_string());
+            PyTypeError::new_err(format!("{what} {place}: expected {expected}, found {found}"))
+        })
+    };
+    given.extract::<Vec<Bound<'py, PyAny>>>()?.into_iter().enumerate().map(one).collect()
+}
+
+fn buffers_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Buffer>> {
+    each(given, "buffer", "(lower, upper, size) or (lower, upper, size, alignment), numbers from 0 to 2**64 - 1")
+}
+
+/// What says where an item lies.
+const PLACE: &str = "(heap, offset), numbers from 0 to 2**64 - 1";
 
 /// As planner's items; what says no alignment has the one given.
 fn items(buffers: Vec<Buffer>, alignment: u64) -> Vec<alias::Item> {
@@ -138,12 +211,12 @@ impl Clock {
 #[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0))]
 fn plan(
     py: Python<'_>,
-    buffers: Vec<Buffer>,
+    buffers: &Bound<'_, PyAny>,
     alignment: u64,
     capacity: Option<u64>,
     time_limit: f64,
 ) -> PyResult<Plan> {
-    let items = items(buffers, alignment);
+    let items = items(buffers_of(buffers)?, alignment);
     let mut clock = Clock::new(time_limit)?;
     let found = py.detach(|| {
         let problem = alias::Problem::new(&items).map_err(refused)?;
@@ -160,6 +233,7 @@ fn plan(
     }
     let is_proven = found.is_proven();
     let alias::AliasPlan { offsets, height, load, lower_bound } = found;
+    let offsets = PyList::new(py, offsets)?.unbind();
     Ok(Plan { offsets, height, load, lower_bound, is_proven })
 }
 
@@ -167,33 +241,47 @@ fn plan(
 /// Raises ValueError with the first that does not.
 #[pyfunction]
 #[pyo3(signature = (buffers, offsets, capacity, *, alignment = 1))]
-fn verify(py: Python<'_>, buffers: Vec<Buffer>, offsets: Vec<u64>, capacity: u64, alignment: u64) -> PyResult<()> {
-    let items = items(buffers, alignment);
+fn verify(
+    py: Python<'_>,
+    buffers: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    capacity: u64,
+    alignment: u64,
+) -> PyResult<()> {
+    let items = items(buffers_of(buffers)?, alignment);
+    let offsets: Vec<u64> = each(offsets, "offset", "a number from 0 to 2**64 - 1")?;
     py.detach(|| alias::verify(&items, &offsets, capacity)).map_err(refused)
 }
 
-fn given(heaps: Vec<Heap>, items: Vec<Item>) -> (Vec<alias::Heap>, Vec<alias::HeapItem>) {
-    (heaps.into_iter().map(|heap| heap.0).collect(), items.into_iter().map(|item| item.0).collect())
+fn given(heaps: &Bound<'_, PyAny>, items: &Bound<'_, PyAny>) -> PyResult<(Vec<alias::Heap>, Vec<alias::HeapItem>)> {
+    let (heaps, items) = (each::<Heap>(heaps, "heap", "a Heap")?, each::<Item>(items, "item", "an Item")?);
+    Ok((heaps.into_iter().map(|heap| heap.0).collect(), items.into_iter().map(|item| item.0).collect()))
 }
 
-fn heap_plan(plan: alias::HeapPlan, kept_count: Option<usize>) -> HeapPlan {
-    HeapPlan {
+fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyResult<HeapPlan> {
+    Ok(HeapPlan {
         height: plan.height(),
-        offsets: plan.offsets.iter().map(|at| (at.heap, at.offset)).collect(),
-        heights: plan.heights,
+        offsets: PyList::new(py, plan.offsets.iter().map(|at| (at.heap, at.offset)))?.unbind(),
+        heights: PyList::new(py, plan.heights)?.unbind(),
         fallback_bytes: plan.fallback_bytes,
         lower_bound: plan.lower_bound,
         is_proven: plan.is_proven,
-        kept_count,
-    }
+        kept_count: kept.as_ref().map(|kept| kept.count),
+        has_kept_most: kept.as_ref().map(|kept| kept.most),
+    })
 }
 
 /// Plans items into heaps: first as little as can be outside of what is preferred, then as low as can be in total.
 /// Raises ValueError if there is no plan, or none was found.
 #[pyfunction]
 #[pyo3(signature = (heaps, items, *, time_limit = 1.0))]
-fn plan_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, time_limit: f64) -> PyResult<HeapPlan> {
-    let (heaps, items) = given(heaps, items);
+fn plan_heaps(
+    py: Python<'_>,
+    heaps: &Bound<'_, PyAny>,
+    items: &Bound<'_, PyAny>,
+    time_limit: f64,
+) -> PyResult<HeapPlan> {
+    let (heaps, items) = given(heaps, items)?;
     let mut clock = Clock::new(time_limit)?;
     let found = py.detach(|| {
         let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
@@ -203,36 +291,52 @@ fn plan_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, time_limit: f6
     });
     match clock.raised {
         Some(raised) => Err(raised),
-        None => Ok(heap_plan(found?, None)),
+        None => heap_plan(py, found?, None),
     }
 }
 
 /// Plans again after a small change, with as many items as can stay where `last` has them: (heap, offset), or None for a new one.
+/// Raises ValueError if no plan was found within `time_limit` seconds; what is made in less than a millisecond is finished anyway.
 #[pyfunction]
+#[pyo3(signature = (heaps, items, last, *, time_limit = 1.0))]
 fn replan_heaps(
     py: Python<'_>,
-    heaps: Vec<Heap>,
-    items: Vec<Item>,
-    last: Vec<Option<(usize, u64)>>,
+    heaps: &Bound<'_, PyAny>,
+    items: &Bound<'_, PyAny>,
+    last: &Bound<'_, PyAny>,
+    time_limit: f64,
 ) -> PyResult<HeapPlan> {
+    let (heaps, items) = given(heaps, items)?;
+    let last: Vec<Option<(usize, u64)>> = each(last, "place", &format!("None or {PLACE}"))?;
     if items.len() != last.len() {
         return Err(PyValueError::new_err(format!("{} items, but {} places of last time", items.len(), last.len())));
     }
-    let (heaps, items) = given(heaps, items);
     let last: Vec<Option<alias::HeapOffset>> = last.into_iter().map(|at| at.map(place)).collect();
+    let mut clock = Clock::new(time_limit)?;
     let found = py.detach(|| {
         let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
-        let found = alias::replan_heaps(&problem, &last).map_err(refused)?;
+        let found = alias::replan_heaps(&problem, &last, |_| clock.goes_on()).map_err(refused)?;
         alias::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
         Ok::<_, PyErr>(found)
-    })?;
-    Ok(heap_plan(found.plan, Some(found.kept_count)))
+    });
+    if let Some(raised) = clock.raised {
+        return Err(raised);
+    }
+    let found = found?;
+    let kept = Kept { count: found.kept_count, most: found.has_kept_most() };
+    heap_plan(py, found.plan, Some(kept))
 }
 
 /// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not.
 #[pyfunction]
-fn verify_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, offsets: Vec<(usize, u64)>) -> PyResult<()> {
-    let (heaps, items) = given(heaps, items);
+fn verify_heaps(
+    py: Python<'_>,
+    heaps: &Bound<'_, PyAny>,
+    items: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (heaps, items) = given(heaps, items)?;
+    let offsets: Vec<(usize, u64)> = each(offsets, "place", PLACE)?;
     let offsets: Vec<alias::HeapOffset> = offsets.into_iter().map(place).collect();
     py.detach(|| alias::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
 }
@@ -242,4 +346,10 @@ fn verify_heaps(py: Python<'_>, heaps: Vec<Heap>, items: Vec<Item>, offsets: Vec
 mod ringfence_alias {
     #[pymodule_export]
     use super::{Heap, HeapPlan, Item, Plan, plan, plan_heaps, replan_heaps, verify, verify_heaps};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

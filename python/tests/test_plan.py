@@ -1,4 +1,7 @@
 """The wheel as it is installed: `python -m unittest` in this folder."""
+import ast
+import importlib.metadata
+import pathlib
 import random
 import signal
 import threading
@@ -88,6 +91,68 @@ class Plans(unittest.TestCase):
         found = plan(hard, capacity=1, time_limit=60)
         self.assertLess(time.monotonic() - started, 20)
         self.assertGreater(found.lower_bound, 1)
+
+    def test_offsets_are_made_once(self):
+        found = plan([(0, 2, 8), (1, 3, 8)])
+        self.assertIs(found.offsets, found.offsets)
+        heaps = plan_heaps([Heap(64)], [Item(8, 0, 2)])
+        self.assertIs(heaps.offsets, heaps.offsets)
+        self.assertIs(heaps.heights, heaps.heights)
+
+    def test_what_is_shown_says_what_it_is(self):
+        heap, item = Heap(64, class_=2), Item(8, 0, 2, classes=[2, 0], pinned=(0, 16))
+        for shown in (heap, item):
+            self.assertEqual(repr(eval(repr(shown))), repr(shown))
+        self.assertEqual(repr(item), "Item(8, 0, 2, alignment=1, kind=0, classes=[2, 0], pinned=(0, 16))")
+        found = plan([(0, 2, 8), (1, 3, 8)])
+        self.assertEqual(repr(found), "<Plan of 2 buffers: height=16, load=16, lower_bound=16, is_proven=True>")
+        again = replan_heaps([Heap(64)], [Item(8, 0, 2)], [(0, 8)], time_limit=1)
+        self.assertRegex(repr(again), r"<HeapPlan of 1 items: heights=\[16\], .*is_proven=False, kept_count=1>")
+        self.assertIs(again.has_kept_most, True)
+
+    def test_what_is_not_a_buffer_is_named_by_its_place(self):
+        with self.assertRaisesRegex(TypeError, r"buffer 2: expected \(lower, upper, size\) .*found \(0, 1\)"):
+            plan([(0, 1, 8), (0, 1, 8), (0, 1)])
+        with self.assertRaisesRegex(TypeError, "buffer 1: expected .*found .*-8"):
+            plan([(0, 1, 8), (0, 1, -8)])
+        with self.assertRaisesRegex(TypeError, "offset 1: expected a number"):
+            verify([(0, 1, 8), (0, 1, 8)], [0, "8"], 16)
+        with self.assertRaisesRegex(TypeError, "item 1: expected an Item, found 3"):
+            plan_heaps([Heap(64)], [Item(8, 0, 1), 3])
+        with self.assertRaisesRegex(TypeError, "place 0: expected None or .heap, offset."):
+            replan_heaps([Heap(64)], [Item(8, 0, 1)], [8])
+
+    def test_planning_again_heeds_its_limit(self):
+        with self.assertRaisesRegex(ValueError, "seconds"):
+            replan_heaps([Heap(64)], [Item(8, 0, 1)], [None], time_limit=-1)
+        items = [Item(size, lower, upper) for lower, upper, size in generated(4_000, 3)]
+        with self.assertRaisesRegex(ValueError, "stopped before there was a plan of the 4000 items"):
+            replan_heaps([Heap(1 << 40)], items, [None] * len(items), time_limit=0)
+
+    def test_the_stubs_name_what_the_module_has(self):
+        folder = pathlib.Path(ringfence_alias.__file__).parent
+        self.assertTrue((folder / "py.typed").exists())
+        stubs = ast.parse((folder / "__init__.pyi").read_text(encoding="utf-8"))
+        named = {}
+        for node in stubs.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                named[node.name] = node
+            elif isinstance(node, ast.AnnAssign):
+                named[node.target.id] = node
+        self.assertEqual(set(named), set(ringfence_alias.__all__))
+        for name, node in named.items():
+            if isinstance(node, ast.ClassDef):
+                methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)} - {"__init__"}
+                public = {method for method in vars(getattr(ringfence_alias, name)) if not method.startswith("_")}
+                self.assertEqual(methods, public, name)
+            if isinstance(node, ast.FunctionDef):
+                signature = "(" + getattr(ringfence_alias, name).__text_signature__.strip("()") + ")"
+                given = [argument.arg for argument in node.args.args + node.args.kwonlyargs]
+                places = [signature.find(argument) for argument in given]
+                self.assertTrue(-1 not in places and places == sorted(places), signature)
+
+    def test_the_version_is_that_of_the_wheel(self):
+        self.assertEqual(ringfence_alias.__version__, importlib.metadata.version("ringfence-alias"))
 
     def test_the_classes_name_their_module(self):
         for named in (Heap, Item, type(plan([(0, 1, 1)]))):

@@ -65,7 +65,7 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
         let started = Instant::now();
         let problem = HeapProblem::new(heaps, &items).expect("the items are sound");
         let made = Instant::now();
-        let found = replan_heaps(&problem, &last).expect("there is a plan");
+        let found = replan_heaps(&problem, &last, |_| true).expect("there is a plan");
         (whole, alone) = (whole.min(started.elapsed()), alone.min(made.elapsed()));
         verify_heaps(heaps, &items, &found.plan.offsets).expect("the plan is right");
         (kept, heights) = (found.kept_count, found.plan.heights);

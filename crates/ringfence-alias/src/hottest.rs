@@ -53,7 +53,8 @@ impl Planner<'_> {
                 return;
             }
             let hot = heat.hottest(count_max);
-            let Some(offsets) = self.plan_alone(shape, &hot) else { continue };
+            // A search that was cut short decides on nothing: one that had more time would lead elsewhere.
+            let Some(offsets) = self.plan_alone(shape, &hot).filter(|_| !self.done()) else { continue };
             let repair =
                 repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
             let height = chosen_height(&self.problem.sizes.size, &hot, &offsets);

@@ -150,11 +150,12 @@ fn place(
 /// The closure is asked after every some hundred steps and whenever the plan has improved; before the first plan it is
 /// not, and after it has said no it is not either. The same problem and the same answers give the same plan.
 ///
+/// More time is never worse: stopped at a question, the plan is that that the question reported, or a lower one.
+///
 /// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than
 /// [`GREEDY_WHOLE`] items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no
 /// higher than any policy that was tried by then; all are tried first of all, but for those that take long of more than
-/// 1,536, which come as their turns do. Of more than 80,000 that live for short, local repair comes before them: it is
-/// lower by then.
+/// 1,536, which take turns with other work. Of more than 80,000 that live for short all do, after some repair.
 ///
 /// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with
 /// the making of the problem. What comes then asks after a number of steps, not after a time: mostly a few milliseconds
@@ -174,8 +175,11 @@ pub(super) struct Planner<'p> {
     /// It may put a better plan in the place of the best so far.
     asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool,
     pub best: AliasPlan,
-    /// Policies that took too long at first.
+    /// What a policy found in its turn, where other work goes on from the plan that it had.
+    aside: Option<AliasPlan>,
+    /// Policies that have not had their turn, the next one last.
     pub untried: Vec<Policy>,
+    turns: Turns,
     /// What is drawn by chance depends on it.
     pub seed: u64,
     stopped: bool,
@@ -186,29 +190,44 @@ impl<'p> Planner<'p> {
         let (load, lower_bound) = (problem.load(), problem.lower_bound());
         let height = if problem.is_empty() { 0 } else { u64::MAX };
         let best = AliasPlan { offsets: Vec::new(), height, load, lower_bound };
-        Self { problem, asked, best, untried: Vec::new(), seed: 0, stopped: false }
+        let turns = Turns::default();
+        Self { problem, asked, best, aside: None, untried: Vec::new(), turns, seed: 0, stopped: false }
     }
 
     /// What comes first, once: greedy policies, and of many items the fullest moments.
     pub fn begin(&mut self) {
+        self.turns.are_aside = true;
+        self.begin_with_turns();
+        self.turns = Turns::default();
+        self.bring_back();
+    }
+
+    fn begin_with_turns(&mut self) {
+        let many = self.problem.len() > ALL_MAX;
         match &self.problem.relation {
-            Relation::Intervals(shape) if self.problem.len() > ALL_MAX && is_short_lived(shape) => {
+            Relation::Intervals(shape) if many && is_short_lived(shape) => {
                 // Local repair gains most there.
                 self.first(shape);
+                self.untried = self.policies(false);
+                self.untried.reverse();
+                self.take_turns(self.problem.len() as u64 / FIRST_TURN);
                 self.hottest_first(shape);
                 self.sweep(shape, true);
-                self.greedy();
+                self.turns = Turns::default();
+                self.bring_back();
+                let left = core::mem::take(&mut self.untried);
+                self.greedy(left.into_iter().rev().collect());
             }
             Relation::Intervals(shape) if self.problem.len() > ITEMS_MAX => {
-                if self.problem.len() > ALL_MAX {
+                if many {
                     self.first(shape);
                 }
                 self.sweep(shape, false);
                 self.sweep(shape, true);
-                self.greedy();
+                self.greedy(self.policies(true));
                 self.hottest_first(shape);
             }
-            _ => self.greedy(),
+            _ => self.greedy(self.policies(false)),
         }
     }
 
@@ -241,15 +260,65 @@ impl<'p> Planner<'p> {
     }
 
     pub fn done(&self) -> bool {
-        self.stopped || self.best.is_proven()
+        self.stopped || self.lowest() <= self.best.lower_bound
+    }
+
+    /// The height of the best plan so far, or of what is aside.
+    fn lowest(&self) -> u64 {
+        self.aside.as_ref().map_or(u64::MAX, |aside| aside.height).min(self.best.height)
+    }
+
+    /// What is aside becomes the best plan so far, if it is lower.
+    fn bring_back(&mut self) {
+        if let Some(aside) = self.aside.take().filter(|aside| aside.height < self.best.height) {
+            let lower_bound = self.best.lower_bound.min(aside.height);
+            self.best = AliasPlan { lower_bound, ..aside };
+        }
     }
 
     pub fn tick(&mut self, steps: u64) -> bool {
-        self.stopped = self.stopped || !(self.asked)(&mut self.best, steps);
+        if !self.stopped {
+            let lower_bound = self.best.lower_bound;
+            let lowest = match &mut self.aside {
+                Some(aside) if aside.height < self.best.height => aside,
+                _ => &mut self.best,
+            };
+            lowest.lower_bound = lower_bound.min(lowest.height);
+            self.stopped = !(self.asked)(lowest, steps);
+        }
+        if !self.stopped && self.turns.is_due(steps) {
+            self.turn();
+        }
         !self.stopped
     }
 
+    /// From now on policies take turns with other work, the first one after so many steps of it.
+    fn take_turns(&mut self, steps: u64) {
+        self.turns.are_on = !self.untried.is_empty();
+        self.turns.ahead = steps;
+    }
+
+    /// The next policy is tried, whatever work it comes in between.
+    fn turn(&mut self) {
+        self.turns.are_on = false;
+        let mut steps = 0;
+        if self.lowest() > self.best.lower_bound {
+            self.try_next(&mut steps);
+        }
+        let is_near = self.lowest() - self.best.lower_bound <= self.best.lower_bound / NEAR;
+        let for_one = if is_near { NEAR_STEPS_FOR_ONE } else { STEPS_FOR_ONE };
+        self.take_turns((for_one * steps).max(self.problem.len() as u64 / LEAST_TURN));
+    }
+
+    /// Takes a plan that is lower. After the closure has said no there is none to take but the first: it was made of
+    /// work that was cut short, and a caller who says no later might not have it.
     pub fn offer(&mut self, offsets: Vec<u64>, steps: u64) {
+        if !self.stopped || self.best.height == u64::MAX {
+            self.take(offsets, steps);
+        }
+    }
+
+    fn take(&mut self, offsets: Vec<u64>, steps: u64) {
         let height = self.problem.sizes.height(&offsets);
         if height < self.best.height {
             (self.best.offsets, self.best.height) = (offsets, height);
@@ -257,17 +326,20 @@ impl<'p> Planner<'p> {
         self.tick(steps);
     }
 
-    /// The greedy policies, the most successful first.
-    fn greedy(&mut self) {
-        let is_large = self.problem.len() > RUNS_ITEMS_MIN;
-        let mut policies = Policy::ALL;
-        if is_large {
-            // First fit before best fit, which takes longer.
+    /// The policies that differ, the most successful first; or first fit before best fit, which takes longer.
+    fn policies(&self, by_cost: bool) -> Vec<Policy> {
+        let mut policies: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| policy.differs(self.problem)).collect();
+        if by_cost {
             policies.sort_by_key(|policy| policy.fit() == Fit::Best);
         }
-        let mut work = if is_large { GREEDY_WORK_MAX } else { u64::MAX };
+        policies
+    }
+
+    /// The greedy policies, in this order.
+    fn greedy(&mut self, policies: Vec<Policy>) {
+        let mut work = if self.problem.len() > RUNS_ITEMS_MIN { GREEDY_WORK_MAX } else { u64::MAX };
         let whole = self.problem.len() <= GREEDY_WHOLE;
-        for policy in policies.into_iter().filter(|policy| policy.differs(self.problem)) {
+        for policy in policies {
             if self.best.is_proven() || (self.stopped && !whole) {
                 return;
             }
@@ -279,9 +351,16 @@ impl<'p> Planner<'p> {
         self.untried.reverse();
     }
 
+    /// Tries the next of the policies that took too long at first; false if there is none. `steps` counts its steps.
+    pub fn try_next(&mut self, steps: &mut u64) -> bool {
+        let Some(policy) = self.untried.pop() else { return false };
+        self.greedy_by(policy, &mut u64::MAX.clone(), steps);
+        true
+    }
+
     /// Whether the policy was tried to its end, within so much work.
     fn greedy_by(&mut self, policy: Policy, work: &mut u64, steps: &mut u64) -> bool {
-        let (problem, limit) = (self.problem, self.best.height);
+        let (problem, limit) = (self.problem, self.lowest());
         let whole = limit == u64::MAX || problem.len() <= GREEDY_WHOLE;
         // The first plan is always finished.
         let mut go_on = |more| {
@@ -290,18 +369,20 @@ impl<'p> Planner<'p> {
         };
         let mut asking = Asking::new(&mut go_on);
         let Some(order) = policy.order(problem, &mut asking) else { return false };
-        if let Some((offsets, _)) = place(problem, &order, policy.fit(), limit, work, &mut asking) {
-            self.offer(offsets, problem.len() as u64);
+        if let Some((offsets, height)) = place(problem, &order, policy.fit(), limit, work, &mut asking) {
+            let steps = problem.len() as u64;
+            if self.turns.are_aside && !whole && !self.stopped {
+                self.aside = Some(AliasPlan { offsets, height, ..self.best.clone() });
+                self.tick(steps);
+            } else if whole {
+                // The first, and of few items all, whatever the closure says.
+                self.take(offsets, steps);
+            } else {
+                self.offer(offsets, steps);
+            }
             return true;
         }
         *work > 0 && !self.stopped
-    }
-
-    /// Tries the next of the policies that took too long at first; false if there is none. `steps` counts its steps.
-    pub fn try_next(&mut self, steps: &mut u64) -> bool {
-        let Some(policy) = self.untried.pop() else { return false };
-        self.greedy_by(policy, &mut u64::MAX.clone(), steps);
-        true
     }
 
     /// The first plan of many items: the cheapest, always finished.
@@ -333,6 +414,27 @@ impl<'p> Planner<'p> {
     }
 }
 
+/// When a policy is tried between other work.
+#[derive(Default)]
+struct Turns {
+    are_on: bool,
+    /// Whether what a policy finds is put aside.
+    are_aside: bool,
+    /// Steps of other work until the next turn: as many as the last one took, so that a policy is tried no later than in
+    /// twice the steps that it takes with those before it.
+    ahead: u64,
+}
+
+impl Turns {
+    /// After so many more steps of other work.
+    fn is_due(&mut self, steps: u64) -> bool {
+        if self.are_on {
+            self.ahead = self.ahead.saturating_sub(steps);
+        }
+        self.are_on && self.ahead == 0
+    }
+}
+
 /// Whether the items live for few sections, the mean of all.
 pub(super) fn is_short_lived(shape: &Intervals) -> bool {
     let sum: u64 = shape.spans.iter().map(|span| u64::from(span.last - span.first)).sum();
@@ -340,6 +442,16 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
+/// Of very many short-lived items the first policy has its turn after one step for so many items: most are proven by
+/// then.
+const FIRST_TURN: u64 = 1;
+/// And the others after at least one for so many: no policy takes less.
+const LEAST_TURN: u64 = 8;
+/// Steps of other work for each of a policy, which takes longer: together about as long.
+const STEPS_FOR_ONE: u64 = 8;
+/// Where a plan is as near its bound as one part in so many, there is little to gain: a quarter as often.
+const NEAR: u64 = 50;
+const NEAR_STEPS_FOR_ONE: u64 = 4 * STEPS_FOR_ONE;
 /// Of up to this number of items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
 /// From this number of items on, the first plan is one walk over time, and greedy placement goes through a tree of

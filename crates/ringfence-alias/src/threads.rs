@@ -88,8 +88,15 @@ pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Prog
     meeting.state.into_inner().unwrap_or_else(PoisonError::into_inner).best
 }
 
+/// The policies that a worker tries: each is tried by one.
+fn share(untried: &[Policy], worker: usize, count: usize) -> Vec<Policy> {
+    untried.iter().enumerate().filter(|(place, _)| place % count == worker).map(|(_, policy)| *policy).collect()
+}
+
 /// Where workers meet.
 struct Meeting {
+    /// How many workers there are.
+    count: usize,
     state: Mutex<State>,
     changed: Condvar,
     /// Read without the lock: no worker goes on.
@@ -115,7 +122,7 @@ impl Meeting {
     fn new(best: AliasPlan, threads: usize, count: usize) -> Self {
         let found = (0..count).map(|_| None).collect();
         let state = State { best, found, round: 0, quota: STEPS_FIRST, steps: 0, free: threads, working: count };
-        Self { state: Mutex::new(state), changed: Condvar::new(), is_over: AtomicBool::new(false) }
+        Self { count, state: Mutex::new(state), changed: Condvar::new(), is_over: AtomicBool::new(false) }
     }
 
     /// A worker that panicked has left the state as it was.
@@ -146,8 +153,7 @@ impl Meeting {
         };
         let mut planner = Planner::new(problem, &mut asked);
         (planner.best, planner.seed) = (best, seed);
-        let of_worker = untried.iter().enumerate().filter(|(place, _)| place % WORKERS[0].1 == worker);
-        planner.untried = of_worker.map(|(_, policy)| *policy).collect();
+        planner.untried = share(untried, worker, self.count);
         planner.go_on();
         let best = planner.best;
         self.lock().found[worker] = Some(best);
@@ -269,5 +275,19 @@ impl Drop for Leaving<'_> {
             state.round = LAST_ROUND;
         }
         self.meeting.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_tried_by_one_worker() {
+        for (_, count) in WORKERS {
+            let mut tried: Vec<Policy> = (0..count).flat_map(|worker| share(&Policy::ALL, worker, count)).collect();
+            tried.sort_by_key(|policy| Policy::ALL.iter().position(|other| other == policy));
+            assert_eq!(tried, Policy::ALL, "{count} workers");
+        }
     }
 }

@@ -144,13 +144,13 @@ proptest! {
         prop_assert_eq!(verify_heaps(&heaps, &items, &plan.offsets), Ok(()));
         // The same again, after a change: what was not touched stays.
         let mut last: Vec<_> = plan.offsets.iter().copied().map(Some).collect();
-        let same = replan_heaps(&problem, &last).unwrap();
+        let same = replan_heaps(&problem, &last, |_| true).unwrap();
         prop_assert_eq!((same.kept_count, &same.plan.offsets), (items.len(), &plan.offsets));
         last[3] = None;
         items[5].item.size += 3;
         items[7].kind += 1;
         let problem = HeapProblem::new(&heaps, &items).unwrap();
-        let again = replan_heaps(&problem, &last).unwrap();
+        let again = replan_heaps(&problem, &last, |_| true).unwrap();
         prop_assert_eq!(verify_heaps(&heaps, &items, &again.plan.offsets), Ok(()));
         let kept = again.plan.offsets.iter().zip(&last).filter(|(now, then)| Some(**now) == **then).count();
         prop_assert_eq!(kept, again.kept_count);
@@ -270,7 +270,7 @@ fn a_full_heap_is_planned_again_by_displacing_little() {
     let last: Vec<_> = (0..10).map(|place| Some(at(0, place * 10))).collect();
     items[0].item.size = 14;
     let problem = HeapProblem::new(&heaps, &items).unwrap();
-    let again = replan_heaps(&problem, &last).unwrap();
+    let again = replan_heaps(&problem, &last, |_| true).unwrap();
     verify_heaps(&heaps, &items, &again.plan.offsets).unwrap();
     assert_eq!((again.kept_count, again.plan.height()), (8, 104), "{:?}", again.plan);
 }
@@ -312,8 +312,24 @@ fn a_crowded_moment_moves_what_lives_around_it_alone() {
         let bound = HeapProblem::new(&[Heap::new(u64::MAX)], &items).unwrap().lower_bound();
         let heaps = [Heap::new(bound + bound / 50)];
         let problem = HeapProblem::new(&heaps, &items).unwrap();
-        let again = replan_heaps(&problem, &last).unwrap();
+        let mut questions = 0;
+        let again = replan_heaps(&problem, &last, |progress| {
+            questions += 1;
+            assert!(progress.steps < 10_000, "{} steps without a question", progress.steps);
+            true
+        });
+        let again = again.unwrap();
         verify_heaps(&heaps, &items, &again.plan.offsets).unwrap();
+        // In the middle of whatever it does it can be stopped.
+        for stop in [questions / 3, questions - 1].into_iter().filter(|&stop| stop > 0) {
+            let mut asked = 0;
+            let stopped = replan_heaps(&problem, &last, |_| {
+                asked += 1;
+                asked < stop
+            });
+            let is_stopped = stopped == Err(HeapError::Stopped { items: 1_000 });
+            assert!(asked == stop && (is_stopped || stopped.is_ok()), "{asked} of {questions} questions");
+        }
         kept.push(again.kept_count);
         last = again.plan.offsets.into_iter().map(Some).collect();
         for place in (0..20).map(|place| (step * 20 + place) % 1_000) {
@@ -368,4 +384,92 @@ fn nearly_full_heaps_are_given_up_when_the_closure_says_so() {
     });
     assert!(found.is_ok() || matches!(found, Err(HeapError::NotFound { is_proven: false, .. })), "{found:?}");
     assert_eq!(questions, 1);
+}
+
+#[test]
+fn planning_again_takes_no_longer_than_the_closure_allows() {
+    let (mut items, heaps) = (many(3_000, false), [Heap::new(u64::MAX)]);
+    let problem = HeapProblem::new(&heaps, &items).unwrap();
+    let mut steps = 0;
+    let first = plan_heaps(&problem, |progress| {
+        steps += progress.steps;
+        steps < 300_000
+    });
+    let mut last: Vec<_> = first.unwrap().offsets.into_iter().map(Some).collect();
+    // One in four is another, and there is no room but for a plan that is proven.
+    for place in (0..3_000).step_by(4) {
+        items[place].item.lifetime = items[(place + 1_501) % 3_000].item.lifetime;
+        last[place] = None;
+    }
+    let full = [Heap::new(HeapProblem::new(&heaps, &items).unwrap().lower_bound())];
+    let problem = HeapProblem::new(&full, &items).unwrap();
+    let (mut questions, mut most) = (0, 0);
+    let found = replan_heaps(&problem, &last, |progress| {
+        questions += 1;
+        most = progress.steps.max(most);
+        questions < 3
+    });
+    let found = found.map(|again| again.kept_count);
+    assert_eq!(found, Err(HeapError::Stopped { items: 3_000 }));
+    assert!(questions == 3 && most < 1_000, "{questions} questions, one after {most} steps");
+    // Without a limit it is planned, or refused.
+    match replan_heaps(&problem, &last, |_| true) {
+        Ok(again) => verify_heaps(&full, &items, &again.plan.offsets).unwrap(),
+        Err(error) => assert!(matches!(error, HeapError::NotFound { .. }), "{error}"),
+    }
+}
+
+#[test]
+fn a_plan_that_was_made_again_says_whether_most_of_it_was_kept() {
+    let heaps = [Heap::new(100)];
+    let last = [Some(at(0, 0)), Some(at(0, 40)), None];
+    let replan = |items: &[HeapItem], last: &[Option<HeapOffset>]| {
+        replan_heaps(&HeapProblem::new(&heaps, items).unwrap(), last, |_| true).unwrap()
+    };
+    let again = replan(&[held(40, 0, 1), held(40, 0, 1), held(20, 0, 1)], &last);
+    assert_eq!((again.kept_count, again.placed_count, again.has_kept_most()), (2, 2, true));
+    // Only beside one another, and in the middle of the heap they lay apart.
+    let apart = [Some(at(0, 30)), Some(at(0, 60)), Some(at(0, 90)), None];
+    let again = replan(&[held(10, 0, 1), held(10, 0, 1), held(10, 0, 1), held(70, 0, 1)], &apart);
+    assert_eq!((again.kept_count, again.placed_count, again.has_kept_most()), (1, 3, false));
+}
+
+#[test]
+fn of_very_many_items_in_a_nearly_full_heap_the_first_order_is_stopped_too() {
+    let items = many(50_000, true);
+    let all = HeapProblem::new(&[Heap::new(u64::MAX)], &items).unwrap();
+    let problem = HeapProblem::new(&[Heap::new(all.lower_bound() + 1_000)], &items).unwrap();
+    let (mut questions, mut most) = (0, 0);
+    let found = plan_heaps(&problem, |progress| {
+        questions += 1;
+        most = progress.steps.max(most);
+        questions < 10
+    });
+    assert!(matches!(found, Err(HeapError::Stopped { items: 50_000 })), "{found:?}");
+    // An order takes 600,000.
+    assert!(questions == 10 && most < 100_000, "{questions} questions, one after {most} steps");
+}
+
+#[test]
+fn a_plan_for_heaps_that_had_more_time_is_never_worse() {
+    for (count, granularity, percent) in [(200, 1 << 10, 90), (700, 1 << 12, 200), (1_600, 1 << 8, 90)] {
+        let items = many(count, false);
+        let all = HeapProblem::new(&[Heap::new(u64::MAX), Heap { class: 1, ..Heap::new(u64::MAX) }], &items).unwrap();
+        let first = Heap { granularity, ..Heap::new(all.lower_bound() / 100 * percent) };
+        let heaps = [first, Heap { class: 1, ..Heap::new(u64::MAX) }];
+        let problem = HeapProblem::new(&heaps, &items).unwrap();
+        let mut before = (u128::MAX, u64::MAX);
+        for stop in (1..20).chain((20..200).step_by(30)) {
+            let mut asked = 0;
+            let plan = plan_heaps(&problem, |_| {
+                asked += 1;
+                asked < stop
+            });
+            let plan = plan.unwrap();
+            verify_heaps(&heaps, &items, &plan.offsets).unwrap();
+            let cost = (plan.fallback_bytes, plan.height());
+            assert!(cost <= before, "{count} items, stopped at {stop}: {cost:?} after {before:?}");
+            before = cost;
+        }
+    }
 }

@@ -131,6 +131,61 @@ fn generated_items_are_planned_no_worse_than_by_any_policy_at_any_limit() {
     }
 }
 
+/// Stopped at a question, the plan is the one that the question reported: so more time is never worse.
+#[track_caller]
+fn check_stops(name: &str, items: &[Item], questions: usize, samples: usize) {
+    let problem = Problem::new(items).unwrap();
+    let mut reported = Vec::new();
+    let whole = plan(&problem, |progress| {
+        reported.push(progress.height);
+        reported.len() < questions
+    });
+    assert!(reported.is_sorted_by(|before, after| before >= after), "{name}: reported heights go up");
+    assert_eq!(Some(&whole.height), reported.last(), "{name}");
+    // The heights that last longest are in the samples, and questions right after one has changed.
+    let mut stops: Vec<usize> = (0..samples).map(|sample| sample * reported.len() / samples).collect();
+    stops.extend((1..reported.len()).filter(|&at| reported[at] < reported[at - 1]).flat_map(|at| [at - 1, at]));
+    stops.dedup();
+    for stop in stops.into_iter().filter(|&stop| stop < reported.len()) {
+        let mut asked = 0;
+        let found = plan(&problem, |_| {
+            asked += 1;
+            asked <= stop
+        });
+        verify(items, &found.offsets, found.height).unwrap();
+        assert_eq!(found.height, reported[stop], "{name}, stopped at question {stop} of {}", reported.len());
+    }
+}
+
+#[test]
+fn a_plan_that_had_more_time_is_never_worse() {
+    for (count, long, questions) in [
+        (300, 5, 300),
+        (900, 7, 300),
+        (2_000, u64::MAX, 200),
+        (20_000, 20, 60),
+        // Where the search decides on the fullest moments first.
+        (81_000, u64::MAX, 60),
+    ] {
+        check_stops(&format!("{count} items, {long}"), &generated(count, long, 1), questions, 6);
+    }
+}
+
+#[test]
+fn of_very_many_short_lived_items_policies_take_turns_with_repair() {
+    // A policy places them as well as can be, and local repair does not come near.
+    let item = |at: u64| Item::new(1 + at % 37 * 1_000, at, at + 1 + at * 7 % 40);
+    let items: Vec<Item> = (0..81_000).map(item).collect();
+    let problem = Problem::new(&items).unwrap();
+    let mut steps = 0;
+    let found = plan(&problem, |progress| {
+        steps += progress.steps;
+        steps < 1_500_000
+    });
+    verify(&items, &found.offsets, found.height).unwrap();
+    assert!(found.height <= least(&items), "{} of {}", found.height, found.load);
+}
+
 #[test]
 fn the_cases_are_planned_no_worse_than_by_any_policy_at_any_limit() {
     let folder = std::env::var_os("RINGFENCE_CASES").map_or_else(beside_the_checkout, PathBuf::from).join("alias");

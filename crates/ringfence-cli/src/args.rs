@@ -165,25 +165,25 @@ pub struct PlanOptions {
     #[arg(value_name = "IN.csv")]
     pub input: PathBuf,
     /// Bytes that there are: a plan that needs no more is good enough
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     pub capacity: Option<u64>,
     /// The alignment of rows that say none, a power of two
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment, allow_negative_numbers = true)]
     pub alignment: u64,
     /// What the input is: csv, xla, tvm, or auto, which looks at its first lines
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
     pub format: crate::plan::Format,
     /// Bytes of a heap, once for each: rows lie in the first of their heaps that holds them
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
     pub heap: Vec<u64>,
     /// Bytes of a page that rows of different kind do not share, as bufferImageGranularity
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity)]
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity, allow_negative_numbers = true)]
     pub granularity: u64,
     /// For how long to search for a better plan than the first
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
     /// How many threads search; a search that ends before the time limit gives the same plan for any number above 1
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads, allow_negative_numbers = true)]
     pub threads: NonZeroUsize,
     /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
     #[arg(long, short, value_name = "OUT.csv")]
@@ -340,6 +340,10 @@ fn format(text: &str) -> Result<crate::plan::Format, String> {
     found
         .map(|(_, format)| *format)
         .ok_or_else(|| "there is no such format; known are auto, csv, xla and tvm".to_owned())
+}
+
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number of threads, 1 or more".to_owned())
 }
 
 fn granularity(text: &str) -> Result<u64, String> {

@@ -20,7 +20,7 @@ pub fn check(path: &Path) -> Result<(), OutputError> {
 /// Refuses, before any work is done, that a file is written twice, or written over an input: one would be lost. `-`
 /// stands for standard output.
 pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), String> {
-    let mut known: Vec<(String, PathBuf)> = Vec::new();
+    let mut known: Vec<(String, Place)> = Vec::new();
     for path in inputs.iter().filter(|path| path.as_os_str() != "-") {
         known.extend(place(path).map(|place| ("the input".to_owned(), place)));
     }
@@ -35,16 +35,36 @@ pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Resul
     Ok(())
 }
 
+/// A file that there is, or where one will be.
+#[derive(PartialEq)]
+enum Place {
+    /// By its device and number: a hard link is the same file.
+    #[cfg(unix)]
+    Node(u64, u64),
+    Path(PathBuf),
+}
+
 /// What a path leads to, if that is a file or will be one: to a device much can be written.
-fn place(path: &Path) -> Option<PathBuf> {
+fn place(path: &Path) -> Option<Place> {
     match fs::metadata(path) {
-        Ok(found) => found.is_file().then(|| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
+        Ok(found) => found.is_file().then(|| node(path, &found)),
         Err(_) => {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-            Some(folder.join(path.file_name()?))
+            Some(Place::Path(folder.join(path.file_name()?)))
         }
     }
+}
+
+#[cfg(unix)]
+fn node(_: &Path, found: &fs::Metadata) -> Place {
+    use std::os::unix::fs::MetadataExt;
+    Place::Node(found.dev(), found.ino())
+}
+
+#[cfg(not(unix))]
+fn node(path: &Path, _: &fs::Metadata) -> Place {
+    Place::Path(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Writes the file: under another name first, so that a failure leaves what was there before.

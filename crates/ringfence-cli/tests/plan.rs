@@ -48,6 +48,40 @@ fn ids_that_look_like_comments_come_back_quoted() {
     assert_eq!(planned(&once), once);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_hard_link_is_the_same_file() {
+    let folder = folder("plan-links");
+    let [input, link, page, other] = ["in.csv", "link.csv", "page.html", "other.csv"].map(|name| folder.join(name));
+    fs::write(&input, SMALL).expect("the folder can be written");
+    fs::write(&page, "").expect("the folder can be written");
+    fs::hard_link(&input, &link).expect("the folder takes links");
+    fs::hard_link(&page, &other).expect("the folder takes links");
+    let [input, link, page, other] = [&input, &link, &page, &other].map(|path| path.to_str().expect("a plain path"));
+    let onto_input = ringfence(&["plan", input, "--output", link]);
+    assert_eq!(onto_input.code, Some(1));
+    assert!(onto_input.err.contains("expected --output to be another file than the input"), "{}", onto_input.err);
+    let twice = ringfence(&["plan", input, "--output", other, "--report", page]);
+    assert_eq!(twice.code, Some(1));
+    assert!(twice.err.contains("expected --report to be another file than --output"), "{}", twice.err);
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_in_words() {
+    for (option, value, expected) in [
+        ("--threads", "0", "expected a number of threads, 1 or more"),
+        ("--threads", "-1", "expected a number of threads, 1 or more"),
+        ("--capacity", "-1", "expected a number of bytes"),
+        ("--heap", "-1", "expected a number of bytes"),
+        ("--alignment", "-4", "expected a power of two"),
+        ("--granularity", "-4", "expected a power of two"),
+    ] {
+        let answer = ringfence(&["plan", "-", option, value]);
+        assert_eq!(answer.code, Some(1));
+        assert!(answer.err.contains(expected), "{option} {value}: {}", answer.err);
+    }
+}
+
 #[test]
 fn two_answers_at_one_place_are_refused_before_anything_is_written() {
     let folder = folder("plan-apart");

@@ -12,7 +12,7 @@ use super::HeapOffset;
 use super::greedy::first;
 use super::occupied::Occupied;
 use super::problem::HeapProblem;
-use super::replan::filled;
+use super::replan::{Work, filled};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -24,8 +24,14 @@ const TRIES: usize = 120;
 /// From one moment to another.
 type Range = (u64, u64);
 
-/// Places anew what has no place in `at`, and what is alive around the item that failed; `None` if that does not help.
-pub(super) fn around(problem: &HeapProblem, at: &[Option<HeapOffset>], failed: usize) -> Option<Vec<HeapOffset>> {
+/// Places anew what has no place in `at`, and what is alive around the item that failed; `None` if that does not help,
+/// or it was stopped.
+pub(super) fn around(
+    problem: &HeapProblem,
+    at: &[Option<HeapOffset>],
+    failed: usize,
+    work: &mut Work<'_>,
+) -> Option<Vec<HeapOffset>> {
     let mut spans: Vec<Range> = Vec::new();
     widen(&mut spans, span(problem, failed));
     for _ in 0..ROUNDS_MAX {
@@ -37,9 +43,9 @@ pub(super) fn around(problem: &HeapProblem, at: &[Option<HeapOffset>], failed: u
                 freed.push(item);
             }
         }
-        match fill(problem, &kept, &mut freed) {
+        match fill(problem, &kept, &mut freed, work) {
             Ok(offsets) => return Some(offsets),
-            Err(_) if freed.len() == at.len() => return None,
+            Err(_) if freed.len() == at.len() || work.is_stopped => return None,
             Err(item) => widen(&mut spans, span(problem, item)),
         }
     }
@@ -65,8 +71,13 @@ fn widen(spans: &mut Vec<Range>, failed: Range) {
     }
 }
 
-/// Places the items that were freed, in several orders; the item that failed last if none does.
-fn fill(problem: &HeapProblem, kept: &[Option<HeapOffset>], freed: &mut [usize]) -> Result<Vec<HeapOffset>, usize> {
+/// Places the items that were freed, in several orders; the item that failed last if none does, or it was stopped.
+fn fill(
+    problem: &HeapProblem,
+    kept: &[Option<HeapOffset>],
+    freed: &mut [usize],
+    work: &mut Work<'_>,
+) -> Result<Vec<HeapOffset>, usize> {
     let heaps = filled(problem, kept);
     let length = |item: usize| problem.flat[item].upper - problem.flat[item].lower;
     let area = |item: usize| u128::from(problem.flat[item].size) * u128::from(length(item));
@@ -80,8 +91,9 @@ fn fill(problem: &HeapProblem, kept: &[Option<HeapOffset>], freed: &mut [usize])
             })
         });
         for tried in 0..TRIES / 3 {
-            match in_order(problem, kept, heaps.clone(), freed) {
+            match in_order(problem, kept, heaps.clone(), freed, work) {
                 Ok(offsets) => return Ok(offsets),
+                Err(place) if work.is_stopped => return Err(freed[place]),
                 Err(place) => {
                     failed = freed[place];
                     // What failed comes earlier: in the middle of what stands before it, or first of all.
@@ -94,15 +106,19 @@ fn fill(problem: &HeapProblem, kept: &[Option<HeapOffset>], freed: &mut [usize])
     Err(failed)
 }
 
-/// One order; the place of the item that fits nowhere.
+/// One order; the place of the item that fits nowhere, or was not tried any more.
 fn in_order(
     problem: &HeapProblem,
     kept: &[Option<HeapOffset>],
     mut heaps: Vec<Occupied>,
     order: &[usize],
+    work: &mut Work<'_>,
 ) -> Result<Vec<HeapOffset>, usize> {
     let mut at = kept.to_vec();
     for (place, &item) in order.iter().enumerate() {
+        if !work.looked_at(at.len()) {
+            return Err(place);
+        }
         let found = first(problem, &mut heaps, item).ok_or(place)?;
         heaps[found.heap].put(item as u32, problem.flat[item], found.offset);
         at[item] = Some(found);

@@ -97,6 +97,11 @@ pub enum HeapError {
         /// Whether there is no plan at all.
         is_proven: bool,
     },
+    /// The closure said no before there was a plan, or an item for which no place was found.
+    Stopped {
+        /// How many items there are.
+        items: usize,
+    },
 }
 
 impl fmt::Display for HeapError {
@@ -132,6 +137,7 @@ impl fmt::Display for HeapError {
             Self::Overload { moment, load, capacity } => {
                 write!(f, "at {moment} there are {load} alive, where the heaps that may hold them have {capacity}")
             }
+            Self::Stopped { items } => write!(f, "it was stopped before there was a plan of the {items} items"),
             Self::NotFound { index, size, heap, end, capacity, is_proven } => {
                 let proven = if is_proven { "there is no plan" } else { "no plan was found" };
                 write!(

@@ -21,8 +21,12 @@ use alloc::vec::Vec;
 const ROUNDS_MAX: usize = 8;
 
 /// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on,
-/// for at most `steps_left` steps in all heaps together.
-pub(super) fn first_plan(problem: &HeapProblem, mut steps_left: u64) -> Option<Vec<HeapOffset>> {
+/// for at most `steps_left` steps in all heaps together; `None` also if it was stopped meanwhile.
+pub(super) fn first_plan(
+    problem: &HeapProblem,
+    mut steps_left: u64,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Option<Vec<HeapOffset>> {
     let mut offsets: Vec<HeapOffset> =
         problem.pinned.iter().map(|pin| pin.unwrap_or(HeapOffset { heap: 0, offset: 0 })).collect();
     let mut inside: Vec<Vec<usize>> = vec![Vec::new(); problem.heaps.len()];
@@ -38,7 +42,7 @@ pub(super) fn first_plan(problem: &HeapProblem, mut steps_left: u64) -> Option<V
                 continue;
             }
             let items = core::mem::take(&mut inside[heap]);
-            let found = above_pins(problem, heap, &items, &mut steps_left)?;
+            let found = above_pins(problem, heap, &items, &mut steps_left, go_on)?;
             for (item, offset) in items.into_iter().zip(found) {
                 if offset + problem.flat[item].size <= problem.capacity(heap) {
                     offsets[item] = HeapOffset { heap, offset };
@@ -59,17 +63,29 @@ pub(super) fn first_plan(problem: &HeapProblem, mut steps_left: u64) -> Option<V
 }
 
 /// Offsets of these items above all that is pinned in the heap, within its capacity if that is soon found.
-fn above_pins(problem: &HeapProblem, heap: usize, inside: &[usize], steps_left: &mut u64) -> Option<Vec<u64>> {
+fn above_pins(
+    problem: &HeapProblem,
+    heap: usize,
+    inside: &[usize],
+    steps_left: &mut u64,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Option<Vec<u64>> {
     let items = whole_pages(problem, heap, inside);
     let most = items.iter().map(|item| item.alignment).max().unwrap_or(1).max(problem.heaps[heap].granularity);
     let floor = pinned_end(problem, heap).checked_next_multiple_of(most)?;
     // Whole pages may be too much for 63 bits.
     let own = Problem::new(&items).ok()?;
     let room = problem.capacity(heap).saturating_sub(floor);
+    let mut is_stopped = false;
     let found = plan(&own, |progress| {
         *steps_left = steps_left.saturating_sub(progress.steps);
-        progress.height > room && progress.lower_bound <= room && *steps_left > 0
+        let is_wanted = progress.height > room && progress.lower_bound <= room && *steps_left > 0;
+        is_stopped |= is_wanted && !go_on(progress.steps);
+        is_wanted && !is_stopped
     });
+    if is_stopped {
+        return None;
+    }
     found.height.checked_add(floor)?;
     Some(found.offsets.into_iter().map(|offset| floor + offset).collect())
 }
@@ -107,7 +123,7 @@ mod tests {
             };
             let items: Vec<HeapItem> = (0..1 + round % 90).map(item).collect();
             let problem = HeapProblem::new(&heaps, &items).unwrap();
-            if let Some(offsets) = first_plan(&problem, 100) {
+            if let Some(offsets) = first_plan(&problem, 100, &mut |_| true) {
                 verify_heaps(&heaps, &items, &offsets).unwrap();
                 planned += 1;
             }

@@ -9,15 +9,15 @@
 //! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces
 //! few bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that
 //! which keeps more is taken. Where both fail, what lives around the failure is placed anew; where that fails too,
-//! everything.
+//! everything. The caller is asked all along.
 
 use super::around::around;
 use super::greedy::{Candidate, first};
 use super::occupied::{Flat, Occupied};
 use super::problem::HeapProblem;
-use super::search::{plan_heaps, whole_pages};
+use super::search::{plan_asked, whole_pages};
 use super::{HeapError, HeapOffset, HeapPlan};
-use crate::plan::plan;
+use crate::plan::{Progress, plan};
 use crate::problem::Problem;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -29,8 +29,40 @@ const DISPLACED_MAX: u8 = 3;
 /// The most places for an item that fits nowhere that are looked at more closely.
 const LOOKED_AT_MAX: usize = 32;
 
-/// Steps for a plan of everything, where no more is kept: some tenths of a second.
+/// Steps for a plan of everything, where no more is kept: some tenths of a second by greedy orders, and as many by the
+/// planner of one heap.
+const ORDER_STEPS_MAX: u64 = 230_000;
 const STEPS_MAX: u64 = 100_000;
+/// Items that are looked at in a step, and between two questions: a tenth of a millisecond or some.
+const LOOKS_A_STEP: u64 = 1 << 10;
+const LOOKS_A_QUESTION: u64 = 1 << 17;
+
+/// Counts looks at items, and passes the question on.
+pub(super) struct Work<'a> {
+    go_on: &'a mut dyn FnMut(&Progress) -> bool,
+    lower_bound: u64,
+    looks: u64,
+    pub is_stopped: bool,
+}
+
+impl Work<'_> {
+    /// So many items were looked at; false to stop. O(1).
+    pub fn looked_at(&mut self, count: usize) -> bool {
+        self.looks += count as u64;
+        if self.looks >= LOOKS_A_QUESTION {
+            let steps = core::mem::take(&mut self.looks) / LOOKS_A_STEP;
+            self.ask(steps);
+        }
+        !self.is_stopped
+    }
+
+    /// Asks at once, where there is no plan.
+    fn ask(&mut self, steps: u64) -> bool {
+        let progress = Progress { height: u64::MAX, lower_bound: self.lower_bound, steps };
+        self.is_stopped = self.is_stopped || !(self.go_on)(&progress);
+        !self.is_stopped
+    }
+}
 
 /// A plan, and what of it is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,63 +71,101 @@ pub struct ReplannedHeaps {
     pub plan: HeapPlan,
     /// How many items lie where they lay. What moved and why is the difference of the offsets.
     pub kept_count: usize,
+    /// How many had a place in the last plan.
+    pub placed_count: usize,
 }
 
-/// Plans with as many items as can stay where `last` has them; it holds for each item where it lay, if it was there.
-/// The heaps may grow up to their capacities.
+impl ReplannedHeaps {
+    /// Whether most of what had a place lies there still. If not, there was no room for the change where it was, and
+    /// what lives around it has moved, or everything.
+    #[must_use]
+    pub fn has_kept_most(&self) -> bool {
+        2 * self.kept_count >= self.placed_count
+    }
+}
+
+/// Plans with as many items as can stay where `last` has them, as long as the closure says to go on; `last` holds for
+/// each item where it lay, if it was there. The heaps may grow up to their capacities.
 ///
-/// O(n log n + n · changes), where there is room. In a heap that is nearly full some tenths of a second may go by: then
-/// what lives around a crowded moment moves, and in the end everything.
+/// O(n log n + n · changes), where there is room. In a heap that is nearly full some seconds may go by, if the closure
+/// has nothing against it: then what lives around a crowded moment moves, and in the end everything. The closure is
+/// asked every tenth of a millisecond or some, every few milliseconds once everything is planned; there is no plan then,
+/// and [`Progress::height`] is `u64::MAX`. A plan that takes no longer than that is made whatever it says.
 ///
 /// # Errors
-/// [`HeapError::NotFound`] if no plan was found, not even with everything moved, in some tenths of a second. There may
-/// be one that [`plan_heaps`] finds with more time, unless the error says that it is proven.
+/// [`HeapError::Stopped`] if the closure said no first. [`HeapError::NotFound`] if no plan was found, not even with
+/// everything moved: there may be one that [`plan_heaps`](super::plan_heaps) finds with more time, unless the error
+/// says that it is proven.
 ///
 /// # Panics
 /// `last` is not as long as there are items.
-pub fn replan_heaps(problem: &HeapProblem, last: &[Option<HeapOffset>]) -> Result<ReplannedHeaps, HeapError> {
+pub fn replan_heaps(
+    problem: &HeapProblem,
+    last: &[Option<HeapOffset>],
+    mut go_on: impl FnMut(&Progress) -> bool,
+) -> Result<ReplannedHeaps, HeapError> {
     assert_eq!(last.len(), problem.len(), "one place, or none, for each item");
-    let mut at: Vec<Option<HeapOffset>> = (0..problem.len())
+    let lower_bound = problem.lower_bound();
+    let mut work = Work { go_on: &mut go_on, lower_bound, looks: 0, is_stopped: false };
+    let at: Vec<Option<HeapOffset>> = (0..problem.len())
         .map(|item| problem.pinned[item].or(last[item].filter(|&at| may_lie(problem, item, at))))
         .collect();
-    let keep = |backwards: bool| {
+    let kept = |offsets: &[HeapOffset]| offsets.iter().zip(last).filter(|(now, then)| Some(**now) == **then).count();
+    let offsets = keeping(problem, at, &kept, &mut work)?;
+    let (kept_count, placed_count) = (kept(&offsets), last.iter().flatten().count());
+    let plan = Candidate::of(problem, offsets).plan(problem, false);
+    Ok(ReplannedHeaps { plan, kept_count, placed_count })
+}
+
+/// The offsets, by the first way that is one.
+fn keeping(
+    problem: &HeapProblem,
+    mut at: Vec<Option<HeapOffset>>,
+    kept: &dyn Fn(&[HeapOffset]) -> usize,
+    work: &mut Work<'_>,
+) -> Result<Vec<HeapOffset>, HeapError> {
+    let stopped = HeapError::Stopped { items: problem.len() };
+    let keep = |backwards: bool, work: &mut Work<'_>| {
         let mut at = at.clone();
         drop_clashing(problem, &mut at, backwards);
-        complete(problem, &mut at)
+        complete(problem, &mut at, work)
     };
-    let kept = |offsets: &[HeapOffset]| offsets.iter().zip(last).filter(|(now, then)| Some(**now) == **then).count();
-    let offsets = match keep(false) {
-        Ok(done) if !done.has_displaced => done.offsets,
-        first => {
-            let failed = first.as_ref().err().copied();
-            let both = [first, keep(true)].into_iter().filter_map(Result::ok);
-            match both.max_by_key(|done| kept(&done.offsets)) {
-                Some(done) => done.offsets,
-                None => {
-                    drop_clashing(problem, &mut at, false);
-                    let found = failed.and_then(|item| around(problem, &at, item));
-                    found.map_or_else(|| anew(problem), Ok)?
-                }
-            }
+    let first = match keep(false, work) {
+        Ok(done) if !done.has_displaced => return Ok(done.offsets),
+        first => first,
+    };
+    let failed = first.as_ref().err().copied();
+    let second = if work.is_stopped { Err(0) } else { keep(true, work) };
+    let both = [first, second].into_iter().filter_map(Result::ok);
+    if let Some(done) = both.max_by_key(|done| kept(&done.offsets)) {
+        return Ok(done.offsets);
+    }
+    if !work.is_stopped {
+        drop_clashing(problem, &mut at, false);
+        if let Some(offsets) = failed.and_then(|item| around(problem, &at, item, work)) {
+            return Ok(offsets);
         }
-    };
-    let kept_count = kept(&offsets);
-    Ok(ReplannedHeaps { plan: Candidate::of(problem, offsets).plan(problem, false), kept_count })
+    }
+    if work.is_stopped { Err(stopped) } else { anew(problem, work) }
 }
 
 /// Everything: greedy orders until one is a plan; then, of one heap, by its planner.
-fn anew(problem: &HeapProblem) -> Result<Vec<HeapOffset>, HeapError> {
+fn anew(problem: &HeapProblem, work: &mut Work<'_>) -> Result<Vec<HeapOffset>, HeapError> {
     let mut steps = 0;
-    let plan = plan_heaps(problem, |progress| {
+    let plan = plan_asked(problem, 0, |progress| {
         steps += progress.steps;
-        steps < STEPS_MAX && progress.height == u64::MAX
+        steps < ORDER_STEPS_MAX && progress.height == u64::MAX && work.ask(progress.steps)
     });
-    plan.map(|plan| plan.offsets).or_else(|error| of_one_heap(problem).ok_or(error))
+    plan.map(|plan| plan.offsets).or_else(|error| match of_one_heap(problem, work) {
+        Some(offsets) => Ok(offsets),
+        None if work.is_stopped => Err(HeapError::Stopped { items: problem.len() }),
+        None => Err(error),
+    })
 }
 
 /// Where there is one heap without pins, which has more ways.
-fn of_one_heap(problem: &HeapProblem) -> Option<Vec<HeapOffset>> {
-    if problem.heaps.len() > 1 || problem.pinned.iter().any(Option::is_some) {
+fn of_one_heap(problem: &HeapProblem, work: &mut Work<'_>) -> Option<Vec<HeapOffset>> {
+    if work.is_stopped || problem.heaps.len() > 1 || problem.pinned.iter().any(Option::is_some) {
         return None;
     }
     let all: Vec<usize> = (0..problem.len()).collect();
@@ -103,7 +173,8 @@ fn of_one_heap(problem: &HeapProblem) -> Option<Vec<HeapOffset>> {
     let mut steps = 0;
     let found = plan(&own, |progress| {
         steps += progress.steps;
-        steps < STEPS_MAX && progress.height > capacity && progress.lower_bound <= capacity
+        let is_wanted = progress.height > capacity && progress.lower_bound <= capacity;
+        is_wanted && steps < STEPS_MAX && work.ask(progress.steps)
     });
     let at = |offset| HeapOffset { heap: 0, offset };
     (found.height <= capacity).then(|| found.offsets.into_iter().map(at).collect())
@@ -176,8 +247,8 @@ struct Completed {
     has_displaced: bool,
 }
 
-/// Places what has no place, the largest first; the item that finds none.
-fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Completed, usize> {
+/// Places what has no place, the largest first; the item that finds none, or that it was stopped at.
+fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>], work: &mut Work<'_>) -> Result<Completed, usize> {
     // Taken from the end: the largest last.
     let mut left: Vec<usize> = (0..at.len()).filter(|&item| at[item].is_none()).collect();
     left.sort_by_key(|&item| (problem.flat[item].size, Reverse(item)));
@@ -185,11 +256,14 @@ fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>]) -> Result<Comp
     let mut displaced = vec![0_u8; at.len()];
     let mut has_displaced = false;
     while let Some(item) = left.pop() {
+        if !work.looked_at(at.len()) {
+            return Err(item);
+        }
         let found = match first(problem, &mut heaps, item) {
             Some(found) => found,
             None => {
                 has_displaced = true;
-                let found = displace(problem, &mut heaps, item, &displaced).ok_or(item)?;
+                let found = displace(problem, &mut heaps, item, &displaced, work).ok_or(item)?;
                 let clashing: Vec<u32> = heaps[found.heap].clashing(problem.flat[item], found.offset).collect();
                 for other in clashing {
                     let lay = at[other as usize].take().expect("it lies there");
@@ -219,13 +293,23 @@ pub(super) fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Oc
     heaps
 }
 
-/// Where an item that fits nowhere displaces the least bytes; better, few that fit elsewhere.
-fn displace(problem: &HeapProblem, heaps: &mut [Occupied], item: usize, displaced: &[u8]) -> Option<HeapOffset> {
+/// Where an item that fits nowhere displaces the least bytes; better, few that fit elsewhere. `None` also if it was
+/// stopped.
+fn displace(
+    problem: &HeapProblem,
+    heaps: &mut [Occupied],
+    item: usize,
+    displaced: &[u8],
+    work: &mut Work<'_>,
+) -> Option<HeapOffset> {
     let flat = problem.flat[item];
     let mut found: Vec<(u64, HeapOffset)> = vec![];
     for choice in problem.choices(item) {
         let heap = choice.heap as usize;
         for offset in heaps[heap].candidates(flat) {
+            if !work.looked_at(problem.len()) {
+                return None;
+            }
             let cost = heaps[heap].clashing(flat, offset).try_fold(0_u64, |sum, other| {
                 let other = other as usize;
                 let may_move = problem.pinned[other].is_none() && displaced[other] < DISPLACED_MAX;
@@ -236,12 +320,24 @@ fn displace(problem: &HeapProblem, heaps: &mut [Occupied], item: usize, displace
     }
     found.sort_unstable();
     found.dedup();
-    let fits = found.iter().take(LOOKED_AT_MAX).find(|(_, at)| all_fit_elsewhere(problem, heaps, item, *at));
+    let fits = found.iter().take(LOOKED_AT_MAX).find(|(_, at)| all_fit_elsewhere(problem, heaps, item, *at, work));
+    if work.is_stopped {
+        return None;
+    }
     fits.or(found.first()).map(|held| held.1)
 }
 
-/// Whether what an item displaces there fits elsewhere, once the item is there.
-fn all_fit_elsewhere(problem: &HeapProblem, heaps: &mut [Occupied], item: usize, at: HeapOffset) -> bool {
+/// Whether what an item displaces there fits elsewhere, once the item is there; no if it was stopped.
+fn all_fit_elsewhere(
+    problem: &HeapProblem,
+    heaps: &mut [Occupied],
+    item: usize,
+    at: HeapOffset,
+    work: &mut Work<'_>,
+) -> bool {
+    if !work.looked_at(2 * problem.len()) {
+        return false;
+    }
     let flat = problem.flat[item];
     let mut tried = heaps.to_vec();
     let clashing: Vec<(u32, u64)> = tried[at.heap].clashing_at(flat, at.offset).collect();
@@ -250,6 +346,9 @@ fn all_fit_elsewhere(problem: &HeapProblem, heaps: &mut [Occupied], item: usize,
     }
     tried[at.heap].put(item as u32, flat, at.offset);
     clashing.iter().all(|&(other, _)| {
+        if !work.looked_at(problem.len()) {
+            return false;
+        }
         let found = first(problem, &mut tried, other as usize);
         if let Some(found) = found {
             tried[found.heap].put(other, problem.flat[other as usize], found.offset);

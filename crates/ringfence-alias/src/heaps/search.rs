@@ -9,7 +9,7 @@ use super::problem::HeapProblem;
 use super::{HeapError, HeapOffset, HeapPlan};
 use crate::asking::Asking;
 use crate::item::{Item, Lifetime};
-use crate::plan::{Progress, RUNS_ITEMS_MIN, plan};
+use crate::plan::{AliasPlan, Planner, Progress, RUNS_ITEMS_MIN};
 use crate::problem::Problem;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -20,6 +20,9 @@ const ORDERS: usize = 7;
 /// Orders that are tried without asking while there is no plan, and steps that they may take.
 const TRIES_MIN: usize = 64;
 const UNASKED_STEPS_MAX: u64 = 1 << 17;
+/// The same of so many items: a walk over time that fits is there, and one order alone takes longer.
+const MANY: usize = 20_000;
+const UNASKED_STEPS_MANY: u64 = 1 << 16;
 /// Steps of better orders that found nothing, after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
 /// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some
@@ -30,26 +33,26 @@ const HEAP_STEPS_LAST: u64 = 2_000_000;
 /// Plans the items into the heaps, as long as the closure says to go on and the plan is not proven.
 ///
 /// The closure is asked after every greedy order and every few milliseconds within, once there is a plan; before there
-/// is one, after some tenths of a second and the first order. [`Progress::height`] is that of all heaps together,
-/// `u64::MAX` before there is a plan. The same problem and the same answers give the same plan. O(n²) for each order;
-/// of more than 1,536 items there is a first plan before that in O(n log n), unless the heaps are nearly full. Of up to
-/// 40 items that are not pinned all orders are walked, for some tenths of a second: some ten are proven that way. The
-/// search ends by itself where nothing better was found for long.
+/// is one, after some tenths of a second, of more than 20,000 items after some hundredths. [`Progress::height`] is that
+/// of all heaps together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan,
+/// and more time never a worse one. O(n²) for each order; of more than 1,536 items there is a first plan before that in
+/// O(n log n), unless the heaps are nearly full. Of up to 40 items that are not pinned all orders are walked, for some
+/// tenths of a second: some ten are proven that way. The search ends by itself where nothing better was found for long.
 ///
 /// # Errors
-/// [`HeapError::NotFound`] if no plan was found; it says whether that is proven.
+/// [`HeapError::NotFound`] if no plan was found; it says whether that is proven. [`HeapError::Stopped`] if the closure
+/// said no before the first order was at its end.
 pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -> Result<HeapPlan, HeapError> {
-    plan_asked(problem, UNASKED_STEPS_MAX, go_on)
+    plan_asked(problem, if problem.len() > MANY { UNASKED_STEPS_MANY } else { UNASKED_STEPS_MAX }, go_on)
 }
 
-/// The same, with the closure called once in a number of steps, and with the first order even if there is no plan.
+/// The same, with the closure called after `unasked_max` steps even if there is no plan.
 pub(super) fn plan_asked(
     problem: &HeapProblem,
     unasked_max: u64,
     go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<HeapPlan, HeapError> {
-    let unasked = UNASKED_STEPS_MAX.saturating_sub(unasked_max);
-    let mut search = Search { problem, go_on, best: None, left_over: None, unasked, is_stopped: false };
+    let mut search = Search { problem, go_on, best: None, left_over: None, unasked: unasked_max, is_stopped: false };
     search.first();
     search.greedy();
     search.each_heap(HEAP_STEPS_FIRST);
@@ -61,7 +64,7 @@ pub(super) fn plan_asked(
     match (search.best, search.left_over) {
         (Some(best), _) => Ok(best.plan(problem, is_exhausted)),
         (None, Some(left)) => Err(proven(left.error, is_exhausted)),
-        (None, None) => unreachable!("an order ends in a plan or with an item left over"),
+        (None, None) => Err(HeapError::Stopped { items: problem.len() }),
     }
 }
 
@@ -80,7 +83,7 @@ struct Search<'p, G> {
     best: Option<Candidate>,
     /// Of the order that placed most items.
     left_over: Option<LeftOver>,
-    /// Steps that were taken without asking.
+    /// Steps that may be taken without asking while there is no plan.
     unasked: u64,
     is_stopped: bool,
 }
@@ -110,22 +113,35 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         1 + many * many / 4096
     }
 
-    /// Whether there is a plan that it may stop with, or was time enough for one.
-    fn asks(&self) -> bool {
-        self.best.is_some() || (self.left_over.is_some() && self.unasked >= UNASKED_STEPS_MAX)
+    /// After so many steps: whether to go on. It asks if there is a plan that it may stop with, or was time enough for
+    /// one.
+    fn goes_on(&mut self, steps: u64) -> bool {
+        if self.best.is_some() || self.unasked == 0 {
+            self.ask(steps);
+        } else {
+            self.unasked = self.unasked.saturating_sub(steps);
+        }
+        !self.is_stopped
     }
 
     /// The first plan of many items; then the planner of one heap, which needs no O(n²).
     fn first(&mut self) {
+        if self.problem.len() <= RUNS_ITEMS_MIN {
+            return;
+        }
         // As long as an order takes.
         let steps = HEAP_STEPS_FIRST.max(self.steps());
-        if self.problem.len() > RUNS_ITEMS_MIN
-            && let Some(offsets) = first_plan(self.problem, steps)
-        {
-            self.keep(Candidate::of(self.problem, offsets));
-            self.ask(self.problem.len() as u64);
-            self.each_heap(steps);
+        // At first without any search; then with as much as makes what is preferred hold more.
+        for steps in [0, steps] {
+            if let Some(offsets) = first_plan(self.problem, steps, &mut |steps| self.goes_on(steps)) {
+                self.keep(Candidate::of(self.problem, offsets));
+                self.ask(self.problem.len() as u64);
+            }
+            if self.is_stopped || self.best.as_ref().is_some_and(|best| best.fallback == 0) {
+                break;
+            }
         }
+        self.each_heap(steps);
     }
 
     fn greedy(&mut self) {
@@ -173,7 +189,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
                 return;
             }
             if tries >= TRIES_MIN {
-                self.unasked = UNASKED_STEPS_MAX;
+                self.unasked = 0;
             }
         }
     }
@@ -199,23 +215,20 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         left
     }
 
-    /// Places by an order; `None` if it was stopped. `asked` counts the steps that the closure was asked with.
+    /// Places by an order; `None` if it was stopped. `asked` counts the steps that were counted meanwhile.
     fn place(&mut self, order: &[u32], asked: &mut u64) -> Option<Result<Candidate, LeftOver>> {
-        let (problem, asks) = (self.problem, self.asks());
+        let problem = self.problem;
         let mut go_on = |steps| {
-            if asks {
-                *asked += steps;
-                self.ask(steps);
-            }
-            !self.is_stopped
+            *asked += steps;
+            self.goes_on(steps)
         };
         place(problem, order, &mut Asking::new(&mut go_on))
     }
 
-    /// Asks with the steps of an order that are left.
+    /// Counts the steps of an order that are left.
     fn end_order(&mut self, asked: u64) {
         let steps = self.steps().saturating_sub(asked);
-        if self.asks() { self.ask(steps) } else { self.unasked += steps }
+        self.goes_on(steps);
     }
 
     fn keep(&mut self, candidate: Candidate) -> bool {
@@ -323,19 +336,31 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         let others = total(&best.heights) - best.heights[heap];
         // Whole pages may be too much for 63 bits.
         let Ok(own) = Problem::new(&items) else { return };
-        let (go_on, bound) = (&mut self.go_on, problem.lower_bound());
-        let (mut is_stopped, mut steps) = (false, 0);
-        let found = plan(&own, |progress| {
-            steps += progress.steps;
-            let height = progress.height.saturating_add(others);
-            is_stopped |= !go_on(&Progress { height, lower_bound: bound, steps: progress.steps });
-            !is_stopped && steps < steps_max
-        });
-        self.is_stopped |= is_stopped;
-        let mut offsets = best.offsets.clone();
-        inside.iter().zip(found.offsets).for_each(|(&at, offset)| offsets[at] = HeapOffset { heap, offset });
-        // Worse than what was there if the pages cost too much: it is not taken then.
-        self.keep(Candidate::of(problem, offsets));
+        let (bound, offsets) = (problem.lower_bound(), best.offsets.clone());
+        let candidate = |found: &[u64]| {
+            let mut offsets = offsets.clone();
+            inside.iter().zip(found).for_each(|(&at, &offset)| offsets[at] = HeapOffset { heap, offset });
+            // Worse than what was there if the pages cost too much: it is not taken then.
+            Candidate::of(problem, offsets)
+        };
+        // Of whole pages the lowest plan may end in a page that is hardly used: each is worth a look.
+        let has_pages = problem.heaps[heap].granularity > 1;
+        let (mut steps, mut looked_at) = (0, u64::MAX);
+        let mut asked = |found: &mut AliasPlan, more| {
+            if has_pages && found.height < looked_at {
+                looked_at = found.height;
+                self.keep(candidate(&found.offsets));
+            }
+            steps += more;
+            let height = found.height.saturating_add(others);
+            self.is_stopped |= !(self.go_on)(&Progress { height, lower_bound: bound, steps: more });
+            !self.is_stopped && steps < steps_max
+        };
+        let mut planner = Planner::new(&own, &mut asked);
+        planner.begin();
+        planner.go_on();
+        let found = planner.best;
+        self.keep(candidate(&found.offsets));
     }
 
     /// What lies in a heap that it does not prefer is put where it prefers to lie, if it fits.

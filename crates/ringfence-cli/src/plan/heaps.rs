@@ -152,8 +152,8 @@ fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Resul
 
 /// Whether larger heaps would do.
 fn is_too_small(error: &HeapError) -> bool {
-    use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity};
-    matches!(error, NotFound { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
+    use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity, Stopped};
+    matches!(error, NotFound { .. } | Stopped { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
 }
 
 /// Says what the heaps do not hold.
@@ -169,7 +169,7 @@ fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64
         heap_bytes: options.heap.clone(),
         capacity_bytes: options.capacity,
         is_capacity_met: false,
-        is_proven: !matches!(error, HeapError::NotFound { is_proven: false, .. }),
+        is_proven: !matches!(error, HeapError::NotFound { is_proven: false, .. } | HeapError::Stopped { .. }),
         why,
         seconds,
     };
