@@ -101,8 +101,7 @@ impl VulkanGpu {
     }
 
     /// The index of another family that can copy, of which the device has a queue (index 0) that nothing else uses;
-    /// that of
-    /// [`VulkanGpu::queue_family`] if there is no other.
+    /// that of [`VulkanGpu::queue_family`] if there is no other.
     #[must_use]
     pub fn copy_family(&self) -> u32 {
         self.copy_family

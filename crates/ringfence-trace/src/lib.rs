@@ -37,6 +37,7 @@
 
 mod descriptors;
 mod event;
+mod finding;
 mod format;
 mod reader;
 mod snapshot;
@@ -47,6 +48,7 @@ mod writer;
 
 pub use descriptors::{DescriptorUse, HEAP_KINDS};
 pub use event::{Event, PlannedRange};
+pub use finding::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub use format::{MAGIC, VERSION, VERSION_MIN};
 pub use reader::{Reader, TraceError};
 pub use snapshot::{

@@ -20,8 +20,7 @@ use super::place::Place;
 use super::shells::Shells;
 use crate::device::record::TextureParts;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, InfoKey, Kind, Mapped, Placed, RawBuffer, TextureDesc,
-    TextureUsage, Textures,
+    BufferDesc, Buffers, Create, Device, InfoKey, Kind, Mapped, Placed, RawBuffer, TextureDesc, Textures,
 };
 
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {

@@ -94,7 +94,7 @@ impl<D: Device> Shared<D> {
         let ((), object) = self.counted_memory(|| import().map(|held| ((), held)))?;
         self.budgets.add(self.heap_of(memory_type), size);
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
-        // Nobody has said that its uses are listed.
+        // Its uses are not listed.
         held.pin();
         let AllocationDesc { name, user_data, .. } = *desc;
         let request = Request { size, alignment, name, user_data, ..Default::default() };

@@ -33,13 +33,13 @@
 
 mod guard;
 mod registry;
-mod report;
 mod watched;
 
 pub(crate) use guard::Margins;
 pub(crate) use registry::{Debugger, Key, NewPlace, NewRange};
-pub use report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub(crate) use watched::Watched;
+
+pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 
 /// Which checks run. None by default. See the [module](self) for what each costs.
 ///

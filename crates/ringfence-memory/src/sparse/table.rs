@@ -58,7 +58,7 @@ impl<D: Device> PageTable<D> {
             requires_dedicated: false,
         };
         let name = desc.name.into();
-        // No list of uses takes a sparse resource, and nobody could bind a page anew that has been moved.
+        // No list of uses takes a sparse resource, and a page that was moved could not be bound again.
         let desc = AllocationDesc { name: "", share: None, movable: false, evictable: false, ..desc };
         Self { shared: Arc::clone(shared), page, desc, name, table: BTreeMap::new(), changes: BTreeMap::new() }
     }

@@ -200,9 +200,8 @@ pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(next, &[]);
 }
 
-/// Frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
-/// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the
-/// device has rendered.
+/// Frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done, which is not enough;
+/// waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the device has rendered.
 pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT);

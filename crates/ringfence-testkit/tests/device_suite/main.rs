@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ringfence_testkit::conformance     generic over Gpu: what must hold on every device
-//!   placement::, trace::, debugging::  generic too: policies and records above the device
+//!   manager::, placement::, trace::, …  generic too: policies and records above the device
 //!        │
 //!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …
 //!        ├── vulkan::…      under core and synchronization validation, silent
@@ -22,6 +22,7 @@
 
 mod debugging;
 mod devices;
+mod manager;
 mod placement;
 mod recycled;
 mod released;
@@ -35,6 +36,24 @@ use ringfence_testkit::rig;
 macro_rules! suite {
     ($open:expr) => {
         ringfence_testkit::conformance!($open);
+        suite!(@ $open, manager:
+            seed_003_01_a_pool_is_one_memory_object_of_equal_blocks,
+            seed_003_02_threads_allocate_and_free_at_once,
+            seed_003_03_common_sizes_have_blocks_of_few_exact_sizes,
+            seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart,
+            seed_003_04_pools_are_of_one_memory_type_class_and_size,
+            seed_003_05_a_full_pool_leads_to_the_next_one,
+            seed_003_05_the_chain_is_followed_to_what_was_freed,
+            seed_003_06_limits_and_budgets_are_obeyed,
+            seed_003_07_memory_and_offset_or_a_typed_failure,
+            aliasing_resources_share_bytes_until_the_last_is_gone,
+            a_plan_says_what_the_call_does,
+            small_buffers_share_and_hold_their_bytes,
+            custom_pools_hold_resources_and_go_with_them,
+            blocks_made_ahead_serve_what_comes,
+            what_is_announced_is_there_when_it_is_asked_for,
+            threads_make_and_drop_buffers_while_frames_end,
+        );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
             seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,

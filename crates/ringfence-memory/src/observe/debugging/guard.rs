@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::report::Side;
+use super::Side;
 use super::watched::Watched;
 use crate::device::{DeviceError, Mapped, Requirements};
 

@@ -18,8 +18,8 @@ use std::sync::{Arc, Weak};
 
 use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
-use super::report::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use super::watched::Watched;
+use super::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use crate::device::Mapped;
 use crate::observe::unlocked::Lock;
 use crate::observe::{Event, Warning, slow_paths};

@@ -1,4 +1,5 @@
-//! Findings, which name the resource and the line that made it.
+//! What debugging finds: guards that were written, leaks, and what happened to a range. Each names the resource and the
+//! line that made it.
 
 use std::fmt;
 use std::panic::Location;
@@ -37,8 +38,7 @@ pub struct Overrun {
     pub damaged_bytes: u64,
     /// What the nearest of them is now.
     pub found: u8,
-    /// Whether it was found when the range was released, rather than by
-    /// [`Debug::check_guards`](crate::memory::Debug::check_guards).
+    /// Whether it was found when the range was released, rather than by `Debug::check_guards`.
     pub at_release: bool,
 }
 
@@ -140,7 +140,7 @@ impl Operation {
     }
 }
 
-/// What [`Debug::check_guards`](crate::memory::Debug::check_guards) saw.
+/// What `Debug::check_guards` saw.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GuardCheck {
     /// Guards that were overwritten. Each is restored, so that it is reported once.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
 
-use crate::{Command, Gpu};
 use ringfence::core::algorithm::Algorithm;
 use ringfence::core::size_class::{SizeClasses, size_class};
 use ringfence::device::{
@@ -11,6 +10,7 @@ use ringfence::device::{
     ResourceClass, TextureDesc, Textures,
 };
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
+use ringfence_testkit::{Command, Gpu};
 
 use crate::rig::{Rig, copy, pattern};
 
