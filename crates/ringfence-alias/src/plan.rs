@@ -292,7 +292,7 @@ impl<'p> Planner<'p> {
         !self.stopped
     }
 
-    /// From now on policies take turns with other work, the first one after so many steps of it.
+    /// From now on policies take turns with other work, the first one after `steps` of it.
     fn take_turns(&mut self, steps: u64) {
         self.turns.are_on = !self.untried.is_empty();
         self.turns.ahead = steps;
@@ -426,7 +426,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// After so many more steps of other work.
+    /// Whether it is a policy's turn, after `steps` more of other work.
     fn is_due(&mut self, steps: u64) -> bool {
         if self.are_on {
             self.ahead = self.ahead.saturating_sub(steps);
@@ -442,14 +442,14 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
-/// Of very many short-lived items the first policy has its turn after one step for so many items: most are proven by
-/// then.
+/// Items for each step of other work before the first policy's turn, of very many short-lived items: most are proven
+/// before that.
 const FIRST_TURN: u64 = 1;
-/// And the others after at least one for so many: no policy takes less.
+/// Items for each step of other work before a later policy's turn, at least: no policy takes fewer steps.
 const LEAST_TURN: u64 = 8;
 /// Steps of other work for each of a policy, which takes longer: together about as long.
 const STEPS_FOR_ONE: u64 = 8;
-/// Where a plan is as near its bound as one part in so many, there is little to gain: a quarter as often.
+/// Where a plan is above its bound by less than one part in this, there is little to gain: a quarter as often.
 const NEAR: u64 = 50;
 const NEAR_STEPS_FOR_ONE: u64 = 4 * STEPS_FOR_ONE;
 /// Of up to this number of items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.

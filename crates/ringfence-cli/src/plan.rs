@@ -44,8 +44,7 @@ const COMPARED_MAX: usize = 20_000;
 /// Which part of the time limit first fit may take; it is left out if that is too short for it.
 const COMPARED_PART: u32 = 10;
 
-/// Above so many rows aliasing transitions are left as they are: where there are so many, no program records a barrier
-/// for each.
+/// Rows above which aliasing transitions are left as they are: no program records a barrier for each of that many.
 const LOWERED_MAX: usize = 2_000;
 
 /// How often progress is shown.

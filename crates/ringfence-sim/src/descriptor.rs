@@ -140,7 +140,7 @@ unsafe impl Descriptors for Device {
         DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
         if desc.shader_visible {
             let slots_max = self.visible_slots_max(desc.kind, desc.types);
-            DeviceError::unsupported("so many shader-visible descriptors")
+            DeviceError::unsupported("this many shader-visible descriptors")
                 .at_most(desc.slots.into(), slots_max.into())?;
         }
         self.with(|state| {

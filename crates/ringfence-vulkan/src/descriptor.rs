@@ -228,7 +228,7 @@ unsafe impl Descriptors for Device {
         let facts = &self.0.descriptors;
         if desc.shader_visible {
             let slots_max = facts.slots_max(desc.kind, desc.types);
-            DeviceError::unsupported("so many shader-visible descriptors")
+            DeviceError::unsupported("this many shader-visible descriptors")
                 .at_most(desc.layout_slots.into(), slots_max.into())?;
         }
         let store = match facts.model() {

@@ -20,7 +20,7 @@ const ORDERS: usize = 7;
 /// Orders that are tried without asking while there is no plan, and steps that they may take.
 const TRIES_MIN: usize = 64;
 const UNASKED_STEPS_MAX: u64 = 1 << 17;
-/// The same of so many items: a walk over time that fits is there, and one order alone takes longer.
+/// The same above [`MANY`] items: a plan of the walk over time is there if it fits, and one order alone takes longer.
 const MANY: usize = 20_000;
 const UNASKED_STEPS_MANY: u64 = 1 << 16;
 /// Steps of better orders that found nothing, after which the search ends.
@@ -113,8 +113,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         1 + many * many / 4096
     }
 
-    /// After so many steps: whether to go on. It asks if there is a plan that it may stop with, or was time enough for
-    /// one.
+    /// Counts `steps`, and says whether to go on. Asks the closure once there is a plan, or once there was time for one.
     fn goes_on(&mut self, steps: u64) -> bool {
         if self.best.is_some() || self.unasked == 0 {
             self.ask(steps);

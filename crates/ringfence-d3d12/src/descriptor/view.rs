@@ -110,7 +110,7 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
             let size = size.next_multiple_of(256);
             DeviceError::unsupported("constants, rounded up to 256 bytes, beyond the end of their buffer")
                 .at_most(offset + size, desc.size)?;
-            DeviceError::unsupported("so many bytes in a view").at_most(size, u32::MAX.into())?;
+            DeviceError::unsupported("a view of this many bytes").at_most(size, u32::MAX.into())?;
             return Ok(View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC {
                 BufferLocation: location,
                 SizeInBytes: size as u32,
@@ -126,7 +126,7 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         BufferViewKind::Texels { format, .. } => format.texel_bytes(),
         _ => u64::from(stride.max(4)),
     };
-    DeviceError::unsupported("so many elements in a view").at_most(size / unit, u32::MAX.into())?;
+    DeviceError::unsupported("a view of this many elements").at_most(size / unit, u32::MAX.into())?;
     let count = (size / unit) as u32;
     let object = Some(object.clone());
     if !writes {
