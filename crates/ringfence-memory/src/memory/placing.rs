@@ -286,20 +286,17 @@ impl<D: Device> Shared<D> {
         self.check_request(request)?;
         let attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
         let mut placement = Placement { shared: self, resource, request, attempt };
-        for round in 0.. {
+        let mut reliefs = 0..;
+        loop {
             let failure = match placement.try_steps() {
                 Ok(made) => return Ok(made),
                 Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(failure) => failure,
             };
-            let attempt = &mut placement.attempt;
-            let relieved =
-                round == 0 && (self.evict_unused(attempt, failure) || self.empty_recycled_for(attempt, failure));
-            if !relieved && !self.call_eviction(attempt, failure, round) {
-                return Err(self.give_up(attempt, request.pool, failure));
+            if !reliefs.by_ref().map_while(|relief| placement.relieve(relief, failure)).any(|relieved| relieved) {
+                return Err(self.give_up(&placement.attempt, request.pool, failure));
             }
         }
-        unreachable!("the callback is called a limited number of times")
     }
 
     /// Refuses what no allocator can serve.
@@ -367,6 +364,17 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             }
         }
         Err(failure)
+    }
+
+    /// Tries to get memory for the request in one of several ways, each cheaper for the program than the next; says
+    /// whether something went. `None` if there is no further way.
+    fn relieve(&mut self, relief: u32, failure: Failure) -> Option<bool> {
+        let Self { shared, ref mut attempt, .. } = *self;
+        match relief {
+            0 => Some(shared.release_unused_for(attempt)),
+            1 => Some(shared.evict_unused(attempt, failure)),
+            _ => shared.call_eviction(attempt, failure, relief - 2).then_some(true),
+        }
     }
 
     fn try_step(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {

@@ -64,6 +64,8 @@ pub(crate) struct Attempt {
     pub(crate) tried: Tried,
     pub(crate) tried_type_bits: u32,
     pub(crate) best: Option<u32>,
+    /// Whether a trim released something: in blocks that are still in use, too.
+    pub(crate) has_released: bool,
 }
 
 impl Attempt {
@@ -71,7 +73,8 @@ impl Attempt {
         let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
         let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true };
         let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
-        Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best }
+        let has_released = false;
+        Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best, has_released }
     }
 
     /// At one memory type and no other.
@@ -110,8 +113,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
         attempt.tried |= Tried::TRIM;
         let before = self.budgets.freed_bytes(heap);
-        self.reclaim_in_shortage();
-        self.empty_recycled(|held| held == heap);
+        attempt.has_released |= self.release_unused_of(heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.freed_bytes(heap) != before
     }
@@ -144,10 +146,19 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Destroys what is recycled for a request that may not grow: it counts as free. Says whether something went.
-    pub(super) fn empty_recycled_for(&self, attempt: &Attempt, failure: Failure) -> bool {
-        let is_stuck = matches!(failure, Failure::MayNotGrow);
-        is_stuck && attempt.best.is_some_and(|best| self.empty_recycled(|heap| heap == self.heap_of(best)))
+    /// Destroys what the device is done with, and what is recycled in this heap; says whether something went.
+    fn release_unused_of(&self, heap: u32) -> bool {
+        let any_retired = self.reclaim_in_shortage().objects > 0;
+        self.empty_recycled(|held| held == heap) || any_retired
+    }
+
+    /// Whether the request may be served by now in a block that is in use: a trim has released something, or this does,
+    /// where none was tried (the request may not grow, a pool is full, an object could not be placed).
+    pub(super) fn release_unused_for(&self, attempt: &Attempt) -> bool {
+        if attempt.tried.contains(Tried::TRIM) {
+            return attempt.has_released;
+        }
+        attempt.best.is_some_and(|best| self.release_unused_of(self.heap_of(best)))
     }
 
     /// Calls the caller's callback; says whether something went. Under a lock it is called later: see

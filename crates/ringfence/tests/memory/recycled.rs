@@ -9,7 +9,9 @@ use ringfence::device::{
 };
 use ringfence::memory::PlannedWay;
 use ringfence::sim::{self, Command, HazardKind};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, SmallBuffer, SyncSet, Texture};
+use ringfence::{
+    AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PoolDesc, SmallBuffer, SyncSet, Texture,
+};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, card, info, next};
@@ -577,5 +579,71 @@ fn requests_that_find_no_memory_do_not_age_what_is_recycled_elsewhere() {
         assert!(is_kept(), "frame {frame}");
         world.memory.reclaim();
     }
+    world.finish();
+}
+
+/// What is recycled counts as free, also between what is in use: no block is freed by it.
+#[test]
+fn ranges_of_what_is_recycled_serve_another_request_where_memory_is_short() {
+    let profile = card(8 * MIB, 64 * MIB);
+    let world = Fixture::new(FixtureDesc { profile, ..Default::default() });
+    let strict = AllocationDesc { within_budget: true, memory_types: 1, ..Default::default() };
+    let mut held: Vec<_> = (0..).map_while(|_| world.memory.create_buffer(&info(256 * KIB), strict).ok()).collect();
+    let full = held.len();
+    for _ in 0..3 {
+        held = held.into_iter().step_by(4).collect();
+        world.memory.reclaim();
+        while held.len() < full {
+            held.push(world.buffer(256 * KIB, strict).expect("what was dropped is recycled"));
+        }
+    }
+    let kept: Vec<_> = held.into_iter().step_by(4).collect();
+    world.memory.reclaim();
+    let before = world.memory.statistics();
+    assert!(before.recycled_bytes >= 2 * MIB, "{before:?}");
+    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("what is recycled counts as free");
+    drop((larger, kept));
+    world.finish();
+}
+
+/// And what was dropped, if the device is done with it.
+#[test]
+fn ranges_of_what_was_dropped_serve_another_request_where_memory_is_short() {
+    let profile = card(8 * MIB, 64 * MIB);
+    let world = Fixture::new(FixtureDesc { profile, ..Default::default() });
+    let strict = AllocationDesc { within_budget: true, memory_types: 1, recycle: false, ..Default::default() };
+    let held: Vec<_> = (0..).map_while(|_| world.memory.create_buffer(&info(256 * KIB), strict).ok()).collect();
+    let kept: Vec<_> = held.into_iter().step_by(4).collect();
+    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("the device is done with it");
+    drop((larger, kept));
+    world.finish();
+}
+
+/// Where no block may be made either.
+#[test]
+fn ranges_of_what_was_dropped_serve_a_request_that_may_not_grow_and_a_full_pool() {
+    let world = fixture(AllocatorDesc::default());
+    let plain = AllocationDesc { recycle: false, ..Default::default() };
+    let measured = world.memory.create_buffer(&info(256 * KIB), plain).expect("room");
+    let desc = PoolDesc {
+        memory_type: measured.memory_type(),
+        block_bytes: 2 * MIB,
+        block_count_max: 1,
+        ..Default::default()
+    };
+    let pool = world.memory.create_pool(desc).expect("a sound description");
+    let make = |size, desc| pool.create_buffer(&info(size), desc);
+    let fill = || {
+        let held: Vec<_> = (0..).map_while(|_| make(256 * KIB, plain).ok()).collect();
+        held.into_iter().step_by(4).collect::<Vec<_>>()
+    };
+    let kept = fill();
+    assert!(kept.len() >= 2, "every fourth; the others are dropped, and the device is done with them");
+    let larger = make(512 * KIB, plain).expect("a full pool");
+    drop((larger, kept));
+    world.memory.reclaim();
+    let kept = fill();
+    let larger = make(512 * KIB, AllocationDesc { never_grow: true, ..plain }).expect("no block is made");
+    drop((larger, kept, measured, pool));
     world.finish();
 }
