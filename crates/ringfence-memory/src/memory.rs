@@ -18,15 +18,17 @@
 //! 1. the memory types that the location allows, best first; for each of them
 //! 2. a slot of a size class or a free range in a block of the arena,
 //! 3. a new block of the arena's present block size; if the driver refuses it, retired objects that the device is done
-//!    with are destroyed, empty blocks of the heap are freed, and the block is tried again;
+//!    with and recycled ones are destroyed, empty blocks of the heap are freed, and the block is tried again;
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
 //! 5. dedicated memory (not for [`Dedicated::Never`]),
 //! 6. then the next memory type;
-//! 7. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
+//! 7. everything again, once, if objects were destroyed in step 3: blocks that are in use may have room now. A request
+//!    that may not grow, or of a full pool, destroys them here;
+//! 8. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
 //!    everything again;
-//! 8. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
+//! 9. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
 //!    everything again if it released something;
-//! 9. a typed error with size, usage, budget and what was tried.
+//! 10. a typed error with size, usage, budget and what was tried.
 //!
 //! Budgets: a block that would exceed the budget is halved like one that is refused; the smallest is requested
 //! nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller

@@ -25,7 +25,8 @@ pub struct AllocationDesc<'a> {
     pub memory_types: u32,
     /// Fail rather than go beyond the budget.
     pub within_budget: bool,
-    /// Fail rather than allocate memory of the driver: for allocations that must not wait.
+    /// Fail rather than allocate memory of the driver: for allocations that must not wait. Before it fails, what the
+    /// device is done with and what is recycled is destroyed.
     pub never_grow: bool,
     /// Allocate from the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
     ///
