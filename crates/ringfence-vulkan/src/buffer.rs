@@ -73,7 +73,7 @@ unsafe impl Create<Buffers> for Device {
         }
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
-        let raw = unsafe { device.create_buffer(info, None) }.map_err(failed("vkCreateBuffer"))?;
+        let raw = unsafe { self.create_buffer(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
@@ -109,7 +109,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn discard(&self, unplaced: vk::Buffer) {
         // SAFETY: the caller promises that the buffer was not used.
-        unsafe { self.0.device.destroy_buffer(unplaced, None) }
+        unsafe { self.destroy_buffer(unplaced) }
     }
 
     unsafe fn place(
@@ -161,7 +161,7 @@ unsafe impl Create<Buffers> for Device {
     unsafe fn destroy(&self, object: vk::Buffer) {
         self.clear_slots_of(Resource::Buffer(object));
         // SAFETY: the caller promises that the buffer is alive and unused.
-        unsafe { self.0.device.destroy_buffer(object, None) }
+        unsafe { self.destroy_buffer(object) }
     }
 
     unsafe fn set_name(&self, object: &vk::Buffer, name: &str) {

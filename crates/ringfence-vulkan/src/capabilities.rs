@@ -30,6 +30,8 @@ pub(super) struct Found {
     pub(super) sparse_bytes_max: u64,
     /// What images have to keep to.
     pub(super) image_limits: ImageLimits,
+    /// Whose driver it is; none for Vulkan 1.0.
+    pub(super) driver: vk::DriverId,
 }
 
 /// What a physical device is and can do: for lists of devices, before one is opened.
@@ -70,7 +72,8 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
         .map_err(failed("vkEnumerateDeviceExtensionProperties"))?;
     let mut objects = vk::PhysicalDeviceMaintenance3Properties::default();
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects);
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects).push_next(&mut driver);
     if lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
@@ -93,6 +96,7 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
             attachment_height_max: basic.limits.max_framebuffer_height,
             multisample_arrays,
         },
+        driver: driver.driver_id,
     })
 }
 
@@ -128,6 +132,7 @@ pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::Physica
             attachment_height_max: basic.limits.max_framebuffer_height,
             multisample_arrays: false,
         },
+        driver: vk::DriverId::default(),
     }
 }
 

@@ -11,6 +11,7 @@ use super::descriptor::facts::Facts;
 use super::features::Features;
 use super::heaps::{PlainHeaps, Resource};
 use super::image_support::ImageSupport;
+use super::objects::Turns;
 use super::{capabilities, external, naming};
 use ringfence_hal::descriptors::DescriptorModel;
 use ringfence_hal::{DeviceError, MemoryPriority};
@@ -31,6 +32,7 @@ pub(super) struct Inner {
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
+    pub(super) turns: Turns,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
     pub(super) sharing: external::Calls,
@@ -119,6 +121,7 @@ impl Device {
             None
         };
         let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
+        let turns = Turns::of(found.driver);
         let inner = Inner {
             instance,
             physical,
@@ -129,6 +132,7 @@ impl Device {
             descriptors,
             plain_heaps,
             image_support: ImageSupport::new(),
+            turns,
             debug_utils,
             sharing,
             pageable,

@@ -89,7 +89,7 @@ unsafe impl Create<Textures> for Device {
         check_image(info)?;
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
-        let raw = unsafe { device.create_image(info, None) }.map_err(failed("vkCreateImage"))?;
+        let raw = unsafe { self.create_image(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
@@ -132,7 +132,7 @@ unsafe impl Create<Textures> for Device {
 
     unsafe fn discard(&self, unplaced: vk::Image) {
         // SAFETY: the caller promises that the image was not used.
-        unsafe { self.0.device.destroy_image(unplaced, None) }
+        unsafe { self.destroy_image(unplaced) }
     }
 
     unsafe fn place(
@@ -174,7 +174,7 @@ unsafe impl Create<Textures> for Device {
     unsafe fn destroy(&self, object: vk::Image) {
         self.clear_slots_of(Resource::Image(object));
         // SAFETY: the caller promises that the image is alive and unused.
-        unsafe { self.0.device.destroy_image(object, None) }
+        unsafe { self.destroy_image(object) }
     }
 
     unsafe fn set_name(&self, object: &vk::Image, name: &str) {

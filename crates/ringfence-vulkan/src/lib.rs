@@ -39,6 +39,7 @@ mod image_support;
 mod info;
 mod memory;
 mod naming;
+mod objects;
 mod record;
 mod share_support;
 mod sharing;

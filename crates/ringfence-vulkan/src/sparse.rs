@@ -43,7 +43,7 @@ unsafe impl Sparse for Device {
         let info = info.raw().flags(info.raw().flags | flags);
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
-        let raw = unsafe { device.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
+        let raw = unsafe { self.create_buffer(&info) }?;
         // SAFETY: the buffer is this device's and alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
         let (alignment, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
@@ -91,12 +91,12 @@ unsafe impl Sparse for Device {
         self.check_supported(&info)?;
         self.check_sparse_bytes(valid::bytes(&info))?;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
-        let raw = unsafe { self.0.device.create_image(&info, None) }.map_err(failed("vkCreateImage"))?;
+        let raw = unsafe { self.create_image(&info) }?;
         match self.tiling(raw, &info) {
             Ok(tiling) => Ok((raw, tiling)),
             Err(error) => {
                 // SAFETY: the image was made just now.
-                unsafe { self.0.device.destroy_image(raw, None) };
+                unsafe { self.destroy_image(raw) };
                 Err(error)
             }
         }
