@@ -6,9 +6,9 @@
 //! ```
 //!
 //! NVIDIA's driver takes calls of several threads at once, which then hinder one another. On an H200, 4, 8 and 16 threads
-//! that take turns make and destroy 6.2, 3.6 and 2.7 times as many buffers as threads that call the driver at once, and
-//! 3.5, 2.9 and 3.3 times as many images; one thread loses nothing. Mesa's software driver is faster with all threads at
-//! once.
+//! that take turns make and destroy 6.6, 3.7 and 2.9 times as many buffers as threads that call the driver at once, and
+//! 4.2, 3.1 and 3.1 times as many images; one thread loses up to a tenth with buffers. Mesa's software driver is faster
+//! with all threads at once.
 
 use std::time::Duration;
 
