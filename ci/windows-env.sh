@@ -11,7 +11,7 @@ BUILD_PACKAGES=(rustc-web cargo-web rust-web-src rust-web-clippy gcc-mingw-w64-x
 RUN_PACKAGES=(wine wine64 xvfb mesa-vulkan-drivers libvulkan1)
 
 # What the suites are built from. One set of packages and features for all: what is built is built once.
-WINDOWS_PACKAGES=(-p ringfence -p ringfence-testkit -p ringfence-cli --no-default-features --features d3d12)
+WINDOWS_PACKAGES=(-p ringfence -p ringfence-d3d12 -p ringfence-testkit -p ringfence-cli --no-default-features --features d3d12)
 WINDOWS_TESTS=(--lib --test d3d12_backend --test device_suite --test steady_state)
 
 # The machine's own toolchain may lie before Debian's in the path.

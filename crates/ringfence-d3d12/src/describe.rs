@@ -92,8 +92,9 @@ pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
     }
 }
 
-/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and
-/// constants to those that are aligned for them.
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, addresses to
+/// those whose alignment serves each view, and constants to those of them that end with a view of constants: of another
+/// size, [`buffer`] would describe a larger one.
 pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
     let always = [
         BufferUsage::COPY_SRC,
@@ -107,8 +108,10 @@ pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> 
     let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
     let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
     let usage = if storage { usage | BufferUsage::STORAGE } else { usage };
-    let constants = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+    let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+    let constants = is_aligned && desc.Width.is_multiple_of(EVERY_VIEW);
     let usage = if constants { usage | BufferUsage::CONSTANT } else { usage };
+    let usage = if is_aligned { usage | BufferUsage::DEVICE_ADDRESS } else { usage };
     (desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER).then_some(BufferDesc { size: desc.Width, usage })
 }
 
@@ -420,6 +423,26 @@ mod tests {
         assert_eq!(texel_format(DXGI_FORMAT_NV12), None);
         assert_eq!(texel_format(DXGI_FORMAT_R8G8_B8G8_UNORM), None);
         assert_eq!(texel_format(DXGI_FORMAT_UNKNOWN), None);
+    }
+
+    #[test]
+    fn a_buffer_described_portably_and_back_is_the_same() {
+        let flags = [D3D12_RESOURCE_FLAG_NONE, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS];
+        for (size, alignment, flags) in [1, 16, 255, 256, 257, 65_536, 100_000]
+            .into_iter()
+            .flat_map(|size| [0, OTHER_VIEWS].map(|alignment| (size, alignment)))
+            .flat_map(|(size, alignment)| flags.map(|flags| (size, alignment, flags)))
+        {
+            let plain = buffer(&BufferDesc { size, usage: BufferUsage::COPY_DST }).expect("a plain buffer");
+            let native = D3D12_RESOURCE_DESC { Alignment: alignment, Flags: flags, ..plain };
+            let said = portable_buffer(&native).expect("a buffer");
+            // As it is described where the driver can place at less.
+            let again = D3D12_RESOURCE_DESC {
+                Alignment: buffer_floor(said.usage),
+                ..buffer(&said).expect("what was said can be made")
+            };
+            assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");
+        }
     }
 
     #[test]
