@@ -6,6 +6,8 @@
 
 #[path = "vulkan_backend/bare.rs"]
 mod bare;
+#[path = "vulkan_backend/chained.rs"]
+mod chained;
 #[path = "vulkan_backend/families.rs"]
 mod families;
 #[path = "vulkan_backend/plain_sets.rs"]

@@ -4,6 +4,7 @@ use ash::vk;
 
 use crate::error::failed;
 
+use super::chained;
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
 use super::features::Features;
@@ -48,13 +49,13 @@ unsafe impl Create<Buffers> for Device {
         Some(BufferDesc { size, usage: if shown { usage } else { usage - SHOWN } })
     }
 
-    /// Chained structures and lists of families are behind pointers: no key.
     #[inline]
     fn key(&self, info: &BufferInfo<'_>) -> Option<InfoKey> {
         let info = info.raw();
-        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
-        let size = [info.size as u32, (info.size >> 32) as u32];
-        plain.then(|| InfoKey::new(&[size[0], size[1], info.usage.as_raw(), info.flags.as_raw()]))
+        let own = [info.size as u32, (info.size >> 32) as u32, info.usage.as_raw(), info.flags.as_raw()];
+        let families = (info.queue_family_index_count, info.p_queue_family_indices);
+        // SAFETY: safe code chains nothing and names no families; `from_raw` promises that what they point to is valid.
+        unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
     /// Chained structures may speak of the size.

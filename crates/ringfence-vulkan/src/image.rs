@@ -4,6 +4,7 @@ use ash::vk;
 
 use crate::error::failed;
 
+use super::chained;
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
 use super::heaps::Resource;
@@ -49,28 +50,27 @@ unsafe impl Create<Textures> for Device {
         info.raw().usage.contains(vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST)
     }
 
-    /// Chained structures and lists of families are behind pointers: no key.
     fn key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
         let info = info.raw();
-        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
         let (kinds, extent) = ([info.image_type.as_raw(), info.format.as_raw(), info.tiling.as_raw()], info.extent);
         let [image_type, format, tiling] = kinds.map(|kind| kind as u32);
-        plain.then(|| {
-            InfoKey::new(&[
-                info.flags.as_raw(),
-                image_type,
-                format,
-                extent.width,
-                extent.height,
-                extent.depth,
-                info.mip_levels,
-                info.array_layers,
-                info.samples.as_raw(),
-                tiling,
-                info.usage.as_raw(),
-                info.initial_layout.as_raw() as u32,
-            ])
-        })
+        let own = [
+            info.flags.as_raw(),
+            image_type,
+            format,
+            extent.width,
+            extent.height,
+            extent.depth,
+            info.mip_levels,
+            info.array_layers,
+            info.samples.as_raw(),
+            tiling,
+            info.usage.as_raw(),
+            info.initial_layout.as_raw() as u32,
+        ];
+        let families = (info.queue_family_index_count, info.p_queue_family_indices);
+        // SAFETY: safe code chains nothing and names no families; `from_raw` promises that what they point to is valid.
+        unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
     /// What was made `PREINITIALIZED` cannot be in that layout again; any other begins in `UNDEFINED`, as a new one

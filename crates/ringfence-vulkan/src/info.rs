@@ -2,6 +2,8 @@
 
 use ash::vk::{self, TaggedStructure};
 
+use super::chained::structures;
+
 /// A buffer to be made.
 ///
 /// `vk::BufferCreateInfo` can hold any pointer, so that handing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
@@ -44,18 +46,13 @@ impl<'a> BufferInfo<'a> {
     /// The usage flags: those of a chained `VkBufferUsageFlags2CreateInfo` stand in place of the structure's own, and
     /// its low half means the same.
     pub(super) fn usage(&self) -> vk::BufferUsageFlags {
-        let mut chained = self.raw.p_next.cast::<vk::BaseInStructure>();
-        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid;
-        // every structure of a chain begins as `VkBaseInStructure`.
-        while let Some(structure) = unsafe { chained.as_ref() } {
-            if structure.s_type == vk::BufferUsageFlags2CreateInfoKHR::STRUCTURE_TYPE {
-                // SAFETY: its type says what it is.
-                let flags = unsafe { (*chained.cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>()).usage };
-                return vk::BufferUsageFlags::from_raw(flags.as_raw() as u32);
-            }
-            chained = structure.p_next;
-        }
-        self.raw.usage
+        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid.
+        let mut chain = unsafe { structures(self.raw.p_next) };
+        let wide = chain.find(|structure| structure.s_type == vk::BufferUsageFlags2CreateInfoKHR::STRUCTURE_TYPE);
+        let Some(wide) = wide else { return self.raw.usage };
+        // SAFETY: its type says what it is.
+        let flags = unsafe { (*std::ptr::from_ref(wide).cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>()).usage };
+        vk::BufferUsageFlags::from_raw(flags.as_raw() as u32)
     }
 
     /// The same of another size.

@@ -26,6 +26,7 @@
 
 mod buffer;
 mod capabilities;
+mod chained;
 mod desc;
 mod descriptor;
 mod device;
