@@ -5,10 +5,10 @@
 //!   operation           └──── 14 ns ────┘                        reads 1 step or 2, as it happens to begin: 1.4 on average
 //! ```
 //!
-//! The same trace is played some times, and each of its operations so has a handful of readings. What an interrupt or another
-//! program adds to one of them is more than a step of the clock; what lies within a step of the least is the clock's own
-//! rounding, which the mean takes out. So the time of an operation is the mean of its readings up to one step above the
-//! least. Reading the clock is measured in the same way, and taken off.
+//! The same trace is played some times, and each of its operations so has a handful of readings. What an interrupt or
+//! another program adds to one of them is more than a step of the clock; what lies within a step of the least is the
+//! clock's own rounding, which the mean takes out. So the time of an operation is the mean of its readings up to one
+//! step above the least. Reading the clock is measured in the same way, and taken off.
 
 /// The processor's clock where it has one that the program can read, else the system's.
 #[inline(always)]

@@ -1,9 +1,10 @@
-//! Defragmentation beside VMA's, on the same traces in the same run: memory alone, without buffers, in a pool with blocks of
-//! one size, nothing submitted. What is timed is planning and bookkeeping: what a frame pays besides the copies.
+//! Defragmentation beside VMA's, on the same traces in the same run: memory alone, without buffers, in a pool with
+//! blocks of one size, nothing submitted. What is timed is planning and bookkeeping: what a frame pays besides the
+//! copies.
 //!
-//! Both make the same allocations and frees; each lays them out in its own way. A pass of VMA's is begun, accepted whole and
-//! ended; one of ours is begun, every move is made, it ends, and what is retired thereby is reclaimed. Both may move the
-//! same bytes and ranges a pass.
+//! Both make the same allocations and frees; each lays them out in its own way. A pass of VMA's is begun, accepted
+//! whole and ended; one of ours is begun, every move is made, it ends, and what is retired thereby is reclaimed. Both
+//! may move the same bytes and ranges a pass.
 
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;

@@ -1,7 +1,7 @@
 //! With a Vulkan device: buffers with memory, made and destroyed; threads; what growth costs.
 //!
-//! Every contender ([`crate::makers`]) makes a `VkBuffer`, gives it memory, binds it, and destroys both; or is asked for
-//! memory alone. A run of a trace that lasts too long is cut off, and the table says so.
+//! Every contender ([`crate::makers`]) makes a `VkBuffer`, gives it memory, binds it, and destroys both; or is asked
+//! for memory alone. A run of a trace that lasts too long is cut off, and the table says so.
 
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::objects;

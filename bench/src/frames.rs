@@ -1,7 +1,7 @@
 //! The frame loop: what a renderer's frame costs the host in the library, and in the driver where there is one.
 //!
-//! The frame is that of the example `frame_loop`, which counts its instructions. On the simulated device the driver's share is
-//! that of a few maps; on Vulkan it is the driver's own.
+//! The frame is that of the example `frame_loop`, which counts its instructions. On the simulated device the driver's
+//! share is that of a few maps; on Vulkan it is the driver's own.
 
 #[path = "../../crates/ringfence/examples/frame_loop/frames.rs"]
 mod renderer;

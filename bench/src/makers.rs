@@ -1,7 +1,7 @@
 //! The contenders with a Vulkan device: each makes and unmakes buffers with memory, or memory alone.
 //!
-//! Ours gives a buffer back as programs do: a dropped one is retired, and `reclaim` after every [`FRAME`] drops destroys
-//! what is due. Memory alone it gives back at once, as the others do.
+//! Ours gives a buffer back as programs do: a dropped one is retired, and `reclaim` after every [`FRAME`] drops
+//! destroys what is due. Memory alone it gives back at once, as the others do.
 
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -203,8 +203,8 @@ impl OursMemory {
         Self::of(Ours::announcing(handles), handles)
     }
 
-    /// In the background with the first blocks announced: in the very first frames the program asks for more than the driver can
-    /// make meanwhile.
+    /// In the background with the first blocks announced: in the very first frames the program asks for more than the
+    /// driver can make meanwhile.
     pub fn in_background_from_a_start(handles: &Handles) -> Self {
         Self::of(Ours { announces: 1 << 30, ..Ours::in_background(handles) }, handles)
     }

@@ -1,8 +1,10 @@
-//! Driver objects that come and go: pairs of a making and a release a second, by kind and by thread, and a frame of a renderer.
+//! Driver objects that come and go: pairs of a making and a release a second, by kind and by thread, and a frame of a
+//! renderer.
 //!
-//! Each thread makes [`BATCH`] objects of one description and releases them, over and over. Ours is measured with recycled objects (*hits*),
-//! with sizes that differ and may be larger, and without (*misses*, `recycle: false`); the peers and the raw calls make and destroy each.
-//! At most [`KEPT_BYTES`] are kept: 16 threads have 640 MiB of textures under way.
+//! Each thread makes [`BATCH`] objects of one description and releases them, over and over. Ours is measured with
+//! recycled objects (*hits*), with sizes that differ and may be larger, and without (*misses*, `recycle: false`); the
+//! peers and the raw calls make and destroy each. At most [`KEPT_BYTES`] are kept: 16 threads have 640 MiB of textures
+//! under way.
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -110,7 +112,8 @@ fn small(memory: &rf::Allocator) -> ringfence::SmallBuffer<rf::Device> {
 /// A buffer and what is bound under it, by the raw calls: the memory is one object for all.
 fn raw_buffer(device: &ash::Device, memory: vk::DeviceMemory) {
     let info = vk::BufferCreateInfo::default().size(BYTES).usage(USAGE);
-    // SAFETY: the description is valid; the memory is of a type and size that such a buffer asks for; nothing uses the buffer.
+    // SAFETY: the description is valid; the memory is of a type and size that such a buffer asks for; nothing uses the
+    // buffer.
     unsafe {
         let made: [vk::Buffer; BATCH] = std::array::from_fn(|_| {
             let buffer = device.create_buffer(&info, None).expect("a buffer");
@@ -442,7 +445,8 @@ fn semaphore(device: &ash::Device) -> vk::Semaphore {
     unsafe { device.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None) }.expect("one")
 }
 
-/// The device has come as far as a renderer with some frames in flight sees it: signalled by the host, as nothing is submitted.
+/// The device has come as far as a renderer with some frames in flight sees it: signalled by the host, as nothing is
+/// submitted.
 fn signal(device: &ash::Device, fence: vk::Semaphore, value: u64) {
     if value > IN_FLIGHT {
         let info = vk::SemaphoreSignalInfo::default().semaphore(fence).value(value - IN_FLIGHT);

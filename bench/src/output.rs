@@ -1,4 +1,5 @@
-//! Rows of figures: as a table for people, as JSON for programs, and as CSV files, the raw data of `docs/performance.md`.
+//! Rows of figures: as a table for people, as JSON for programs, and as CSV files, the raw data of
+//! `docs/performance.md`.
 
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;

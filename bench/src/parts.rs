@@ -1,7 +1,9 @@
-//! What each call of an object's life costs: nanoseconds of a making, a binding, a drop, a reclaim, by ours and by the driver.
+//! What each call of an object's life costs: nanoseconds of a making, a binding, a drop, a reclaim, by ours and by the
+//! driver.
 //!
-//! A round makes [`LIVE`] objects of one description and releases them, one call for all of them before the next call. The clock
-//! is read around those [`LIVE`] calls; a figure is the median of the rounds, by object. All contenders play a round in turns.
+//! A round makes [`LIVE`] objects of one description and releases them, one call for all of them before the next call.
+//! The clock is read around those [`LIVE`] calls; a figure is the median of the rounds, by object. All contenders play
+//! a round in turns.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -100,8 +100,9 @@ fn linear() -> f64 {
     per_operation(start)
 }
 
-/// Constants of `BYTES` for one draw each, 200 a frame, as programs write them: into the thread's page of fast constants, the
-/// copy included, on the first Vulkan device; 0 where there is none. The simulated device would count its own checks.
+/// Constants of `BYTES` for one draw each, 200 a frame, as programs write them: into the thread's page of fast
+/// constants, the copy included, on the first Vulkan device; 0 where there is none. The simulated device would count
+/// its own checks.
 fn fast_constants<const BYTES: usize>() -> f64 {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let Ok(gpu) = VulkanGpu::open(&options) else { return 0.0 };
@@ -213,7 +214,8 @@ where
     ns
 }
 
-/// The same as programs do it: any thread, a value that gives its slot back when it is dropped. The driver is not called.
+/// The same as programs do it: any thread, a value that gives its slot back when it is dropped. The driver is not
+/// called.
 fn public_slots() -> f64 {
     let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
     let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
@@ -265,8 +267,8 @@ fn retire_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200; one by one,
-/// or all of a frame in one go.
+/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200; one by
+/// one, or all of a frame in one go.
 fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
@@ -292,8 +294,8 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     per_operation(start)
 }
 
-/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: retired by the allocator's clock,
-/// which begins and completes a frame each 200, and back in the program's vector.
+/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: retired by the allocator's
+/// clock, which begins and completes a frame each 200, and back in the program's vector.
 fn retire_what_is_held() -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);

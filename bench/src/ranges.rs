@@ -2,7 +2,8 @@
 //!
 //! In each repetition every contender plays the whole trace once before any plays it again, so that a slow spell of the
 //! machine falls on all of them. The time of a contender is the least of its repetitions: noise only adds. One that has
-//! taken a hundred times one run of the fastest is not asked again, and what is linear in the ranges plays for a second.
+//! taken a hundred times one run of the fastest is not asked again, and what is linear in the ranges plays for a
+//! second.
 
 use crate::clock::{Singles, ticks};
 use crate::contenders::Contender;

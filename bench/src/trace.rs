@@ -203,7 +203,8 @@ fn first_in_first_out(pairs: u32) -> Trace {
     Trace::new("first in, first out", Kind::Adversarial, ops, 10_000)
 }
 
-/// Every other range goes, then comes back smaller by turns and larger by turns: merging with no, one and two neighbours.
+/// Every other range goes, then comes back smaller by turns and larger by turns: merging with no, one and two
+/// neighbours.
 fn comb(pairs: u32) -> Trace {
     let live = 8_192;
     let mut random = Random::new(4);
@@ -256,9 +257,9 @@ enum Order {
     Random,
 }
 
-/// The case of VMA's own benchmark of algorithms that begins with a heap in use: seed 16223, sizes of 32 to 1023, a block
-/// of 10,000 × 1024. A third of the block is filled, half of that given back at random; then, ten times, 3,333 ranges are
-/// taken and given back. (How C++ shuffles is left to its library, so that the random order is ours.)
+/// The case of VMA's own benchmark of algorithms that begins with a heap in use: seed 16223, sizes of 32 to 1023, a
+/// block of 10,000 × 1024. A third of the block is filled, half of that given back at random; then, ten times, 3,333
+/// ranges are taken and given back. (How C++ shuffles is left to its library, so that the random order is ours.)
 fn vma_algorithms(name: &str, order: Order) -> Trace {
     const BLOCK: u64 = 10_000 * 1024;
     let mut random = VmaRandom(16_223);

@@ -1,5 +1,6 @@
 #![no_main]
-//! A trace for `ringfence replay` from a stranger: the command line's CSV, a recording of another allocator, or our own.
+//! A trace for `ringfence replay` from a stranger: the command line's CSV, a recording of another allocator, or our
+//! own.
 
 mod failure {
     pub type Failure = Box<dyn std::error::Error>;

@@ -4,7 +4,8 @@
 //! allocators [REPETITIONS [TRACE]]
 //! ```
 //!
-//! What is reserved at the most depends on a block more or less, so that it is also reported as the mean over several seeds.
+//! What is reserved at the most depends on a block more or less, so that it is also reported as the mean over several
+//! seeds.
 //!
 //! Times are the thread's own on the processor, where the system tells: other programs do not count.
 

@@ -63,8 +63,8 @@ pub fn all(seed: u64, needs: &dyn Fn(bool, u64) -> vk::MemoryRequirements) -> Ve
     vec![wgpu(builder()), churn(builder()), frames(builder()), growth(builder())]
 }
 
-/// What the program `stress` beside this one makes wgpu ask for: resources, and buffers for what is written and read back
-/// until the end of a batch.
+/// What the program `stress` beside this one makes wgpu ask for: resources, and buffers for what is written and read
+/// back until the end of a batch.
 fn wgpu(mut builder: Builder<'_>) -> Trace {
     let (mut live, mut until_batch) = (Vec::new(), Vec::new());
     for step in 0..20_000 {

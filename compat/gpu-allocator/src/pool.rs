@@ -8,8 +8,9 @@
 //!   the pool is dropped                        every one goes, then every block, whatever the program still holds
 //! ```
 //!
-//! gpu-allocator's allocations may be dropped without being freed, and may outlive their allocator; neither may give bytes
-//! to others under a resource, nor call a device that is gone. So the program holds a number, and the pool the memory.
+//! gpu-allocator's allocations may be dropped without being freed, and may outlive their allocator; neither may give
+//! bytes to others under a resource, nor call a device that is gone. So the program holds a number, and the pool the
+//! memory.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -7,9 +7,10 @@ const MOST: u64 = 256 << 20;
 
 /// The sizes of memory blocks that several allocations share, in bytes: from 4 MiB to 256 MiB, in steps of 4 MiB.
 ///
-/// Ringfence begins with a small block and doubles, whatever the smallest size says: no thread who asks for less is given more.
-/// It ends at the smallest size or at half of the largest, whichever is more: doubling from so low, another step would set
-/// more aside than blocks that begin large do. Requests for more than half of that get memory of their own.
+/// Ringfence begins with a small block and doubles, whatever the smallest size says: no thread who asks for less is
+/// given more. It ends at the smallest size or at half of the largest, whichever is more: doubling from so low, another
+/// step would set more aside than blocks that begin large do. Requests for more than half of that get memory of their
+/// own.
 ///
 /// ```
 /// use gpu_allocator::AllocationSizes;
@@ -31,8 +32,8 @@ pub struct AllocationSizes {
 }
 
 impl AllocationSizes {
-    /// Sets the smallest sizes, and the largest to the same. Sizes out of bounds are clamped, sizes between steps rounded
-    /// up.
+    /// Sets the smallest sizes, and the largest to the same. Sizes out of bounds are clamped, sizes between steps
+    /// rounded up.
     #[must_use]
     pub fn new(device_memblock_size: u64, host_memblock_size: u64) -> Self {
         let (device, host) = (stepped(device_memblock_size), stepped(host_memblock_size));
@@ -51,8 +52,8 @@ impl AllocationSizes {
         Self { host_max: stepped(size).max(self.host_min), ..self }
     }
 
-    /// Ringfence's description of an allocator whose callers count no frames, stand behind a lock of their own, and reckon
-    /// with the memory type that they predict.
+    /// Ringfence's description of an allocator whose callers count no frames, stand behind a lock of their own, and
+    /// reckon with the memory type that they predict.
     pub(crate) fn to_desc(self) -> AllocatorDesc {
         AllocatorDesc {
             device_block_bytes_max: self.device_min.max(self.device_max / 2),

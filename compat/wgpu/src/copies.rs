@@ -1,5 +1,5 @@
-//! Bytes on every way between buffers and textures that takes no shader: mapped at creation, written by the queue, copied
-//! to a texture with mip levels and back, cleared.
+//! Bytes on every way between buffers and textures that takes no shader: mapped at creation, written by the queue,
+//! copied to a texture with mip levels and back, cleared.
 
 use crate::gpu::{Gpu, dense, row_bytes};
 use crate::{Settings, random};

@@ -1,4 +1,5 @@
-//! Large buffers, which have memory of their own: written by a compute shader, added to by another pass, read back whole.
+//! Large buffers, which have memory of their own: written by a compute shader, added to by another pass, read back
+//! whole.
 
 use crate::gpu::Gpu;
 use crate::{Settings, compute, random};

@@ -1,6 +1,6 @@
-//! wgpu without a window, as programs use it. Built twice, with gpu-allocator and with Ringfence in its place; what they
-//! write must be the same to the byte. wgpu publishes its examples in no package: these go the ways of those that need no
-//! window.
+//! wgpu without a window, as programs use it. Built twice, with gpu-allocator and with Ringfence in its place; what
+//! they write must be the same to the byte. wgpu publishes its examples in no package: these go the ways of those that
+//! need no window.
 //!
 //! | program | wgpu's example |
 //! |---|---|
@@ -18,8 +18,8 @@
 //!                                                has to be zero is not, and one question is answered with an error
 //! ```
 //!
-//! A figure is a line of its own: `figure PROGRAM NAME VALUE UNIT`. A byte that is not what it must be, or an error of wgpu
-//! or of a validation layer, ends the program with exit status 1.
+//! A figure is a line of its own: `figure PROGRAM NAME VALUE UNIT`. A byte that is not what it must be, or an error of
+//! wgpu or of a validation layer, ends the program with exit status 1.
 
 mod compute;
 mod copies;

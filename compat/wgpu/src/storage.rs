@@ -1,5 +1,5 @@
-//! A picture that a compute shader writes into a storage texture: how fast points leave the Mandelbrot set, in whole numbers,
-//! which every device reckons alike.
+//! A picture that a compute shader writes into a storage texture: how fast points leave the Mandelbrot set, in whole
+//! numbers, which every device reckons alike.
 
 use crate::Settings;
 use crate::compute;

@@ -420,8 +420,8 @@ struct Turns {
     are_on: bool,
     /// Whether what a policy finds is put aside.
     are_aside: bool,
-    /// Steps of other work until the next turn: as many as the last one took, so that a policy is tried no later than in
-    /// twice the steps that it takes with those before it.
+    /// Steps of other work until the next turn: as many as the last one took, so that a policy is tried no later than
+    /// in twice the steps that it takes with those before it.
     ahead: u64,
 }
 

@@ -5,10 +5,10 @@
 //!   threads ───────────▶ the same                                                            any other
 //! ```
 //!
-//! NVIDIA's driver takes calls of several threads at once, which then hinder one another. On an H200, 4, 8 and 16 threads
-//! that take turns make and destroy 6.6, 3.7 and 2.9 times as many buffers as threads that call the driver at once, and
-//! 4.2, 3.1 and 3.1 times as many images; one thread loses up to a tenth with buffers. Mesa's software driver is faster
-//! with all threads at once.
+//! NVIDIA's driver takes calls of several threads at once, which then hinder one another. On an H200, 4, 8 and 16
+//! threads that take turns make and destroy 6.6, 3.7 and 2.9 times as many buffers as threads that call the driver at
+//! once, and 4.2, 3.1 and 3.1 times as many images; one thread loses up to a tenth with buffers. Mesa's software driver
+//! is faster with all threads at once.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::device::Device;
 use super::error::failed;
 use ringfence_hal::DeviceError;
 
-/// How long a thread waits for its turn. After that it calls the driver all the same, which allows that: turns are for speed
-/// alone. So nothing hangs where a layer calls the program from within the driver's call.
+/// How long a thread waits for its turn. After that it calls the driver all the same, which allows that: turns are for
+/// speed alone. So nothing hangs where a layer calls the program from within the driver's call.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// What threads wait for before they have the driver make or destroy an object.

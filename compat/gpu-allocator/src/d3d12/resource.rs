@@ -101,8 +101,8 @@ impl Allocator {
     /// Makes a resource.
     ///
     /// # Errors
-    /// What [`Allocator::allocate`] says, what the driver says, or the device is too old for what it is to begin in. Nothing
-    /// has changed then, and no memory is held.
+    /// What [`Allocator::allocate`] says, what the driver says, or the device is too old for what it is to begin in.
+    /// Nothing has changed then, and no memory is held.
     pub fn create_resource(&mut self, desc: &ResourceCreateDesc<'_>) -> Result<Resource> {
         let device = self.device.clone();
         let start = Start::of(&device, desc)?;
@@ -220,8 +220,8 @@ impl<'a> Start<'a> {
     ) -> windows::core::Result<Option<ID3D12Resource>> {
         let (clear, mut resource) = (clear_value(desc), None);
         let (heap, offset) = (&allocation.heap, allocation.offset);
-        // SAFETY: the range is the allocation's alone, of the size and alignment that the driver named; the pointers are to
-        // values that live through the call.
+        // SAFETY: the range is the allocation's alone, of the size and alignment that the driver named; the pointers
+        // are to values that live through the call.
         unsafe {
             match self {
                 Self::State(device, state) => {

@@ -19,13 +19,13 @@ unsafe impl Send for MappedPtr {}
 // SAFETY: as above.
 unsafe impl Sync for MappedPtr {}
 
-/// A range of memory. It goes back by [`Allocator::free`](super::Allocator::free); one that is dropped stays allocated until
-/// the allocator is dropped, as a resource may lie in it.
+/// A range of memory. It goes back by [`Allocator::free`](super::Allocator::free); one that is dropped stays allocated
+/// until the allocator is dropped, as a resource may lie in it.
 ///
 /// # Writing to it
 ///
-/// [`Allocation::mapped_ptr`] points to its bytes. An allocation is a [`presser::Slab`] too, whose helpers write values with
-/// padding and of any alignment into bytes that need not be initialised:
+/// [`Allocation::mapped_ptr`] points to its bytes. An allocation is a [`presser::Slab`] too, whose helpers write values
+/// with padding and of any alignment into bytes that need not be initialised:
 ///
 /// ```
 /// # fn write(allocation: &mut gpu_allocator::vulkan::Allocation) -> Result<(), presser::CopyError> {
@@ -41,8 +41,8 @@ unsafe impl Sync for MappedPtr {}
 ///
 /// # Safety of doing so
 ///
-/// No thread can check that the GPU does not use the bytes meanwhile, nor that no other thread drops the allocator just then:
-/// that is for the program to see to.
+/// No thread can check that the GPU does not use the bytes meanwhile, nor that no other thread drops the allocator just
+/// then: that is for the program to see to.
 #[derive(Debug)]
 pub struct Allocation {
     /// `None` for one that holds nothing.
@@ -72,8 +72,8 @@ impl Allocation {
         self.ticket
     }
 
-    /// The allocation as a slab to write to; `None` if it is not mapped, or larger than any slice may be. See the note on
-    /// safety [above](Self#safety-of-doing-so).
+    /// The allocation as a slab to write to; `None` if it is not mapped, or larger than any slice may be. See the note
+    /// on safety [above](Self#safety-of-doing-so).
     pub fn try_as_mapped_slab(&mut self) -> Option<MappedAllocationSlab<'_>> {
         let start = self.start()?;
         let size = slab_size(self.size)?;
@@ -166,8 +166,8 @@ pub struct MappedAllocationSlab<'a> {
     size: usize,
 }
 
-// SAFETY: the bytes are mapped and the borrowed allocation's own; that the GPU leaves them alone is for the program to see
-// to, as the allocation's documentation says.
+// SAFETY: the bytes are mapped and the borrowed allocation's own; that the GPU leaves them alone is for the program to
+// see to, as the allocation's documentation says.
 unsafe impl presser::Slab for MappedAllocationSlab<'_> {
     fn base_ptr(&self) -> *const u8 {
         self.start

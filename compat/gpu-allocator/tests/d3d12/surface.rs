@@ -1,5 +1,5 @@
-//! The public surface of the module `d3d12`, over gpu-allocator as it is published and over this crate, as the Vulkan tests
-//! have it for the rest: what either lacks does not compile, nor what it has more.
+//! The public surface of the module `d3d12`, over gpu-allocator as it is published and over this crate, as the Vulkan
+//! tests have it for the rest: what either lacks does not compile, nor what it has more.
 
 /// The checks over one of the two crates, in a module of its own.
 macro_rules! surface {

@@ -1,7 +1,7 @@
 //! The public surface: paths, names, fields, signatures and traits.
 //!
-//! The same lines are compiled over gpu-allocator as it is published and over this crate: what either lacks does not compile.
-//! Patterns name every field and every variant, so that one more does not either.
+//! The same lines are compiled over gpu-allocator as it is published and over this crate: what either lacks does not
+//! compile. Patterns name every field and every variant, so that one more does not either.
 
 /// The checks over one of the two crates, in a module of its own.
 macro_rules! surface {

@@ -89,8 +89,8 @@ impl ReplannedHeaps {
 ///
 /// O(n log n + n · changes), where there is room. In a heap that is nearly full some seconds may go by, if the closure
 /// has nothing against it: then what lives around a crowded moment moves, and in the end everything. The closure is
-/// asked every tenth of a millisecond or some, every few milliseconds once everything is planned; there is no plan then,
-/// and [`Progress::height`] is `u64::MAX`. A plan that takes no longer than that is made whatever it says.
+/// asked every tenth of a millisecond or some, every few milliseconds once everything is planned; there is no plan
+/// then, and [`Progress::height`] is `u64::MAX`. A plan that takes no longer than that is made whatever it says.
 ///
 /// # Errors
 /// [`HeapError::Stopped`] if the closure said no first. [`HeapError::NotFound`] if no plan was found, not even with

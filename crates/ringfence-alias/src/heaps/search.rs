@@ -113,7 +113,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         1 + many * many / 4096
     }
 
-    /// Counts `steps`, and says whether to go on. Asks the closure once there is a plan, or once there was time for one.
+    /// Counts `steps`, and says whether to go on. Asks the closure once there is a plan, or once there was time for
+    /// one.
     fn goes_on(&mut self, steps: u64) -> bool {
         if self.best.is_some() || self.unasked == 0 {
             self.ask(steps);

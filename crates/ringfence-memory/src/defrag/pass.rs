@@ -106,8 +106,8 @@ pub enum MoveError {
     /// The resource lacks the usages for copies from and to it, which a move needs.
     #[error("the resource was not made with the usages of copies, from and to")]
     NotCopied,
-    /// The texture's format has several planes, or is one that the library knows nothing of, so that it cannot say what is
-    /// to be copied: such a texture is best not [`movable`](crate::AllocationDesc::movable), or pinned.
+    /// The texture's format has several planes, or is one that the library knows nothing of, so that it cannot say what
+    /// is to be copied: such a texture is best not [`movable`](crate::AllocationDesc::movable), or pinned.
     #[error("the texture's format has several planes or is not known: what is to be copied of it cannot be said")]
     UnknownFormat,
     /// The object could not be made anew.

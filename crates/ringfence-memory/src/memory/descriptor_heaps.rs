@@ -20,8 +20,8 @@ use crate::timeline::Passed;
 
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
-    /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed, and
-    /// is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out.
+    /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed,
+    /// and is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool;
 
     /// Adds its regions.
@@ -43,7 +43,8 @@ pub(crate) struct DescriptorHeaps<D: Device> {
 
 struct Entry<D: Device> {
     heap: Arc<dyn ReclaimHeap<D>>,
-    /// Whether a thread is in its reclaim, or it is closed. Several may be at it at a time: a shutdown waits for no other.
+    /// Whether a thread is in its reclaim, or it is closed. Several may be at it at a time: a shutdown waits for no
+    /// other.
     is_taken: AtomicBool,
 }
 

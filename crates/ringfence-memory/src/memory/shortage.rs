@@ -118,7 +118,8 @@ impl<D: Device> Shared<D> {
         self.budgets.freed_bytes(heap) != before
     }
 
-    /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses went.
+    /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses
+    /// went.
     #[inline(always)]
     pub(crate) fn make_object<R>(&self, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
         match make() {

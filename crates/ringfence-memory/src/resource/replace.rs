@@ -170,8 +170,8 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Brings the memory of what is copied from back, if it is evicted, and holds it until the frame is complete: once it is
-/// replaced, no list of uses takes it.
+/// Brings the memory of what is copied from back, if it is evicted, and holds it until the frame is complete: once it
+/// is replaced, no list of uses takes it.
 fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
     resource: &Resource<D, K>,
     frame: &Frame,

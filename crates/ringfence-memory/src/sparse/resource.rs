@@ -272,8 +272,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used; pages are
-    /// neither moved nor evicted.
+    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used; pages
+    /// are neither moved nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.

@@ -1,5 +1,5 @@
-//! Heaps of plain sets, whose slots must not outlive what they show: what that costs, and that no thread brings back what
-//! another has released.
+//! Heaps of plain sets, whose slots must not outlive what they show: what that costs, and that no thread brings back
+//! what another has released.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Moves of textures whose formats have no portable name: those of several planes, of which it is not known what is to be
-//! copied (Mesa's software driver of version 22 has none), and others, whose whole description is compared.
+//! Moves of textures whose formats have no portable name: those of several planes, of which it is not known what is to
+//! be copied (Mesa's software driver of version 22 has none), and others, whose whole description is compared.
 
 use ash::vk;
 use ringfence::defrag::{Defrag, DefragDesc, DefragPass, MoveError};

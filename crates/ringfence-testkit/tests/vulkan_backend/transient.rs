@@ -1,5 +1,5 @@
-//! The barriers of transient memory on Vulkan: recorded as their table says, they keep passes apart that share bytes, which
-//! synchronization validation checks.
+//! The barriers of transient memory on Vulkan: recorded as their table says, they keep passes apart that share bytes,
+//! which synchronization validation checks.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use super::families::Queue;
 use super::rig::Rig;
 
-/// Two buffers in a pass that copies, whose bytes two others get: one in a pass that computes, the next in one that copies again.
-/// `after` is the second scope of memory barriers; gives what the layers say.
+/// Two buffers in a pass that copies, whose bytes two others get: one in a pass that computes, the next in one that
+/// copies again. `after` is the second scope of memory barriers; gives what the layers say.
 fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<String>> {
     let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());

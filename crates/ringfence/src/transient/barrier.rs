@@ -33,10 +33,10 @@ use super::spans::NO_OBJECT;
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
 /// | `discards` | image barrier from layout `UNDEFINED`: all commands, no access → what the pass does with it | `DiscardResource`, clear or whole copy first |
 ///
-/// On Vulkan the memory barrier is for all that comes, not for its pass alone: a later pass of the queue, with other stages, gets
-/// bytes that are covered by it and no barrier of its own. For the same reason the image barrier begins with all commands (or
-/// with the stages that use the texture), and not with `TOP_OF_PIPE`: it has to come after the memory barrier of its pass or an
-/// earlier one. Waits between queues are for all commands too.
+/// On Vulkan the memory barrier is for all that comes, not for its pass alone: a later pass of the queue, with other
+/// stages, gets bytes that are covered by it and no barrier of its own. For the same reason the image barrier begins
+/// with all commands (or with the stages that use the texture), and not with `TOP_OF_PIPE`: it has to come after the
+/// memory barrier of its pass or an earlier one. Waits between queues are for all commands too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// At whose beginning.

@@ -11,7 +11,8 @@ use crate::device::{BufferInfo, Device, TextureInfo};
 pub struct FramePass<'a> {
     /// The queue that it runs on.
     pub queue: TimelineId,
-    /// The passes of other queues that it waits for, with all commands, by index in the list; each comes before it there.
+    /// The passes of other queues that it waits for, with all commands, by index in the list; each comes before it
+    /// there.
     pub waits: &'a [usize],
     /// The passes of earlier executions that it waits for.
     pub waits_before: &'a [Pass],
