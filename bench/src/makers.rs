@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vk_mem::Alloc;
 
-/// After so many drops ours reclaims, as a program does once a frame.
+/// After this many drops ours reclaims, as a program does once a frame.
 const FRAME: usize = 200;
 
 /// Which memory is asked for.
@@ -87,7 +87,7 @@ pub trait Maker: Sync {
     /// Blocks and dedicated memory that it holds.
     fn block_count(&self) -> u64;
 
-    /// The program says that it is going to ask for so many bytes, where the interface has that.
+    /// The program says that it is going to ask for this many bytes, where the interface has that.
     fn announce(&self, _bytes: u64, _memory: Memory) {}
 
     /// The end of a frame, where the interface has that.
@@ -122,7 +122,7 @@ pub struct Ours {
     /// Before the allocator: its thread ends first.
     _maintenance: Option<Maintenance>,
     allocator: rf::Allocator,
-    /// Of what is going to be asked for, so many bytes are announced.
+    /// Of what is going to be asked for, this many bytes are announced.
     announces: u64,
     drops: AtomicUsize,
 }

@@ -177,7 +177,7 @@ fn live_peak(trace: &Trace) -> u64 {
     peak
 }
 
-/// What a buffer or an image of so many bytes needs on this device.
+/// What a buffer or an image of this many bytes needs on this device.
 fn needs(gpu: &VulkanGpu, linear: bool, size: u64) -> vk::MemoryRequirements {
     let device = gpu.device();
     let raw = device.raw();

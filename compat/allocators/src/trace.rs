@@ -57,7 +57,7 @@ impl Builder<'_> {
     }
 }
 
-/// Every trace, of this seed. `needs` tells what a buffer (`true`) or an image of so many bytes needs on the device.
+/// Every trace, of this seed. `needs` tells what a buffer (`true`) or an image of this many bytes needs on the device.
 pub fn all(seed: u64, needs: &dyn Fn(bool, u64) -> vk::MemoryRequirements) -> Vec<Trace> {
     let builder = || Builder { needs, random: Random::new(seed), steps: Vec::new(), count: 0 };
     vec![wgpu(builder()), churn(builder()), frames(builder()), growth(builder())]

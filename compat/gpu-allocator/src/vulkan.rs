@@ -84,8 +84,8 @@ impl Allocator {
         let mut features = Features::empty();
         features.set(Features::BUFFER_DEVICE_ADDRESS, desc.buffer_device_address);
         let enabled = DeviceDesc { features, ..Default::default() };
-        // SAFETY: the thread that fills in the description answers for its handles, as everywhere in Vulkan: they
-        // belong together and outlive the allocator, which frees all its memory when it is dropped.
+        // SAFETY: the program vouches for the handles in its description, as everywhere in Vulkan: they belong
+        // together and outlive the allocator, which frees all its memory when it is dropped.
         let device = unsafe { Device::for_memory(&desc.instance, desc.physical_device, desc.device.clone(), enabled) };
         // SAFETY: as above.
         let listed = unsafe { desc.instance.get_physical_device_memory_properties(desc.physical_device) };

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
 //!
-//! With few frames it is short enough for `valgrind --tool=callgrind`: twice as many frames cost so many instructions
-//! more.
+//! With few frames it is short enough for `valgrind --tool=callgrind`: the instructions that a frame
+//! takes are the difference between two runs.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ fn table<const WORDS: usize>(most: u64) {
     }
 }
 
-/// Frames in which each thread releases so many objects, on three timelines with three frames in flight. Nanoseconds
+/// Frames in which each thread releases this many objects, on three timelines with three frames in flight. Nanoseconds
 /// an object, of a thread, in the middle frame: for release, for getting back.
 fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64) -> (f64, f64) {
     let memory =

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..FRAMES {
         let frame = timeline.begin();
         let value = frame.value();
-        // Never more than so many frames ahead of the device.
+        // Never more than this many frames ahead of the device.
         if value > FRAMES_IN_FLIGHT {
             timeline.wait(value - FRAMES_IN_FLIGHT, Duration::from_secs(1))?;
         }

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 type Run = (f64, Option<ringfence::trace::TraceSummary>);
 
-/// Frames in which so many buffers come and go. The best frame's nanoseconds a buffer.
+/// Frames in which this many buffers come and go. The best frame's nanoseconds a buffer.
 fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device, AllocatorDesc::default());

@@ -416,7 +416,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What planning one pass takes, in nanoseconds, and its moves: every other range of so many blocks is gone.
+/// What planning one pass takes, in nanoseconds, and its moves: every other range of this many blocks is gone.
 fn plan_all(blocks: u64) -> (u64, u64) {
     const RANGES: u64 = 16;
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());

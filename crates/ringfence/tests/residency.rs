@@ -67,7 +67,7 @@ impl Pressed {
         self.device.is_evicted(buffer.memory()).expect("it is alive")
     }
 
-    /// The budget of the heap near the device: what is used now, less so many bytes.
+    /// The budget of the heap near the device: what is used now, less this many bytes.
     fn press(&self, bytes: u64) {
         let used = self.device.budgets().expect("it tells")[0].usage_bytes;
         self.device.set_budget(0, Some(used - bytes));

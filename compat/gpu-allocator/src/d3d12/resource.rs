@@ -203,7 +203,7 @@ impl<'a> Start<'a> {
                 let count = desc.castable_formats.len() as u32;
                 let formats = desc.castable_formats.as_ptr();
                 let resource = desc1(desc.resource_desc);
-                // SAFETY: one description, one count and one list of so many formats, which live through the call.
+                // SAFETY: one description, one count and one list of this many formats, which live through the call.
                 unsafe { device.GetResourceAllocationInfo3(0, 1, &resource, Some(&count), Some(&formats), None) }
             }
             // SAFETY: the slice is of one description that lives through the call.

@@ -123,7 +123,7 @@ impl Rig {
         memory.memory_types_as_slice().iter().map(|held| held.property_flags).collect()
     }
 
-    /// Buffers and images keep so many bytes apart.
+    /// Buffers and images keep this many bytes apart.
     pub fn granularity(&self) -> u64 {
         let (instance, physical, _) = self.handles();
         // SAFETY: the physical device is the instance's.

@@ -204,7 +204,7 @@ fn a_count_and_a_look_beside_a_thread_that_gives_back() {
     });
 }
 
-/// A sweep takes from no thread who is at work, and what it takes is found again.
+/// A sweep takes nothing from a thread that is at work, and what it takes is found again.
 #[test]
 fn a_sweep_beside_a_thread_that_takes() {
     model(3, || {

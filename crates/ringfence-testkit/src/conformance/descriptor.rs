@@ -49,7 +49,7 @@ fn desc() -> ShaderVisibleDesc<'static> {
 }
 
 fn visible<G: Gpu>(rig: &Rig<G>) -> Heap<G> {
-    ShaderVisibleHeap::new(&rig.memory, desc()).expect("every device has so many slots")
+    ShaderVisibleHeap::new(&rig.memory, desc()).expect("every device has this many slots")
 }
 
 fn cpu<G: Gpu>(rig: &Rig<G>) -> CpuDescriptorHeap<G::Device> {
@@ -444,7 +444,7 @@ pub fn two_thousand_requests_for_forty_samplers_use_forty_slots<G: Gpu>(rig: &mu
     let most = rig.memory.device().visible_slots_max(kind, TYPES);
     let distinct = most.min(40);
     let heap = ShaderVisibleDesc { kind, frame_slots: 0, persistent_slots: distinct, ..desc() };
-    let heap = Heap::<G>::new(&rig.memory, heap).expect("so many samplers");
+    let heap = Heap::<G>::new(&rig.memory, heap).expect("this many samplers");
     let desc = BindlessDesc { capacity: distinct, ..Default::default() };
     let table = SamplerTable::new(&rig.memory, &heap, desc).expect("room");
     let modes = [AddressMode::Repeat, AddressMode::Mirror, AddressMode::Clamp, AddressMode::Border];
@@ -476,7 +476,7 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     let most = rig.memory.device().visible_slots_max(HeapKind::Resources, TYPES);
     let more = (most - FRAME_SLOTS - PERSISTENT_SLOTS).min(8);
     let slots_max = FRAME_SLOTS + PERSISTENT_SLOTS + more;
-    let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { slots_max, ..desc() }).expect("so many slots");
+    let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { slots_max, ..desc() }).expect("this many slots");
     let cpu = cpu(rig);
     let buffers = ["before", "meanwhile", "after"].map(|name| storage(rig, name));
     let shown = [0, 1, 2].map(|at| shown::<G>(&cpu, &buffers[at]));
@@ -721,7 +721,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let cpu = CpuDescriptorHeap::new(&rig.memory, views).expect("a small block");
     let visible =
         ShaderVisibleDesc { types, frame_slots: 8, persistent_slots: 4, chunk_slots: 8, ..Default::default() };
-    let heap = ShaderVisibleHeap::new(&rig.memory, visible).expect("every device has so many slots");
+    let heap = ShaderVisibleHeap::new(&rig.memory, visible).expect("every device has this many slots");
     let desc = ConstantsDesc { dynamic_slots: 64, static_slots: 8, ..Default::default() };
     let constants = ConstantBuffers::new(&rig.memory, desc, cpu.clone()).expect("there is room");
     let targets = ["of a dynamic", "of a static"].map(|name| storage(rig, name));
@@ -812,7 +812,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
     memory.trace().start(recording.clone()).expect("it has made nothing");
     let buffer = buffer(&memory, BYTES, BufferUsage::STORAGE, Location::Device, "shown");
     let visible = ShaderVisibleDesc { persistent_slots: 6, slots_max: 28, name: "visible", ..desc() };
-    let heap = ShaderVisibleHeap::new(&memory, visible).expect("every device has so many slots");
+    let heap = ShaderVisibleHeap::new(&memory, visible).expect("every device has this many slots");
     let cpu = CpuHeapDesc { types: TYPES, block_slots: 4, name: "cpu", ..Default::default() };
     let cpu = CpuDescriptorHeap::new(&memory, cpu).expect("small");
     let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 4, ..Default::default() }).expect("room");

@@ -58,7 +58,7 @@ fn submit<G: Gpu>(
 fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     let types = ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE;
     let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };
-    let heap = ShaderVisibleHeap::new(&rig.memory, desc).expect("every device has so many slots");
+    let heap = ShaderVisibleHeap::new(&rig.memory, desc).expect("every device has this many slots");
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
     let table = table.expect("there is room");
     let cpu = ringfence::descriptor::CpuDescriptorHeap::new(
@@ -114,7 +114,7 @@ pub fn what_is_recycled_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig<
 pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::STORAGE_BUFFER;
     let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };
-    let heap = ShaderVisibleHeap::new(&rig.memory, desc).expect("every device has so many slots");
+    let heap = ShaderVisibleHeap::new(&rig.memory, desc).expect("every device has this many slots");
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
     let table = table.expect("there is room");
     let desc = ringfence::descriptor::CpuHeapDesc { types, block_slots: 16, ..Default::default() };

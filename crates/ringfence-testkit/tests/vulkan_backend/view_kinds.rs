@@ -94,7 +94,7 @@ fn heap(memory: &Allocator<Device>) -> (Heap, Run) {
         persistent_slots: SLOTS,
         ..Default::default()
     };
-    let heap = ShaderVisibleHeap::new(memory, desc).expect("every device has so many slots");
+    let heap = ShaderVisibleHeap::new(memory, desc).expect("every device has this many slots");
     let run = heap.allocate(SLOTS).expect("all of them");
     (heap, run)
 }
@@ -158,7 +158,7 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
         persistent_slots: SAMPLERS,
         ..Default::default()
     };
-    let sampler_heap = Heap::new(&memory, desc).expect("every device has so many samplers");
+    let sampler_heap = Heap::new(&memory, desc).expect("every device has this many samplers");
     let mut samplers = sampler_heap.allocate(1).expect("room");
     samplers.write(0, &View::sampler(SamplerDesc::default()).expect("a plain one")).expect("every device has it");
 

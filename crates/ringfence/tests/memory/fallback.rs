@@ -11,7 +11,7 @@ use crate::world::{KIB, MIB, on_card, on_device, world};
 
 const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 
-/// Every request of the driver for so many bytes or more fails, in device memory.
+/// Every request of the driver for this many bytes or more fails, in device memory.
 fn at_least(bytes_min: u64) -> Rule {
     Rule { call: Some(Call::AllocateMemory), bytes_min, memory_types: 1, ..Rule::new(OUT) }
 }

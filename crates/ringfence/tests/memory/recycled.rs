@@ -519,7 +519,7 @@ fn nothing_is_left_when_the_allocator_goes_first() {
     assert!(device.capabilities().memory_objects_max > 0);
 }
 
-/// Ages are looked at now and then: whenever the last request comes, its description is known for so many reclaims, and
+/// Ages are looked at now and then: whenever the last request comes, its description is known for this many reclaims, and
 /// not for many more.
 #[test]
 fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {

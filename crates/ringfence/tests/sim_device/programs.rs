@@ -89,7 +89,7 @@ struct Program {
     twin: Twin,
     block: Owned,
     slots: Vec<BufferRange>,
-    /// One wait in so many is left out; 0 for none.
+    /// One wait in this many is left out; 0 for none.
     leave_out: u64,
     conflicts: u32,
 }
