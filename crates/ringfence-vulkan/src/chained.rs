@@ -164,7 +164,7 @@ mod tests {
         };
         assert_eq!(
             of(&[vk::Format::R8_UNORM, vk::Format::R8_UINT]),
-            of(&vec![vk::Format::R8_UNORM, vk::Format::R8_UINT])
+            of(&Vec::from([vk::Format::R8_UNORM, vk::Format::R8_UINT]))
         );
     }
 
