@@ -192,7 +192,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
-    #[inline]
+    #[inline(always)]
     pub fn take(&self, class: usize) -> Option<(T, Option<O>)> {
         self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
     }
@@ -201,7 +201,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
-    #[inline]
+    #[inline(always)]
     pub fn take_counted<R>(
         &self,
         class: usize,

@@ -12,8 +12,8 @@ use ringfence_core::sync::SyncSet;
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
-    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Mapped, Placed, Priority, TextureDesc,
-    Textures,
+    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Mapped, Placed, Priority,
+    Requirements, TextureDesc, Textures,
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -107,41 +107,75 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         {
             return Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) });
         }
-        Self::make(shared, info, desc, pool, wanted)
+        Self::make(shared, info, &desc, pool, wanted.as_ref())
     }
 
+    /// Apart from what looks for a recycled object, which is as short as it can be.
     #[track_caller]
+    #[inline(never)]
     fn make(
         shared: &Arc<Shared<D>>,
         info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
+        desc: &AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
-        wanted: Option<Wanted<'_>>,
+        wanted: Option<&Wanted<'_>>,
     ) -> Result<Self, Error> {
-        let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
-        let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
-            let request = match pool {
-                None => PlacementRequest::new(needs, &desc),
-                Some(pool) => PlacementRequest::of_pool(pool, needs, &desc)?,
-            };
-            if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
-                return Err(
-                    DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into()
-                );
+        let desc_of_pool;
+        let desc = match pool {
+            None => desc,
+            Some(pool) => {
+                desc_of_pool = AllocationDesc { share: effective_share(desc, pool)?, ..*desc };
+                &desc_of_pool
             }
-            shared.place_requested::<K>(unplaced, &request)
+        };
+        let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
+            let request = match pool {
+                None => PlacementRequest::new(needs, desc),
+                Some(pool) => request_of_pool(pool, needs, desc)?,
+            };
+            let memory_bytes = needs.size;
+            shared.place_requested::<K, _>(unplaced, request, move |placed, place, owner| {
+                let owner = owner.or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
+                Self::made(owner, info, desc, wanted, memory_bytes, placed, place)
+            })
         })?;
-        let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
-        // SAFETY: the object was made of `info` just now, and bound to the place.
-        let mut resource = unsafe { Self::new(owner, placed, place, needs.size, desc.location).made_as(info) };
-        let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
-        let bound = &mut **resource.bound;
-        bound.user_data = desc.user_data;
-        bound.is_desc_full = bound.desc.as_ref().is_some_and(is_full);
-        bound.recycling = wanted.and_then(|wanted| shared.recycling_of(&wanted, &bound.place, desc.name));
+        shared.name_new::<K>(resource.object(), desc.name);
         resource.note_made_at(panic::Location::caller());
         shared.write_due();
         Ok(resource)
+    }
+
+    /// A handle to an object that was made of `info` just now, and bound to the place.
+    #[expect(clippy::too_many_arguments, reason = "as a structure they would be written in parts and read as a whole")]
+    #[inline(always)]
+    fn made(
+        shared: Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: &AllocationDesc<'_>,
+        wanted: Option<&Wanted<'_>>,
+        memory_bytes: u64,
+        placed: Placed<<D as Create<K>>::Object>,
+        place: Place<D>,
+    ) -> Self {
+        let device = &shared.device;
+        let portable = Create::<K>::portable(device, info);
+        let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
+        let bound = Bound {
+            memory_bytes,
+            location: desc.location,
+            has_address: Create::<K>::has_address(device, info),
+            added: 0,
+            user_data: desc.user_data,
+            is_desc_full: portable.as_ref().is_some_and(is_full),
+            key: if portable.is_none() { Create::<K>::key(device, info).map(Box::new) } else { None },
+            desc: portable,
+            parts: K::parts_of(|| Create::<K>::parts(device, info)),
+            is_altered: AtomicBool::new(false),
+            recycling: wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc.name)),
+            placed,
+            place,
+        };
+        Self { bound: ManuallyDrop::new(K::boxed(&shared.shells, bound)), shared: ManuallyDrop::new(shared) }
     }
 
     /// Makes a resource of a driver's object and the place of `memory_bytes` bytes that it is bound to. It has no
@@ -606,12 +640,21 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
+#[cold]
+fn request_of_pool<'a, 'd, D: Device>(
+    pool: &'a Arc<PoolState<D>>,
+    needs: Requirements,
+    desc: &'a AllocationDesc<'d>,
+) -> Result<PlacementRequest<'a, 'd, D>, Error> {
+    let request = PlacementRequest::of_pool(pool, needs, desc)?;
+    if desc.share.is_some() && needs.requires_dedicated {
+        return Err(DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into());
+    }
+    Ok(request)
+}
+
 /// What handles to a resource's memory will be: the pool's kind, if it has one.
-fn effective_share<D: Device>(
-    desc: &AllocationDesc<'_>,
-    pool: Option<&Arc<PoolState<D>>>,
-) -> Result<Option<ShareKind>, Error> {
-    let Some(pool) = pool else { return Ok(desc.share) };
+fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: &Arc<PoolState<D>>) -> Result<Option<ShareKind>, Error> {
     match (desc.share, pool.arena.desc.share) {
         (None, held) => Ok(held),
         (wanted, held) if wanted == held => Ok(held),

@@ -39,6 +39,7 @@ unsafe impl Create<Buffers> for Device {
         self.check_buffer(&info).map(|()| info)
     }
 
+    #[inline]
     fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
         let (size, flags) = (info.raw().size, info.usage());
         let texels = if flags.contains(TEXELS) { BufferUsage::TEXELS } else { BufferUsage::empty() };
@@ -65,6 +66,7 @@ unsafe impl Create<Buffers> for Device {
         before.p_next.is_null().then(|| (info.with_size(size), size - before.size))
     }
 
+    #[inline]
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
         self.check_whole()?;
         self.check_buffer(info)?;
@@ -113,6 +115,7 @@ unsafe impl Create<Buffers> for Device {
         unsafe { self.destroy_buffer(unplaced) }
     }
 
+    #[inline]
     unsafe fn place(
         &self,
         unplaced: &vk::Buffer,
@@ -144,6 +147,7 @@ unsafe impl Create<Buffers> for Device {
         unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }
     }
 
+    #[inline]
     fn has_address(&self, info: &BufferInfo<'_>) -> bool {
         info.usage().contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS)
     }

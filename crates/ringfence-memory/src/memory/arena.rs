@@ -26,7 +26,6 @@ use parking_lot::Mutex;
 use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
-use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
 use ringfence_trace::TypeStatistics;
@@ -37,7 +36,7 @@ use super::block_sizes::BlockSizes;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
-use super::slots::{Chunk, Class, Slots};
+use super::slots::{Chunk, Class, Ready, Slots};
 use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
@@ -147,7 +146,7 @@ pub(crate) enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
-    Slot { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
+    Slot { class: u32, named: bool, ready: Ready<D> },
 }
 
 pub(crate) enum Forecast {
@@ -235,10 +234,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     #[inline(always)]
-    pub(crate) fn found(&self, class: Class, slot: PoolAllocation, request: &Request<'_>) -> Found<D> {
-        let named = self.slots.note(class.index, &slot, request);
-        let offset = self.slots.offset(class.index, &slot);
-        Found::Slot { class: class.index, named, allocation: slot, offset }
+    pub(crate) fn found(&self, class: Class, ready: Ready<D>, request: &Request<'_>) -> Found<D> {
+        let named = self.slots.note(class.index, &ready.slot, request);
+        Found::Slot { class: class.index, named, ready }
     }
 
     /// The size class whose pools serve the request, if they do. Counts the request if `count` says so.
@@ -256,7 +254,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         &self,
         class: Class,
         find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
-    ) -> Option<PoolAllocation> {
+    ) -> Option<Ready<D>> {
         let made = self.slots.grow(class, self.slots.next_count(class), |bytes| {
             let found = find(chunk_request(class, bytes)).ok_or(())?;
             Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })

@@ -34,6 +34,14 @@ impl<D: Device> BlockMemory<D> {
         Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("what is owned has an address"))
     }
 
+    /// The same for a range inside that one.
+    ///
+    /// # Safety
+    /// It is read only while that range is live.
+    pub(crate) unsafe fn inside(&self) -> Self {
+        Self(self.0)
+    }
+
     /// Another owner of the memory. It has to go before the range does.
     pub(crate) fn share(&self) -> Arc<Memory<D>> {
         // SAFETY: the pointer is an `Arc`'s, whose block owns it as long as the range is live, as the maker promised.

@@ -172,6 +172,7 @@ impl ItemKind for Buffers {
 
     fn parts_of(_: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {}
 
+    #[inline(always)]
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {
         shells.buffer(bound)
     }
@@ -202,6 +203,7 @@ impl ItemKind for Textures {
         said()
     }
 
+    #[inline(always)]
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {
         shells.texture(bound)
     }

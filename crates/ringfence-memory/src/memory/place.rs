@@ -10,6 +10,7 @@ use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool_state::PoolState;
+use super::slots::{Class, Ready};
 use crate::device::{Device, Mapped, RawBuffer};
 use ringfence_core::ticket::Ticket;
 
@@ -43,7 +44,7 @@ pub(crate) enum Hold<D: Device> {
     /// A range of a block.
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal slots in a range of a block.
-    Slot { class: u32, named: bool, allocation: PoolAllocation },
+    Slot { class: u32, named: bool, memory: BlockMemory<D>, allocation: PoolAllocation },
     /// Memory of its own, and the number under which the arena knows it.
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
@@ -72,6 +73,14 @@ impl<D: Device> Place<D> {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
     }
 
+    /// A slot of an arena that nothing is noted of.
+    #[inline(always)]
+    pub(crate) fn slot(arena: u32, class: Class, ready: Ready<D>) -> Self {
+        let Ready { slot: allocation, memory, offset } = ready;
+        let hold = Hold::Slot { class: class.index, named: false, memory, allocation };
+        Self { offset, arena: ArenaRef::Own(arena.into()), hold }
+    }
+
     /// What an arena gave. The first `front` bytes are a guard's.
     #[inline]
     pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
@@ -79,7 +88,9 @@ impl<D: Device> Place<D> {
             Found::Range(InBlock { memory, allocation, ticket }) => {
                 (allocation.offset(), Hold::Range { memory, allocation, ticket })
             }
-            Found::Slot { class, named, allocation, offset } => (offset, Hold::Slot { class, named, allocation }),
+            Found::Slot { class, named, ready: Ready { slot: allocation, memory, offset } } => {
+                (offset, Hold::Slot { class, named, memory, allocation })
+            }
         };
         Self { offset: offset + front, arena, hold }
     }

@@ -24,13 +24,14 @@ use ringfence_core::algorithm::Algorithm;
 
 use super::arena::ArenaDesc;
 use super::decide::{PoolView, Step, View, decide, is_plain};
+use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
 use super::pool_state::PoolState;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure};
-use super::slots::Class;
+use super::slots::{Class, Ready};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
@@ -78,36 +79,55 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
 
 /// To measure and to make.
 impl<D: Device> Shared<D> {
-    /// Measures a resource, has `place` place it, and names it.
-    pub(crate) fn create_measured<K: Kind>(
+    /// Measures a resource and has `place` place it, which returns what the placed object becomes.
+    ///
+    /// What is on the way stays in registers: results are taken apart where they are made.
+    #[inline(always)]
+    pub(crate) fn create_measured<K: Kind, T>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
+        desc: &AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<T, Error>,
+    ) -> Result<T, Error>
     where
         D: Create<K>,
     {
         self.check_lost()?;
         if let Some(kind) = desc.share {
-            // What cannot be shared at all is refused with the reason, below.
-            let support = Create::<K>::share_support(&self.device, info, kind);
-            if support.can_import && !support.can_export {
-                return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
-            }
+            self.check_export::<K>(info, kind)?;
         }
         let (unplaced, measured) = self.make_object(|| self.prepare::<K>(info, desc.share))?;
         // Where memory is short the caller's callback is called, which may panic.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
-        let needs = desc.aligned(measured)?;
-        let (placed, place) = place(unplaced.get(), needs)?;
+        let made = place(unplaced.get(), desc.aligned(measured)?)?;
         unplaced.used_up();
         self.notify(Event::Called(Call::CreateObject));
-        if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
-            unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
+        Ok(made)
+    }
+
+    /// What cannot be shared at all is refused with the reason, by [`Shared::prepare`].
+    #[cold]
+    fn check_export<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> Result<(), Error>
+    where
+        D: Create<K>,
+    {
+        let support = Create::<K>::share_support(&self.device, info, kind);
+        if support.can_import && !support.can_export {
+            return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
         }
-        Ok(((placed, place), needs))
+        Ok(())
+    }
+
+    /// Names an object that was made just now.
+    #[inline(always)]
+    pub(crate) fn name_new<K: Kind>(&self, object: &<D as Create<K>>::Object, name: &str)
+    where
+        D: Create<K>,
+    {
+        if !name.is_empty() {
+            // SAFETY: the caller has made the object just now.
+            unsafe { Create::<K>::set_name(&self.device, object, name) };
+        }
     }
 
     /// Measures a resource; makes its object, where the API makes it before its memory.
@@ -121,25 +141,26 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, mut needs) = unsafe {
+        let (unplaced, needs) = unsafe {
             match share {
-                None => Create::<K>::prepare(&self.device, info),
-                Some(kind) => Create::<K>::prepare_shared(&self.device, info, kind),
+                None => Create::<K>::prepare(&self.device, info)?,
+                Some(kind) => Create::<K>::prepare_shared(&self.device, info, kind)?,
             }
-        }?;
-        needs.alignment = needs.alignment.max(self.alignment_of::<K>(info, &needs));
-        Ok((unplaced, needs))
+        };
+        let alignment = needs.alignment.max(self.alignment_of::<K>(info, needs.class, needs.alignment));
+        Ok((unplaced, Requirements { alignment, ..needs }))
     }
 
     /// The alignment in memory that the usage asks for, where the driver may have measured less.
-    fn alignment_of<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, needs: &Requirements) -> u64
+    #[inline(always)]
+    fn alignment_of<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, class: ResourceClass, measured: u64) -> u64
     where
         D: Create<K>,
     {
         let capabilities = self.device.capabilities();
         let most =
             capabilities.constant_alignment.max(capabilities.storage_alignment).max(capabilities.texel_alignment);
-        if needs.class != ResourceClass::Buffer || needs.alignment >= most {
+        if class != ResourceClass::Buffer || measured >= most {
             return 1;
         }
         Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
@@ -161,42 +182,86 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        self.place_requested::<K>(unplaced, &PlacementRequest::new(needs, &desc))
+        self.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, &desc), |placed, place, _| (placed, place))
     }
 
-    /// As [`Shared::place`], in a pool or not.
+    /// As [`Shared::place`], in a pool or not. `made` is what the placed object becomes.
     #[inline(always)]
-    pub(crate) fn place_requested<K: Kind>(
+    pub(crate) fn place_requested<K: Kind, T>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
-        request: &PlacementRequest<'_, '_, D>,
-    ) -> Result<Made<D, K>, Error>
+        request: PlacementRequest<'_, '_, D>,
+        made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Option<Arc<Self>>) -> T,
+    ) -> Result<T, Error>
     where
         D: Create<K>,
     {
-        self.find_place(&Measured::<D, K>(unplaced, PhantomData), request)
+        self.find_place(&Measured::<D, K>(unplaced, PhantomData), request, made)
     }
 }
 
 /// Plain requests: one step, decided beforehand.
 impl<D: Device> Shared<D> {
-    /// Memory for a resource and what the resource became there, or why there is none. Nothing has changed then.
+    /// Memory for a resource and what `made` makes of the resource there, or why there is none: nothing has changed
+    /// then. With a slot that was cached may come a share in the allocator that was cached too.
+    ///
+    /// Two ways to `made` rather than one value of both ways: that would be written in parts and read as a whole, which
+    /// processors are slow at.
     #[inline(always)]
-    pub(crate) fn find_place<R: Unplaced<D>>(
+    pub(crate) fn find_place<R: Unplaced<D>, T>(
+        &self,
+        resource: &R,
+        request: PlacementRequest<'_, '_, D>,
+        made: impl FnOnce(R::Made, Place<D>, Option<Arc<Self>>) -> T,
+    ) -> Result<T, Error> {
+        if let Some((arena, class, ready, owner)) = self.ready_slot(&request) {
+            // SAFETY: the arena's memory is of a type and class that the requirements allow, and the slot is aligned.
+            let bound = unsafe { resource.bind(self, &ready.memory, ready.offset) };
+            let place = Place::slot(arena, class, ready);
+            match bound {
+                Ok(bound) => return Ok(made(bound, place, owner)),
+                Err(error) => {
+                    self.free_place(place);
+                    if !error.is_out_of_memory() {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        // A copy of its own: what is lent lies in memory, and the request above in registers.
+        let PlacementRequest { needs, desc, pool } = request;
+        let request = PlacementRequest { needs, desc, pool };
+        self.find_place_otherwise(resource, &request, move |bound, place| made(bound, place, None))
+    }
+
+    /// As [`Shared::find_place`], without the slots of this thread.
+    #[inline(never)]
+    fn find_place_otherwise<R: Unplaced<D>, T>(
         &self,
         resource: &R,
         request: &PlacementRequest<'_, '_, D>,
-    ) -> Result<(R::Made, Place<D>), Error> {
+        made: impl FnOnce(R::Made, Place<D>) -> T,
+    ) -> Result<T, Error> {
         if request.pool.is_none()
             && let Some(place) = self.place_cached(&request.needs, request.desc)
         {
             match self.bind(resource, request, place, Margins::default(), request.needs.size) {
-                Ok(made) => return Ok(made),
+                Ok((bound, place)) => return Ok(made(bound, place)),
                 Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(_) => {}
             }
         }
-        self.find_place_in_steps(resource, request)
+        let (bound, place) = self.find_place_in_steps(resource, request)?;
+        Ok(made(bound, place))
+    }
+
+    /// A slot of this thread for a plain request that nothing is noted of, and a share in the allocator if one is
+    /// cached with it.
+    #[inline(always)]
+    fn ready_slot(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class, Ready<D>, Option<Arc<Self>>)> {
+        let (arena, class) = self.plain_class(request)?;
+        let (ready, owner) = self.arenas[arena as usize].slots.take_ready(class)?;
+        Some((arena, class, ready, owner))
     }
 
     /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a
@@ -224,10 +289,11 @@ impl<D: Device> Shared<D> {
     }
 
     /// The arena and size class of a plain request that nothing is noted of; `None` if it is not one.
-    #[inline]
-    pub(crate) fn plain_class(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<(u32, Class)> {
+    #[inline(always)]
+    fn plain_class(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class)> {
+        let PlacementRequest { ref needs, desc, pool } = *request;
         let is_noted = !desc.name.is_empty() || desc.user_data != 0 || desc.movable || desc.evictable;
-        if is_noted || !is_plain(needs, desc) || self.is_watched() {
+        if pool.is_some() || is_noted || !is_plain(needs, desc) || self.is_watched() {
             return None;
         }
         let arena = self.plain_arena(self.slot_types, needs, desc)?;
@@ -260,7 +326,7 @@ impl<D: Device> Shared<D> {
         bytes: u64,
     ) -> Result<(R::Made, Place<D>), Failure> {
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { resource.bind(self, &place) } {
+        match unsafe { resource.bind(self, self.memory_of(&place), place.offset) } {
             Ok(made) => {
                 self.note_made(&place, request.desc, margins, bytes, R::mapped(&made));
                 Ok((made, place))
@@ -446,11 +512,11 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
 pub(crate) trait Unplaced<D: Device> {
     type Made;
 
-    /// Binds it to the memory of its place. It is used up iff this succeeds.
+    /// Binds it to memory at an offset. It is used up iff this succeeds.
     ///
     /// # Safety
     /// The memory is of a type and class that its requirements allow; the range is large enough and aligned.
-    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError>;
+    unsafe fn bind(&self, shared: &Shared<D>, memory: &Memory<D>, offset: u64) -> Result<Self::Made, DeviceError>;
 
     /// Gives it memory of its own. It is used up iff this succeeds.
     ///
@@ -469,11 +535,10 @@ pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
     type Made = Placed<<D as Create<K>>::Object>;
 
-    #[inline]
-    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError> {
+    #[inline(always)]
+    unsafe fn bind(&self, shared: &Shared<D>, memory: &Memory<D>, offset: u64) -> Result<Self::Made, DeviceError> {
         // SAFETY: the caller promises the same.
-        let placed =
-            unsafe { Create::<K>::place(&shared.device, self.0, &shared.memory_of(place).object, place.offset) }?;
+        let placed = unsafe { Create::<K>::place(&shared.device, self.0, &memory.object, offset) }?;
         shared.notify(Event::Called(Call::Place));
         Ok(placed)
     }
@@ -493,8 +558,8 @@ pub(crate) struct Bytes;
 impl<D: Device> Unplaced<D> for Bytes {
     type Made = ();
 
-    #[inline]
-    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+    #[inline(always)]
+    unsafe fn bind(&self, _: &Shared<D>, _: &Memory<D>, _: u64) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -510,7 +575,7 @@ pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
     type Made = ();
 
-    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+    unsafe fn bind(&self, _: &Shared<D>, _: &Memory<D>, _: u64) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -117,6 +117,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// What to note of an object that was made for what was wanted.
+    #[inline(always)]
     pub(crate) fn recycling_of(&self, wanted: &Wanted<'_>, place: &Place<D>, name: &str) -> Option<Recycling> {
         if !place.is_own_range() {
             return None;
@@ -224,10 +225,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn release_item_and_owner(owner: Arc<Self>, item: Item<D>) {
         let item = match owner.ready_for_next(item) {
             Ok(item) => item,
-            Err(item) => {
-                owner.destroy_item(item);
-                return Self::keep_owner(owner);
-            }
+            Err(item) => return Self::destroy_item_and_owner(owner, item),
         };
         let shared = Arc::as_ptr(&owner);
         // SAFETY: what is recycled is part of what the owner keeps alive, and `gone` is called while the owner is held
@@ -241,8 +239,7 @@ impl<D: Device> Shared<D> {
             )
         };
         if let Err((item, owner)) = kept {
-            owner.destroy_item(item);
-            Self::keep_owner(owner);
+            Self::destroy_item_and_owner(owner, item);
         }
     }
 

@@ -40,6 +40,7 @@ use super::place::{ArenaRef, Common, Hold, Place};
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
+use super::slots::{Ready, Slots};
 use crate::device::{Device, DeviceError};
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
@@ -388,18 +389,57 @@ impl<D: Device> Shared<D> {
         self.destroy_parts(object, Some(place));
     }
 
+    /// As [`Shared::destroy_item`], and keeps the handle's share in the allocator for this thread's next handle.
+    pub(crate) fn destroy_item_and_owner(owner: Arc<Self>, item: Item<D>) {
+        let (object, place) = owner.take_apart(item);
+        owner.note_released(&place);
+        owner.destroy_object(object);
+        if owner.is_watched() {
+            owner.free_place(place);
+            return Self::keep_owner(owner);
+        }
+        Self::free_place_and_owner(owner, place);
+    }
+
+    /// Frees bytes that no subscriber looks at, and keeps a share in the allocator for this thread's next handle: with a
+    /// slot by one exchange.
+    #[inline]
+    fn free_place_and_owner(owner: Arc<Self>, place: Place<D>) {
+        match place {
+            Place {
+                arena: ArenaRef::Own(arena),
+                hold: Hold::Slot { class, named: false, memory, allocation: slot },
+                offset,
+            } => Slots::put_ready(
+                owner,
+                |owner| &owner.arenas[arena as usize].slots,
+                class,
+                || Ready { slot, memory, offset },
+            ),
+            place => {
+                owner.free_place(place);
+                Self::keep_owner(owner);
+            }
+        }
+    }
+
     fn destroy_parts(&self, object: Option<RawObject<D>>, place: Option<Place<D>>) {
         if let Some(place) = &place {
             self.note_released(place);
         }
+        self.destroy_object(object);
+        if let Some(place) = place {
+            self.free_place(place);
+        }
+    }
+
+    #[inline]
+    fn destroy_object(&self, object: Option<RawObject<D>>) {
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once,
             // as the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
             self.notify(Event::Called(Call::DestroyObject));
-        }
-        if let Some(place) = place {
-            self.free_place(place);
         }
     }
 
@@ -430,13 +470,17 @@ impl<D: Device> Shared<D> {
     /// Frees a resource's bytes, its object being gone.
     pub(crate) fn free_place(&self, place: Place<D>) {
         self.note_freed(&place);
-        let Place { arena, hold, .. } = place;
+        let Place { arena, hold, offset } = place;
         match hold {
             Hold::Range { memory: _, allocation, ticket: _ } => match arena {
                 ArenaRef::Own(index) => self.free_range(index, allocation),
                 ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
-            Hold::Slot { class, named, allocation } => self.arena_slots(&arena).free(class, named, allocation),
+            // With guards the offset is another than the slot's.
+            Hold::Slot { class, named: false, memory, allocation: slot } if !self.is_watched() => {
+                self.arena_slots(&arena).free_cached(class, Ready { slot, memory, offset });
+            }
+            Hold::Slot { class, named, allocation, .. } => self.arena_slots(&arena).free(class, named, allocation),
             Hold::Dedicated { memory, number } => {
                 match arena {
                     ArenaRef::Own(index) => self.arenas[index as usize].remove_dedicated(number),

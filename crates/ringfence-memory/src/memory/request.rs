@@ -102,13 +102,13 @@ impl AllocationDesc<'_> {
     }
 
     /// What is needed, at the alignment that is requested here at least.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
-        match self.alignment {
-            0 | 1 => Ok(needs),
-            alignment if !alignment.is_power_of_two() => Err(Error::BadAlignment { alignment }),
-            alignment => Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs }),
+        let alignment = self.alignment.max(1);
+        if !alignment.is_power_of_two() {
+            return Err(Error::BadAlignment { alignment });
         }
+        Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs })
     }
 }
 

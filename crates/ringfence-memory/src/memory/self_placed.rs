@@ -25,8 +25,10 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        // SAFETY: the resource was measured just now, and is placed once.
-        self.create_measured::<K>(info, desc, |unplaced, needs| unsafe { self.place::<K>(unplaced, needs, desc) })
+        self.create_named::<K>(info, &desc, |unplaced, needs| {
+            // SAFETY: the resource was measured just now, and is placed once.
+            unsafe { self.place::<K>(unplaced, needs, desc) }
+        })
     }
 
     /// As [`Shared::create`], but `place` decides where. It gets requirements that hold in every memory type that the
@@ -47,11 +49,26 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        self.create_measured::<K>(info, desc, |unplaced, needs| {
+        self.create_named::<K>(info, &desc, |unplaced, needs| {
             let types = self.order.candidates(desc.location, needs.memory_type_bits);
             let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
             place(unplaced, needs)
         })
+    }
+
+    fn create_named<K: Kind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: &AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        D: Create<K>,
+    {
+        let place = |unplaced: &_, needs| Ok((place(unplaced, needs)?, needs));
+        let (made, needs) = self.create_measured::<K, _>(info, desc, place)?;
+        self.name_new::<K>(&made.0.object, desc.name);
+        Ok((made, needs))
     }
 
     /// The requirements of a resource, without allocating memory for it.
@@ -105,7 +122,7 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         // SAFETY: the caller promises what is asked.
-        match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, &place) } {
+        match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, self.memory_of(&place), place.offset) } {
             Ok(placed) => Ok((placed, place)),
             Err(error) => {
                 self.free_place(place);

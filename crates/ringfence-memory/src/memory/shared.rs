@@ -154,11 +154,19 @@ impl<D: Device> Shared<D> {
     }
 
     /// The memory object that a place is in.
+    #[inline(always)]
     pub fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         match &place.hold {
-            Hold::Range { memory, .. } => memory,
+            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
+            _ => self.memory_of_other(place),
+        }
+    }
+
+    /// As [`Shared::memory_of`], of what may be in memory that others hold too.
+    fn memory_of_other<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
+        match &place.hold {
+            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
-            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).memory(*class, allocation),
             Hold::Aliased(whole) => self.memory_of(whole),
             Hold::Common(common) => self.memory_of(&common.place),
             Hold::Small { buffer, .. } => self.memory_of(&buffer.place),
@@ -168,9 +176,8 @@ impl<D: Device> Shared<D> {
     /// The memory object of a place, for an owner that suballocates it. It has to be dropped before the place is freed.
     pub fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
-            Hold::Range { memory, .. } => memory.share(),
+            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory.share(),
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
-            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).shared_memory(*class, allocation),
             Hold::Common(common) => self.shared_memory_of(&common.place),
             Hold::Aliased(whole) => self.shared_memory_of(whole),
             Hold::Small { buffer, .. } => self.shared_memory_of(&buffer.place),

@@ -9,14 +9,16 @@
 //! |---|---|
 //! | all | O(1): an exchange, and the value is moved once |
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
+use std::ptr;
 
+use ringfence_core::recycled::Recycling;
 use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches};
 
-use super::bound::{Bound, Item, SmallBound};
+use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
 use super::place::Place;
-use crate::device::{Buffers, Device, Textures};
+use crate::device::{Buffers, Create, Device, Textures};
 
 /// Host memory without a value.
 enum Shell<D: Device> {
@@ -27,12 +29,27 @@ enum Shell<D: Device> {
 
 pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
 
-/// The value, and the host memory that it lay in.
-fn moved_out<T>(value: Box<T>) -> (T, Box<MaybeUninit<T>>) {
-    let shell = Box::into_raw(value).cast::<MaybeUninit<T>>();
-    // SAFETY: the pointer is a box's, which nothing else owns from here on; the value is read once, and then counts as
-    // none.
-    unsafe { (shell.read().assume_init(), Box::from_raw(shell)) }
+/// What `take` moves out of the value, and the host memory that it lay in. The rest of the value is dropped there.
+fn moved_out<T, P>(value: Box<T>, take: impl FnOnce(*mut T) -> P) -> (P, Box<MaybeUninit<T>>) {
+    let shell = Box::into_raw(value);
+    // SAFETY: the pointer is a box's, which nothing else owns from here on; the value counts as none from now on.
+    (take(shell), unsafe { Box::from_raw(shell.cast()) })
+}
+
+/// Object and place of a bound object; the rest of it is dropped where it lies.
+///
+/// # Safety
+/// The value is neither used nor dropped afterwards.
+unsafe fn parts_of<D: Create<K> + Device, K: ItemKind>(
+    bound: *mut Bound<D, K>,
+) -> (<D as Create<K>>::Object, Place<D>) {
+    const { assert!(!mem::needs_drop::<(K::Desc, K::Parts, Recycling)>(), "what is left needs no drop") };
+    // SAFETY: the caller gives the value away; each part is moved or dropped once.
+    unsafe {
+        let Bound { placed, place, key, .. } = &mut *bound;
+        ptr::drop_in_place(key);
+        (ptr::read(&placed.object), ptr::read(place))
+    }
 }
 
 impl<D: Device> Shells<D> {
@@ -40,42 +57,42 @@ impl<D: Device> Shells<D> {
         Self(ThreadCaches::new([ROOM_MAX; 3]))
     }
 
+    #[inline(always)]
     pub(crate) fn buffer(&self, bound: Bound<D, Buffers>) -> Box<Bound<D, Buffers>> {
-        match self.0.take_item(0) {
-            Some(Shell::Buffer(shell)) => Box::write(shell, bound),
-            _ => Box::new(bound),
-        }
+        let shell = if let Some(Shell::Buffer(shell)) = self.0.take_item(0) { shell } else { Box::new_uninit() };
+        Box::write(shell, bound)
     }
 
+    #[inline(always)]
     pub(crate) fn texture(&self, bound: Bound<D, Textures>) -> Box<Bound<D, Textures>> {
-        match self.0.take_item(1) {
-            Some(Shell::Texture(shell)) => Box::write(shell, bound),
-            _ => Box::new(bound),
-        }
+        let shell = if let Some(Shell::Texture(shell)) = self.0.take_item(1) { shell } else { Box::new_uninit() };
+        Box::write(shell, bound)
     }
 
     pub(crate) fn small(&self, bound: SmallBound<D>) -> Box<SmallBound<D>> {
-        match self.0.take_item(2) {
-            Some(Shell::Small(shell)) => Box::write(shell, bound),
-            _ => Box::new(bound),
-        }
+        let shell = if let Some(Shell::Small(shell)) = self.0.take_item(2) { shell } else { Box::new_uninit() };
+        Box::write(shell, bound)
     }
 
     /// The driver's object, unless others share it, and where it lies.
+    #[inline]
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         match item {
             Item::Buffer(bound) => {
-                let (bound, shell) = moved_out(bound);
+                // SAFETY: the value counts as none afterwards.
+                let ((object, place), shell) = moved_out(bound, |bound| unsafe { parts_of(bound) });
                 self.keep(0, Shell::Buffer(shell));
-                (Some(RawObject::Buffer(bound.placed.object)), bound.place)
+                (Some(RawObject::Buffer(object)), place)
             }
             Item::Texture(bound) => {
-                let (bound, shell) = moved_out(bound);
+                // SAFETY: as above.
+                let ((object, place), shell) = moved_out(bound, |bound| unsafe { parts_of(bound) });
                 self.keep(1, Shell::Texture(shell));
-                (Some(RawObject::Texture(bound.placed.object)), bound.place)
+                (Some(RawObject::Texture(object)), place)
             }
             Item::Small(bound) => {
-                let (bound, shell) = moved_out(bound);
+                // SAFETY: as above.
+                let (bound, shell) = moved_out(bound, |bound| unsafe { ptr::read(bound) });
                 self.keep(2, Shell::Small(shell));
                 (None, bound.place)
             }

@@ -123,9 +123,16 @@ impl<D: Device> Shared<D> {
     #[inline(always)]
     pub(crate) fn make_object<R>(&self, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
         match make() {
-            Err(error) if error.is_out_of_memory() && self.release_unused() => make(),
+            Err(error) => self.make_again(error, make),
             made => made,
         }
+    }
+
+    /// Apart from the first time, so that that is part of its caller.
+    #[cold]
+    #[inline(never)]
+    fn make_again<R>(&self, error: DeviceError, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
+        if error.is_out_of_memory() && self.release_unused() { make() } else { Err(error) }
     }
 
     /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of

@@ -22,8 +22,8 @@
 //! | a chunk more | a range of a block, under the arena's locks |
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
@@ -33,7 +33,6 @@ use ringfence_core::thread_cache::{self, ThreadCaches};
 use ringfence_core::thread_slot::thread_place;
 
 use super::block_memory::BlockMemory;
-use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
 use super::snapshot::RangeSnapshot;
@@ -49,7 +48,7 @@ const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
 /// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
-const CACHED_COUNT_MAX: u64 = 32;
+const CACHED_COUNT_MAX: u64 = 64;
 const CACHED_BYTES_MAX: u64 = 256 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
@@ -60,24 +59,31 @@ pub(super) struct Chunk<D: Device> {
 }
 
 /// A slot that is claimed, and what an allocation needs to know of it.
-pub(crate) struct Ready {
+pub(crate) struct Ready<D: Device> {
     pub(crate) slot: PoolAllocation,
+    pub(crate) memory: BlockMemory<D>,
     pub(crate) offset: u64,
 }
 
-impl Ready {
+impl<D: Device> Ready<D> {
+    /// A slot of a chain that was claimed.
+    fn of(chain: &PoolChain<Chunk<D>>, slot: PoolAllocation) -> Self {
+        let chunk = chain.heap(&slot).expect("a slot that is held lies in a pool of its own chain");
+        let offset = chunk.allocation.offset() + slot.offset();
+        // SAFETY: it is read by the owner of the slot, which keeps the chunk's range live.
+        Self { memory: unsafe { chunk.memory.inside() }, offset, slot }
+    }
+
     /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that
     /// back.
     #[inline(always)]
-    fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
-        let slot = chain.allocate_near(thread_place())?;
-        let chunk = chain.heap(&slot).expect("a slot that is held lies in its chain");
-        if chunk.memory.is_evicted() {
-            give_back(chain, slot);
+    fn from(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
+        let ready = Self::of(chain, chain.allocate_near(thread_place())?);
+        if ready.memory.is_evicted() {
+            give_back(chain, ready.slot);
             return None;
         }
-        let offset = chunk.allocation.offset() + slot.offset();
-        Some(Self { slot, offset })
+        Some(ready)
     }
 }
 
@@ -89,7 +95,9 @@ fn give_back<D: Device>(chain: &PoolChain<Chunk<D>>, slot: PoolAllocation) {
 pub(crate) struct Slots<D: Device, O = ()> {
     /// By class.
     chains: [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT],
-    thread_caches: ThreadCaches<Ready, O, CLASS_COUNT>,
+    thread_caches: ThreadCaches<Ready<D>, O, CLASS_COUNT>,
+    /// The last handle of the allocator is gone.
+    is_closed: AtomicBool,
     /// The tick of the last sweep of the thread caches.
     swept: AtomicU64,
     demand: [AtomicU32; CLASS_COUNT],
@@ -146,6 +154,7 @@ impl<D: Device, O> Slots<D, O> {
             thread_caches: ThreadCaches::new(std::array::from_fn(|index| {
                 cached_count_max(Class::bytes_of(index as u32))
             })),
+            is_closed: AtomicBool::new(false),
             swept: AtomicU64::new(0),
             demand: std::array::from_fn(|_| AtomicU32::new(0)),
             notes: Mutex::new(HashMap::new()),
@@ -173,9 +182,9 @@ impl<D: Device, O> Slots<D, O> {
     }
 
     /// A slot cached for this thread, for a request that asks for nothing but its class; and what keeps the allocator
-    /// alive, if that is cached too. Only while a handle of the allocator lives.
-    #[inline]
-    pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
+    /// alive, if that is cached too.
+    #[inline(always)]
+    pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready<D>, Option<O>)> {
         loop {
             if let Some(found) = self.thread_caches.take(class.index as usize) {
                 return Some(found);
@@ -191,8 +200,22 @@ impl<D: Device, O> Slots<D, O> {
     fn refill(&self, class: Class) -> bool {
         let index = class.index as usize;
         let Some(chain) = self.chains[index].get() else { return false };
-        let wanted = self.thread_caches.wanted(index);
-        self.thread_caches.fill(index, (0..wanted.max(1)).map_while(|_| Ready::from(chain))) > 0
+        let wanted = self.wanted(class);
+        let filled = self.thread_caches.fill(index, (0..wanted.max(1)).map_while(|_| Ready::from(chain)));
+        filled > 0
+    }
+
+    /// How many slots this thread's cache should be given; makes the cache if need be. One that is made while the last
+    /// handle of the allocator goes is closed here if it came too late for that: an owner in it would keep the
+    /// allocator alive.
+    fn wanted(&self, class: Class) -> usize {
+        let wanted = self.thread_caches.wanted(class.index as usize);
+        fence(Ordering::SeqCst);
+        if !self.is_closed.load(Ordering::Relaxed) {
+            return wanted;
+        }
+        self.close_thread_caches();
+        0
     }
 
     /// Takes a slot back that no thread uses, for the next that this thread asks for.
@@ -203,7 +226,7 @@ impl<D: Device, O> Slots<D, O> {
         owner: O,
         of: impl for<'a> Fn(&'a O) -> &'a Self,
         class: u32,
-        ready: impl FnOnce() -> Ready,
+        ready: impl FnOnce() -> Ready<D>,
     ) {
         if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, ready) {
             Self::put_slowly(owner, of, class, ready());
@@ -213,7 +236,7 @@ impl<D: Device, O> Slots<D, O> {
     /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without
     /// room.
     #[inline]
-    fn put_into_cache<R: FnOnce() -> Ready>(
+    fn put_into_cache<R: FnOnce() -> Ready<D>>(
         owner: O,
         of: &impl for<'a> Fn(&'a O) -> &'a Self,
         class: u32,
@@ -228,7 +251,7 @@ impl<D: Device, O> Slots<D, O> {
 
     /// Makes room in the thread cache first; gives the slot to its chain if it does not go in then either.
     #[cold]
-    fn put_slowly(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self, class: u32, ready: Ready) {
+    fn put_slowly(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self, class: u32, ready: Ready<D>) {
         let slots = of(&owner);
         slots.thread_caches.older(class as usize).for_each(|older| slots.free(class, false, older.slot));
         if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, || ready) {
@@ -236,21 +259,22 @@ impl<D: Device, O> Slots<D, O> {
         }
     }
 
-    /// A slot of a pool cached.
+    /// A slot that this thread has cached, or that a pool has free near it. Its memory may be evicted.
     #[inline(always)]
-    pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
+    pub(super) fn allocate(&self, class: Class) -> Option<Ready<D>> {
         let chain = self.chains[class.index as usize].get()?;
-        let cached = self.thread_caches.take_item(class.index as usize).map(|ready| ready.slot);
-        cached.or_else(|| chain.allocate_near(thread_place()))
+        let cached = self.thread_caches.take_item(class.index as usize);
+        cached.or_else(|| chain.allocate_near(thread_place()).map(|slot| Ready::of(chain, slot)))
     }
 
     /// As [`Self::allocate`], by asking each pool: before a chunk is made.
-    pub(super) fn allocate_thorough(&self, class: Class) -> Option<PoolAllocation> {
-        self.chains[class.index as usize].get()?.allocate_thorough()
+    pub(super) fn allocate_thorough(&self, class: Class) -> Option<Ready<D>> {
+        let chain = self.chains[class.index as usize].get()?;
+        chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
     /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for.
-    pub(super) fn allocate_recalled(&self, class: Class) -> Option<PoolAllocation> {
+    pub(super) fn allocate_recalled(&self, class: Class) -> Option<Ready<D>> {
         self.empty_thread_caches();
         self.allocate_thorough(class)
     }
@@ -259,8 +283,7 @@ impl<D: Device, O> Slots<D, O> {
     pub(super) fn peek(&self, class: Class) -> Option<u64> {
         self.thread_caches.peek(class.index as usize, |ready| ready.offset).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
-            let slot = found.or_else(|| self.allocate_recalled(class))?;
-            let offset = self.offset(class.index, &slot);
+            let Ready { slot, offset, .. } = found.or_else(|| self.allocate_recalled(class))?;
             self.free(class.index, false, slot);
             Some(offset)
         })
@@ -268,6 +291,8 @@ impl<D: Device, O> Slots<D, O> {
 
     /// The end of the allocator's last handle: from now on nothing here keeps it alive.
     pub(super) fn close_thread_caches(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         self.thread_caches.close(|class, ready| self.free(class as u32, false, ready.slot));
     }
 
@@ -299,30 +324,20 @@ impl<D: Device, O> Slots<D, O> {
         class: Class,
         count: u64,
         make: impl FnOnce(u64) -> Result<Chunk<D>, E>,
-    ) -> Option<Result<PoolAllocation, E>> {
-        let reservation = self.chain(class).reserve(count as u32)?;
+    ) -> Option<Result<Ready<D>, E>> {
+        let chain = self.chain(class);
+        let reservation = chain.reserve(count as u32)?;
         let bytes = u64::from(reservation.block_count()) * class.bytes;
-        Some(make(bytes).map(|chunk| reservation.open(chunk)))
+        Some(make(bytes).map(|chunk| Ready::of(chain, reservation.open(chunk))))
     }
 
     /// Where a slot lies in its memory.
     #[inline(always)]
     pub(super) fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
-        self.chunk(class, slot).allocation.offset() + slot.offset()
-    }
-
-    pub(super) fn memory<'a>(&'a self, class: u32, slot: &'a PoolAllocation) -> &'a Memory<D> {
-        &self.chunk(class, slot).memory
-    }
-
-    pub(super) fn shared_memory(&self, class: u32, slot: &PoolAllocation) -> Arc<Memory<D>> {
-        self.chunk(class, slot).memory.share()
-    }
-
-    #[inline(always)]
-    fn chunk<'a>(&'a self, class: u32, slot: &'a PoolAllocation) -> &'a Chunk<D> {
         let chain = self.chains[class as usize].get();
-        chain.and_then(|chain| chain.heap(slot)).expect("a slot that is held lies in a pool of its own chain")
+        let chunk =
+            chain.and_then(|chain| chain.heap(slot)).expect("a slot that is held lies in a pool of its own chain");
+        chunk.allocation.offset() + slot.offset()
     }
 
     /// Notes a slot's name and user data, if it has any; says whether it has.
@@ -336,6 +351,24 @@ impl<D: Device, O> Slots<D, O> {
     /// Notes something else of a slot, which counts as noted from now on.
     pub(super) fn renote(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
         change(self.notes.lock().entry((class, slot.pool(), slot.block())).or_default());
+    }
+
+    /// Frees a slot that nothing is noted of: it is cached for this thread's next request, if there is room.
+    #[inline]
+    pub(super) fn free_cached(&self, class: u32, ready: Ready<D>) {
+        if let Err(ready) = self.thread_caches.put_item(class as usize, ready) {
+            self.free_cached_slowly(class, ready);
+        }
+    }
+
+    /// Makes room in the thread cache first.
+    #[cold]
+    fn free_cached_slowly(&self, class: u32, ready: Ready<D>) {
+        let index = class as usize;
+        self.thread_caches.older(index).for_each(|older| self.free(class, false, older.slot));
+        if let Err(ready) = self.thread_caches.put_item(index, ready) {
+            self.free(class, false, ready.slot);
+        }
     }
 
     pub(super) fn free(&self, class: u32, named: bool, slot: PoolAllocation) {
@@ -383,7 +416,7 @@ impl<D: Device, O> Slots<D, O> {
 
     /// The live slots of each chunk, as ranges of its block; by block and slot of the chunk's range.
     pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
-        let mut give = |class, ready: Ready| self.free(class as u32, false, ready.slot);
+        let mut give = |class, ready: Ready<D>| self.free(class as u32, false, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || self.snapshot_live(into));
     }
 

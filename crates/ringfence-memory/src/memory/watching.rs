@@ -315,7 +315,7 @@ impl<D: Device> Shared<D> {
                 ArenaRef::Own(index) => self.arenas[*index as usize].renote_dedicated(*number, change),
                 ArenaRef::Pool(pool) => pool.arena.renote_dedicated(*number, change),
             },
-            Hold::Slot { class, named, allocation } => {
+            Hold::Slot { class, named, allocation, .. } => {
                 *named = true;
                 self.arena_slots(&place.arena).renote(*class, allocation, change);
             }

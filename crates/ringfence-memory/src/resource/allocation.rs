@@ -55,25 +55,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        let needs = desc.aligned(needs)?;
-        if let Some(made) = Self::cached(shared, &needs, &desc) {
-            return Ok(made);
-        }
-        Self::allocate_elsewhere(shared, &needs, &desc)
-    }
-
-    #[track_caller]
-    fn allocate_elsewhere(
-        shared: &Arc<Shared<D>>,
-        needs: &Requirements,
-        desc: &AllocationDesc<'_>,
-    ) -> Result<Self, Error> {
-        if let Some(place) = shared.place_cached(needs, desc) {
-            return Ok(Self::of_place(shared, place, needs, desc));
-        }
-        let request = PlacementRequest::new(*needs, desc);
-        let ((), place) = shared.find_place_in_steps(&Bytes, &request)?;
-        Ok(Self::found(shared, place, &request, false))
+        Self::new(shared, &Bytes, PlacementRequest::new(desc.aligned(needs)?, &desc), false)
     }
 
     #[track_caller]
@@ -94,7 +76,7 @@ impl<D: Device> Allocation<D> {
             needs.size = needs.size.div_ceil(grain).saturating_mul(grain);
         }
         needs.class = ResourceClass::Buffer;
-        Self::new(shared, &Bytes, &PlacementRequest::new(needs, &desc), true)
+        Self::new(shared, &Bytes, PlacementRequest::new(needs, &desc), true)
     }
 
     /// As [`Allocator::allocate_for`](crate::Allocator::allocate_for).
@@ -113,26 +95,24 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         let needs = desc.aligned(needs)?;
-        Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), &PlacementRequest::new(needs, &desc), false)
+        Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), PlacementRequest::new(needs, &desc), false)
     }
 
     #[track_caller]
+    #[inline(always)]
     pub(crate) fn new<R: Unplaced<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
         resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
+        request: PlacementRequest<'_, '_, D>,
         is_mixed: bool,
     ) -> Result<Self, Error> {
-        let ((), place) = shared.find_place(resource, request)?;
-        Ok(Self::found(shared, place, request, is_mixed))
-    }
-
-    #[track_caller]
-    fn found(shared: &Arc<Shared<D>>, place: Place<D>, request: &PlacementRequest<'_, '_, D>, is_mixed: bool) -> Self {
-        shared.note_handed_out(&place, panic::Location::caller(), None);
-        let mut made = Self::of_place(shared, place, &request.needs, request.desc);
-        made.is_mixed = is_mixed;
-        made
+        let PlacementRequest { needs, desc, .. } = request;
+        let made = shared.find_place(resource, request, move |(), place, owner| {
+            let owner = owner.unwrap_or_else(|| Arc::clone(shared));
+            Self::of_place(owner, place, &needs, desc, is_mixed)
+        })?;
+        shared.note_handed_out(&made.place, panic::Location::caller(), None);
+        Ok(made)
     }
 
     /// Bytes for resources that the caller makes of them.
@@ -142,23 +122,25 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, &PlacementRequest::new(needs, desc), false)
+        Self::new(shared, &Bytes, PlacementRequest::new(needs, desc), false)
     }
 
     /// A place that was found otherwise.
+    #[inline(always)]
     pub(crate) fn of_place(
-        shared: &Arc<Shared<D>>,
+        shared: Arc<Shared<D>>,
         place: Place<D>,
         needs: &Requirements,
         desc: &AllocationDesc<'_>,
+        is_mixed: bool,
     ) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            shared,
             place: ManuallyDrop::new(place),
             size: needs.size,
             alignment_log2: needs.alignment.trailing_zeros() as u8,
             class: needs.class,
-            is_mixed: false,
+            is_mixed,
             location: desc.location,
             user_data: desc.user_data,
         }
@@ -438,24 +420,6 @@ impl<D: Device> Allocation<D> {
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
 
-    /// Memory out of this thread's cache. Only while a handle of the allocator lives.
-    #[inline]
-    fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
-        let (arena, class) = shared.plain_class(needs, desc)?;
-        let (Ready { slot, offset }, owner) = shared.arenas[arena as usize].slots.take_ready(class)?;
-        let hold = Hold::Slot { class: class.index, named: false, allocation: slot };
-        Some(Self {
-            shared: owner.unwrap_or_else(|| Arc::clone(shared)),
-            place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena.into()), hold }),
-            size: needs.size,
-            alignment_log2: needs.alignment.trailing_zeros() as u8,
-            class: needs.class,
-            is_mixed: false,
-            location: desc.location,
-            user_data: 0,
-        })
-    }
-
     /// Gives a slot back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
     /// anything else is given back to the caller.
     ///
@@ -464,10 +428,10 @@ impl<D: Device> Allocation<D> {
     #[inline]
     unsafe fn destroy_cached(self) -> Option<Self> {
         let held = ManuallyDrop::new(self);
-        let (arena, class, slot) = match &held.place.hold {
-            Hold::Slot { class, named: false, allocation } if !held.shared.is_watched() => {
+        let (arena, class, memory, slot) = match &held.place.hold {
+            Hold::Slot { class, named: false, memory, allocation } if !held.shared.is_watched() => {
                 let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no slots") };
-                (arena, *class, allocation)
+                (arena, *class, memory, allocation)
             }
             _ => {
                 // SAFETY: `held` is never dropped, and used again only if it was not given back.
@@ -480,7 +444,9 @@ impl<D: Device> Allocation<D> {
         let owner = unsafe { std::ptr::read(&held.shared) };
         // Read at its end, and so moved once.
         // SAFETY: as above.
-        let ready = || unsafe { Ready { slot: std::ptr::read(slot), offset: held.place.offset } };
+        let ready = || unsafe {
+            Ready { slot: std::ptr::read(slot), memory: std::ptr::read(memory), offset: held.place.offset }
+        };
         Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
         None
     }

@@ -165,7 +165,7 @@ impl<D: Device> Pool<D> {
     #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let request = PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?;
-        Allocation::new(&self.shared, &Bytes, &request, false)
+        Allocation::new(&self.shared, &Bytes, request, false)
     }
 
     /// What [`Pool::allocate`] would do: see [`Allocator::plan`](crate::Allocator::plan).

@@ -129,7 +129,7 @@ pub unsafe fn import_memory<D: Share>(
     // SAFETY: the caller promises what is asked; the memory is tied to nothing.
     let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
     importer.note_import(&place, &desc);
-    Ok(Allocation::of_place(memory.shared(), place, &whole, &desc))
+    Ok(Allocation::of_place(Arc::clone(memory.shared()), place, &whole, &desc, false))
 }
 
 /// Makes memory and resources of handles.
