@@ -6,7 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_core::recycled::Wanted;
+use ringfence_core::recycled::{Recycling, Wanted};
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
@@ -133,10 +133,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
                 None => PlacementRequest::new(needs, desc),
                 Some(pool) => request_of_pool(pool, needs, desc)?,
             };
-            let memory_bytes = needs.size;
+            let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
             shared.place_requested::<K, _>(unplaced, request, move |placed, place, owner| {
                 let owner = owner.or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
-                Self::made(owner, info, desc, wanted, memory_bytes, placed, place)
+                let recycling = wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits));
+                Self::made(owner, info, desc, recycling, memory_bytes, placed, place)
             })
         })?;
         shared.name_new::<K>(resource.object(), desc.name);
@@ -152,7 +153,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared: Arc<Shared<D>>,
         info: &<D as Create<K>>::Info<'_>,
         desc: &AllocationDesc<'_>,
-        wanted: Option<&Wanted<'_>>,
+        recycling: Option<Recycling>,
         memory_bytes: u64,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
@@ -171,7 +172,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             desc: portable,
             parts: K::parts_of(|| Create::<K>::parts(device, info)),
             is_altered: AtomicBool::new(false),
-            recycling: wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc.name)),
+            recycling,
             placed,
             place,
         };
