@@ -12,7 +12,7 @@
 //! sorted by comparing.
 
 use super::asking::Asking;
-use super::counted::{counted, place_by_count};
+use super::counted::{counted, places};
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
@@ -64,7 +64,12 @@ fn rows(spans: &[Span], sections: usize, sizes: &Sizes, longest_first: bool) -> 
         return by_begin.into_iter().map(|place| row(by_end[place as usize])).collect();
     }
     let mut rows = vec![Row::default(); spans.len()];
-    place_by_count(spans.len(), sections, |item| spans[item].first, |place, item| rows[place] = row(item));
+    let mut places = places(spans.len(), sections, |item| spans[item].first);
+    for (item, span) in (0..).zip(spans) {
+        let place = &mut places[span.first as usize];
+        rows[*place as usize] = row(item);
+        *place += 1;
+    }
     rows
 }
 
