@@ -373,8 +373,13 @@ fn rows_of_one_buffer_have_one_offset() {
     };
     assert_eq!(peak(&[]), (Some(12), Some(5)));
     assert_eq!(peak(&["--heap", "12"]), (Some(12), Some(5)));
-    // As if w were alive between: that is right, and more than is needed.
-    assert_eq!(peak(&["--heap", "12", "--heap", "100"]).1, Some(5));
+    // As if w were alive between: that is more than is needed, and no proof.
+    let json = ringfence_with_input(&["plan", "-", "--json", "--heap", "100", "--heap", "100"], text.as_bytes()).out;
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let bound = (json["lower_bound_bytes"].as_u64(), json["is_proven"].as_bool());
+    assert_eq!((json["peak_bytes"].as_u64(), bound), (Some(20), (Some(12), Some(false))));
+    let small = ringfence_with_input(&["plan", "-", "--heap", "12", "--heap", "1"], text.as_bytes());
+    assert!(small.code == Some(2) && !small.err.contains("there is no plan"), "{}", small.err);
     let cases = [
         (text.replace("8,8,w", "8,9,w"), ":6: expected again_of to be the id of an earlier row of the same size"),
         (text.replace("8,8,w", "8,8,q"), ":6: expected again_of to be the id of an earlier row of the same size"),

@@ -93,8 +93,18 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
             return alias::plan_heaps(&problem, go_on);
         }
         let (buffers, of_rows) = whole_lives(input, &items);
-        let mut plan = HeapProblem::new(&heaps, &buffers).and_then(|problem| alias::plan_heaps(&problem, go_on))?;
+        let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| alias::plan_heaps(&problem, go_on));
+        // That these do not fit proves nothing of the rows, whose bound it is that counts.
+        let mut plan = found.map_err(|error| match error {
+            HeapError::NotFound { index, size, heap, end, capacity, .. } => {
+                let index = of_rows.iter().position(|&buffer| buffer == index).unwrap_or(0);
+                HeapError::NotFound { index, size, heap, end, capacity, is_proven: false }
+            }
+            _ => HeapError::Stopped { items: items.len() },
+        })?;
         plan.offsets = of_rows.iter().map(|&buffer| plan.offsets[buffer]).collect();
+        plan.lower_bound = problem.lower_bound();
+        plan.is_proven = plan.fallback_bytes == 0 && plan.height() == plan.lower_bound;
         Ok(plan)
     });
     let plan = match found {

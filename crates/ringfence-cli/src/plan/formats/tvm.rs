@@ -9,10 +9,10 @@
 //!       { "type_key": "Array", "data": [2, 5] }, … ] }
 //! ```
 //!
-//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A function
-//! that is called several times has one workspace, alive in each call: what no single lifetimes explain is given several,
-//! the further ones in rows at the end. Several pools, or one of limited size, are heaps, numbered as they come; a buffer
-//! may lie in each of its `pool_candidates`, the first preferred:
+//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A
+//! function that is called several times has one workspace, alive in each call: what no single lifetimes explain is
+//! given several, the further ones in rows at the end. Several pools, or one of limited size, are heaps, numbered as
+//! they come; a buffer may lie in each of its `pool_candidates`, the first preferred:
 //!
 //! ```text
 //!   "pool_candidates": "11"  ─  { "type_key": "Array", "data": [12, 20] }
