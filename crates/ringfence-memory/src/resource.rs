@@ -129,16 +129,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             }
         };
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
-            let request = match pool {
-                None => PlacementRequest::new(needs, desc),
-                Some(pool) => request_of_pool(pool, needs, desc)?,
-            };
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
-            shared.place_requested::<K, _>(unplaced, request, move |placed, place, owner| {
+            let made = move |placed, place: Place<D>, owner: Option<_>| {
                 let owner = owner.or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
                 let recycling = wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits));
                 Self::made(owner, info, desc, recycling, memory_bytes, placed, place)
-            })
+            };
+            match pool {
+                None => shared.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, desc), made),
+                Some(pool) => place_in_pool::<D, K, _>(shared, pool, unplaced, needs, desc, made),
+            }
         })?;
         shared.name_new::<K>(resource.object(), desc.name);
         resource.note_made_at(panic::Location::caller());
@@ -641,17 +641,21 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-#[cold]
-fn request_of_pool<'a, 'd, D: Device>(
-    pool: &'a Arc<PoolState<D>>,
+/// Apart from the way without a pool, which is shorter for it.
+#[inline(never)]
+fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
+    shared: &Shared<D>,
+    pool: &Arc<PoolState<D>>,
+    unplaced: &<D as Create<K>>::Unplaced,
     needs: Requirements,
-    desc: &'a AllocationDesc<'d>,
-) -> Result<PlacementRequest<'a, 'd, D>, Error> {
+    desc: &AllocationDesc<'_>,
+    made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Option<Arc<Shared<D>>>) -> T,
+) -> Result<T, Error> {
     let request = PlacementRequest::of_pool(pool, needs, desc)?;
     if desc.share.is_some() && needs.requires_dedicated {
         return Err(DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into());
     }
-    Ok(request)
+    shared.place_requested::<K, _>(unplaced, request, made)
 }
 
 /// What handles to a resource's memory will be: the pool's kind, if it has one.

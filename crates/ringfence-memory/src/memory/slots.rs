@@ -48,8 +48,8 @@ const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
 /// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
-const CACHED_COUNT_MAX: u64 = 64;
-const CACHED_BYTES_MAX: u64 = 256 << 10;
+const CACHED_COUNT_MAX: u64 = 128;
+const CACHED_BYTES_MAX: u64 = 512 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
 /// A range of a block that is cut into slots.
