@@ -21,9 +21,7 @@ use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use ringfence_memory::extend::Passed;
-use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
 use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.

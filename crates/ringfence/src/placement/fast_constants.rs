@@ -35,13 +35,10 @@ use super::location::BufferLocation;
 use super::range_pool::{Block, InPool, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::upload::{Staged, UploadError};
-use ringfence_memory::Allocator;
-use ringfence_memory::extend::Backing;
-use ringfence_memory::extend::ReclaimRing;
-use ringfence_memory::extend::{OpenFrame, Passed};
+use ringfence_memory::extend::{Backing, OpenFrame, Passed, ReclaimRing};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AccessError, Error};
+use ringfence_memory::{AccessError, Allocator, Error};
 
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

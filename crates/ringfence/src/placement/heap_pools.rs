@@ -10,10 +10,9 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::range_pool::{Block, PoolFigures, RangePool};
 use crate::device::{Create, Device, Requirements};
-use ringfence_memory::Error;
-use ringfence_memory::ResourceKind;
 use ringfence_memory::extend::{Backing, Made, Shared};
 use ringfence_memory::memory::Location;
+use ringfence_memory::{Error, ResourceKind};
 
 /// What every heap is aligned to at least.
 const COMMON_ALIGNMENT: u64 = 64 << 10;

@@ -17,10 +17,9 @@ use ringfence_core::sync::SyncSet;
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
 use crate::device::{Device, Mapped, Placed, RawBuffer};
-use ringfence_memory::AccessError;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
-use ringfence_memory::{Buffer, Resource, Texture};
+use ringfence_memory::{AccessError, Buffer, Resource, Texture};
 
 /// A buffer from the placement policy: a driver buffer of its own, or a range of one that others share.
 ///

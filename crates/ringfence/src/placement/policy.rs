@@ -22,12 +22,11 @@ use crate::device::record::TexelRegion;
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use crate::transient::{Execution, Pass, TransientError};
 use crate::upload::UploadError;
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
+use ringfence_memory::{Allocator, Error};
 
 /// The placement policy of an engine. See the [module](super).
 ///

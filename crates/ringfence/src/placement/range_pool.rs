@@ -26,12 +26,11 @@ use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
 
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
-use ringfence_memory::AllocationDesc;
-use ringfence_memory::Error;
-use ringfence_memory::extend::Lock;
-use ringfence_memory::extend::shared_alignment;
-use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, retry_after_eviction};
+use ringfence_memory::extend::{
+    Backing, Lock, Memory, Place, RangeOwner, Shared, retry_after_eviction, shared_alignment,
+};
 use ringfence_memory::memory::Location;
+use ringfence_memory::{AllocationDesc, Error};
 
 /// A block: what lies under its ranges.
 pub(super) struct Block<D: Device> {

@@ -7,9 +7,8 @@ use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
 use crate::device::record::TexelRegion;
 use crate::device::{BufferUsage, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
-use ringfence_memory::Error;
 use ringfence_memory::memory::Location;
-use ringfence_memory::{AllocationDesc, Dedicated, Resource};
+use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;

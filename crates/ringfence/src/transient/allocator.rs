@@ -17,8 +17,7 @@ use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
 use super::state::{State, Wanted};
 use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureInfo, Textures};
-use ringfence_memory::Allocator;
-use ringfence_memory::RawObject;
+use ringfence_memory::{Allocator, RawObject};
 
 /// Allocates aliased memory for the resources of graph executions. See the [module](super).
 pub struct TransientAllocator<D: Device>(State<D>);

@@ -17,12 +17,10 @@ use super::pass::{Clock, Pass};
 use super::plans::Plans;
 use super::spans::Spans;
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::trace::Event;
-use ringfence_memory::{AllocationDesc, Dedicated};
+use ringfence_memory::{AllocationDesc, Allocator, Dedicated, Error};
 
 /// What every heap is aligned to at least, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;

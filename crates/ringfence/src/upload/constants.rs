@@ -38,16 +38,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::fill::check_location;
-use super::segment;
 use super::state::RingState;
-use super::{UploadBatch, UploadDesc, UploadError, WhenFull};
+use super::{UploadBatch, UploadDesc, UploadError, WhenFull, segment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::shared_alignment;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AllocationDesc, Buffer};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;

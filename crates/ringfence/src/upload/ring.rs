@@ -12,11 +12,10 @@ use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::{Capabilities, Device};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::{Allocator, Error};
 
 /// A ring of mapped memory that any thread may write to. See the [module](crate::upload).
 ///

@@ -5,10 +5,8 @@ use std::any::Any;
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, Buffers, Create, Device};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::shared_alignment;
-use ringfence_memory::{AllocationDesc, Buffer};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
 /// How a ring was made, and what follows from it.
 pub(super) struct Config<D: Device> {
