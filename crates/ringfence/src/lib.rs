@@ -102,6 +102,7 @@ mod native;
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod descriptor;
+mod hashed;
 #[cfg(doctest)]
 mod impossible;
 pub mod placement;

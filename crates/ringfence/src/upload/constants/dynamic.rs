@@ -330,8 +330,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
 
     /// Adds to the figures of all what was done since the last time.
     fn count(&mut self) {
-        self.shared.counters.add(&self.figures);
-        self.figures = ConstantFigures::default();
+        self.shared.figures.lock().add(&std::mem::take(&mut self.figures));
     }
 }
 
