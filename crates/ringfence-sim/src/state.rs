@@ -3,7 +3,7 @@
 use super::counts::{CallCounts, Live};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, DescriptorHeap, Label, Texture, What};
-use super::objects::{DescriptorSlots, Location, MemoryObject, Owner, Placement, Resource, Shape};
+use super::objects::{DescriptorSlots, MemoryObject, Owner, Placement, Resource, Shape};
 use super::options::SimOptions;
 use super::order::{Access, Order};
 use super::profile::{Costs, Profile};
@@ -391,15 +391,17 @@ impl State {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
         if let Some(pages) = &resource.pages {
-            for location in pages.iter().flatten() {
-                self.take_away(id, *location, resource.requirements.alignment);
-            }
+            self.unbind_all_pages(id, pages, resource.requirements.alignment);
         } else if resource.location.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }
-        if let Some(location) = resource.location {
-            self.take_away(id, location, resource.requirements.size);
+        if let Some((memory, offset)) = resource.location {
+            let range = offset..offset + resource.requirements.size;
+            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(&memory) {
+                object.placed.remove(&(offset, id));
+            }
         }
         self.note_destroyed(resource.label);
     }
@@ -412,11 +414,14 @@ impl State {
             return id;
         };
         let new = self.draw_id();
-        if let Some((memory, offset)) = resource.location
-            && let Some(placement) = self.take_away(id, (memory, offset), resource.requirements.size)
-            && let Some(object) = self.memories.get_mut(&memory)
-        {
-            object.placed.insert((offset, new), placement);
+        if let Some((memory, offset)) = resource.location {
+            let range = offset..offset + resource.requirements.size;
+            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(&memory)
+                && let Some(placement) = object.placed.remove(&(offset, id))
+            {
+                object.placed.insert((offset, new), placement);
+            }
         }
         self.note_destroyed(resource.label.clone());
         let label = Label { id: new, ..resource.label.clone() };
@@ -433,11 +438,15 @@ impl State {
 
     // ---- what a resource is ----
 
-    /// Takes a resource, or a page of one, out of its memory; reports commands that still use it.
-    fn take_away(&mut self, id: u64, (memory, offset): Location, size: u64) -> Option<Placement> {
-        let range = offset..offset + size;
-        self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
-        self.memories.get_mut(&memory)?.placed.remove(&(offset, id))
+    /// Unbinds all pages of a resource that is destroyed.
+    pub(super) fn unbind_all_pages(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
+        for (memory, offset) in pages.iter().flatten() {
+            let range = *offset..offset + page_bytes;
+            self.report_pending(HazardKind::DestroyedWhilePending, *memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(memory) {
+                object.placed.remove(&(*offset, id));
+            }
+        }
     }
 
     pub(super) fn is_sparse(&self, buffer: Buffer) -> bool {
