@@ -183,7 +183,7 @@ unsafe impl Create<Buffers> for Device {
 impl Device {
     /// Refuses what would be undefined behaviour.
     pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
-        if info.is_unchecked() {
+        if info.needs_check() {
             valid::buffer(info.raw(), self.0.desc.features)?;
         }
         let (info, usage) = (info.raw(), info.usage());

@@ -83,7 +83,7 @@ unsafe impl Create<Textures> for Device {
     #[inline]
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
         self.check_whole()?;
-        if info.is_unchecked() { self.check_described(info.raw()) } else { check_image(info.raw()) }?;
+        if info.needs_check() { self.check_described(info.raw()) } else { check_image(info.raw()) }?;
         let (info, device) = (info.raw(), &self.0.device);
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { self.create_image(info) }?;
@@ -97,7 +97,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn share_support(&self, info: &TextureInfo<'_>, kind: ShareKind) -> ShareSupport {
-        if info.is_unchecked() && self.check_plain(info.raw()).is_err() {
+        if info.needs_check() && self.check_plain(info.raw()).is_err() {
             return ShareSupport::default();
         }
         self.image_share_support(info.raw(), kind)
@@ -111,7 +111,7 @@ unsafe impl Create<Textures> for Device {
         if !self.0.sharing.has(kind) {
             return Err(NOT_ENABLED);
         }
-        if info.is_unchecked() {
+        if info.needs_check() {
             self.check_described(info.raw())?;
         }
         let (given, undefined) = (info.raw().initial_layout, vk::ImageLayout::UNDEFINED);

@@ -61,7 +61,7 @@ impl<'a> BufferInfo<'a> {
     }
 
     /// Whether its usage flags are to be checked: safe code described it.
-    pub(super) const fn is_unchecked(&self) -> bool {
+    pub(super) const fn needs_check(&self) -> bool {
         self.check
     }
 }
@@ -143,7 +143,7 @@ impl<'a> TextureInfo<'a> {
     }
 
     /// Whether it is to be checked, and support by the device queried: safe code described it, or changed it.
-    pub(super) const fn is_unchecked(&self) -> bool {
+    pub(super) const fn needs_check(&self) -> bool {
         self.check
     }
 }

@@ -78,7 +78,7 @@ unsafe impl Sparse for Device {
         if !self.has(Features::SPARSE_TEXTURES) {
             return Err(DeviceError::unsupported("sparse textures: the features were not enabled"));
         }
-        if info.is_unchecked() {
+        if info.needs_check() {
             self.check_described(info.raw())?;
         }
         let plain = info.raw();
