@@ -33,6 +33,7 @@ mod share;
 mod statics;
 
 use std::fmt;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,7 +45,7 @@ use super::{UploadBatch, UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
-use ringfence_memory::extend::shared_alignment;
+use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AllocationDesc, Buffer};
@@ -262,6 +263,8 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     desc: ConstantsDesc<'static>,
     name: String,
+    /// The line of the program that made it.
+    at: &'static panic::Location<'static>,
     views: Arc<V>,
     /// One a class.
     dynamic: [Arc<RingState<D>>; CLASSES],
@@ -277,14 +280,17 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     ///
     /// # Errors
     /// As `UploadRing::new`, and those of `views`.
+    #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
         check_location(desc.location)?;
         let views = Arc::new(views);
-        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);
+        let at = panic::Location::caller();
+        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class, at);
         let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];
         let shared = Arc::new(Shared {
             memory: memory.clone(),
             name: desc.name.to_owned(),
+            at,
             statics: statics::Statics::new(memory),
             desc: ConstantsDesc { name: "", ..desc },
             views,
@@ -388,6 +394,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     desc: &ConstantsDesc<'_>,
     views: &Arc<V>,
     class: usize,
+    at: &'static panic::Location<'static>,
 ) -> Result<Arc<RingState<D>>, Error> {
     let slot_bytes = CLASS_BYTES[class.min(LARGE - 1)];
     let what = ["256", "512", "1024", "large"][class];
@@ -414,13 +421,13 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
             (class != LARGE).then(|| views.make(buffer, slot_bytes, slots)).transpose()
         };
         let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
-            let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name)?;
+            let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name, at)?;
             Ok(Mirror { address: buffer.device_address(), heap: heap(&buffer)?, buffer })
         };
         Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
     };
     let pair: segment::Pair<D> = Box::new(pair);
-    RingState::new(memory, ring, true, Some(pair))
+    RingState::new(memory, ring, true, Some(pair), at)
 }
 
 /// A buffer that only the device touches.
@@ -429,10 +436,12 @@ fn device_buffer<D: Device>(
     size: u64,
     usage: BufferUsage,
     name: &str,
+    at: &'static panic::Location<'static>,
 ) -> Result<Buffer<D>, Error> {
     let device = memory.device();
     let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage })?;
     let has_address = Create::<Buffers>::has_address(device, &info);
     let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
-    memory.create_buffer(&info, AllocationDesc { name, location: Location::Device, alignment, ..Default::default() })
+    let desc = AllocationDesc { name, location: Location::Device, alignment, ..Default::default() };
+    create_buffer_at(memory, &info, desc, at)
 }

@@ -1,18 +1,21 @@
 //! One buffer of a ring: from when it was made until the ring got a larger or smaller one, and its last user is gone.
 
 use std::any::Any;
+use std::panic::Location as Line;
 
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, Buffers, Create, Device};
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
-use ringfence_memory::extend::shared_alignment;
+use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::{AllocationDesc, Buffer};
 
 /// How a ring was made, and what follows from it.
 pub(super) struct Config<D: Device> {
     pub(super) name: String,
+    /// The line of the program that made it.
+    pub(super) at: &'static Line<'static>,
     pub(super) desc: UploadDesc<'static>,
     /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
     pub(super) short_pins: bool,
@@ -58,7 +61,7 @@ impl<D: Device> Segment<D> {
         let has_address = Create::<Buffers>::has_address(device, &info);
         let alignment = shared_alignment(device.capabilities(), config.desc.usage, capacity, has_address);
         let desc = AllocationDesc { name: &config.name, location, alignment, ..Default::default() };
-        memory.create_buffer(&info, desc)
+        create_buffer_at(memory, &info, desc, config.at)
     }
 
     /// Makes what goes with the buffer. That may be the program's code: no lock may be held.

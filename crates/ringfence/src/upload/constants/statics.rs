@@ -217,7 +217,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 
     fn buffer(&self, shared: &Shared<D, V>, slot_bytes: u64, slots: u32) -> Result<Buffer<D>, Error> {
         let usage = shared.desc.usage | BufferUsage::COPY_DST;
-        super::device_buffer(&self.memory, slot_bytes * u64::from(slots), usage, &shared.name)
+        super::device_buffer(&self.memory, slot_bytes * u64::from(slots), usage, &shared.name, shared.at)
     }
 
     fn pool(
