@@ -28,6 +28,7 @@
 //! ```
 
 mod descriptors;
+mod record;
 mod sharing;
 mod sparse;
 
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+pub use record::Recorder;
 
 use super::record::TextureParts;
 use super::sharing::{ShareKind, ShareSupport};
