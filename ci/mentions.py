@@ -47,6 +47,11 @@ def items(lines):
 def read(sources):
     members, ours, aliases = {}, set(), {}
     for text in sources:
+        # What a macro makes of a table: the rows begin with the names.
+        for macro, body in re.findall(r"macro_rules! (\w+) \{(.*?)\n\}\n", text, re.S):
+            rows = re.findall(r"^\s*([A-Z]\w*) =", "".join(re.findall(rf"^{macro}! \{{(.*?)^\}}", text, re.S | re.M)), re.M)
+            for name in re.findall(r"\benum (\w+)", body):
+                members.setdefault(name, set()).update(rows)
         for kind, head, body in items(text.split("\n")):
             head = without_arguments(head.partition("{")[0].partition(" where ")[0])
             words = re.findall(r"\w+", head.partition("=")[0] if kind != "impl" else head.rpartition(" for ")[2])

@@ -33,6 +33,7 @@ const LIMITS: &str = include_str!("alias_cases/limits.md");
 // Measured by other examples; it says by which.
 const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
 const HEAPS: &str = include_str!("alias_cases/heaps.md");
+const TVM: &str = include_str!("alias_cases/tvm.md");
 
 /// Cases that end within that are planned again, to time them.
 const SHORT: Duration = Duration::from_millis(50);
@@ -90,6 +91,7 @@ fn main() {
     }
     print!("{LARGE_AND_SMALL}");
     print!("{HEAPS}");
+    print!("{TVM}");
 }
 
 const TABLE_HEAD: [&str; 10] =

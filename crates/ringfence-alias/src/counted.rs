@@ -10,10 +10,7 @@ use alloc::vec::Vec;
 
 /// The numbers below `count` by ascending key, which is below `end`. O(count + end).
 pub(super) fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
-    // Of each key how many there are below it; then where the next one goes.
-    let mut places = vec![0_u32; end + 1];
-    (0..count).for_each(|item| places[key(item) as usize + 1] += 1);
-    (1..=end).for_each(|key| places[key] += places[key - 1]);
+    let mut places = places(count, end, &key);
     let mut order = vec![0; count];
     for item in 0..count {
         let place = &mut places[key(item) as usize];
@@ -21,6 +18,15 @@ pub(super) fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> V
         *place += 1;
     }
     order
+}
+
+/// Of each key where the first number that has it goes.
+pub(super) fn places(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
+    // Of each key how many there are below it.
+    let mut places = vec![0_u32; end + 1];
+    (0..count).for_each(|item| places[key(item) as usize + 1] += 1);
+    (1..=end).for_each(|key| places[key] += places[key - 1]);
+    places
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
+//! | [`RecurringItem`] | buffers alive several times, at one offset | O(n²) |
 //! | [`class_costs`] | heap tier 1: classes apart or together | two plans |
 //! | [`PlanCache`], [`plan_keeping`] | the same items again; almost the same items again | O(n), O(n² log n) |
 //! | [`plan_heaps`] | several heaps, pinned offsets, granularity pages | O(n²) an order |
@@ -111,6 +112,7 @@ mod passes;
 mod plan;
 mod portfolio;
 mod problem;
+mod recurring;
 mod reorder;
 mod repair;
 mod reuse;
@@ -137,6 +139,7 @@ pub use order::Order;
 pub use passes::{PassError, PassGraph, PassItem, verify_passes};
 pub use plan::{AliasPlan, GREEDY_WHOLE, Policy, Progress, plan, plan_by};
 pub use problem::Problem;
+pub use recurring::RecurringItem;
 pub use reorder::{PassOrder, suggest_order};
 pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
 #[cfg(feature = "threads")]

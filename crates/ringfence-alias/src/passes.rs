@@ -256,7 +256,7 @@ fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heavie
 }
 
 /// The cliques as lists by item.
-fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliques {
+pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliques {
     let mut of_item = vec![Vec::new(); count];
     for (section, members) in cliques.iter().enumerate() {
         members.iter().for_each(|&item| of_item[item as usize].push(section as u32));

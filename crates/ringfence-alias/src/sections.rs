@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// The sections of one item: `first..last`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Span {
     pub first: u32,
     pub last: u32,

@@ -12,7 +12,7 @@
 //! sorted by comparing.
 
 use super::asking::Asking;
-use super::counted::counted;
+use super::counted::{counted, places};
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
@@ -42,27 +42,35 @@ const LOOKS_AN_ITEM: u64 = 64;
 
 /// What the walk needs of an item. They lie in the order of the walk: items in the caller's order would each be a miss
 /// of the cache or some.
+#[derive(Clone, Default)]
 struct Row {
+    /// The size; then, once the item is placed, the offset.
     size: u64,
-    alignment: u64,
     span: Span,
     item: u32,
+    /// The exponent of the alignment.
+    log2: u8,
 }
 
 /// The items as they begin; of one moment in their own order, or the longest lived first. O(n + sections).
 fn rows(spans: &[Span], sections: usize, sizes: &Sizes, longest_first: bool) -> Vec<Row> {
     let row = |item: u32| {
         let at = item as usize;
-        Row { size: sizes.size[at], alignment: sizes.alignment[at], span: spans[at], item }
+        Row { size: sizes.size[at], span: spans[at], item, log2: sizes.alignment[at].trailing_zeros() as u8 }
     };
-    let order = if longest_first {
+    if longest_first {
         let by_end = counted(spans.len(), sections, |item| sections as u32 - spans[item].last);
         let by_begin = counted(spans.len(), sections, |place| spans[by_end[place] as usize].first);
-        by_begin.into_iter().map(|place| by_end[place as usize]).collect()
-    } else {
-        counted(spans.len(), sections, |item| spans[item].first)
-    };
-    order.into_iter().map(row).collect()
+        return by_begin.into_iter().map(|place| row(by_end[place as usize])).collect();
+    }
+    let mut rows = vec![Row::default(); spans.len()];
+    let mut places = places(spans.len(), sections, |item| spans[item].first);
+    for (item, span) in (0..).zip(spans) {
+        let place = &mut places[span.first as usize];
+        rows[*place as usize] = row(item);
+        *place += 1;
+    }
+    rows
 }
 
 /// The offsets; `None` if it was stopped, or the allocator has no room left.
@@ -73,29 +81,35 @@ pub(super) fn place(
     holes: Holes,
     asking: &mut Asking<'_>,
 ) -> Option<Vec<u64>> {
-    let rows = rows(spans, sections, sizes, holes == Holes::Tightest);
-    let sum: u64 = rows.iter().map(|row| row.size + row.alignment).sum();
+    let mut rows = rows(spans, sections, sizes, holes == Holes::Tightest);
+    let sum: u64 = rows.iter().map(|row| row.size + (1 << row.log2)).sum();
     match holes {
         // It keeps holes that a request rounded up to its class does not find.
-        Holes::Classes => walk(Tlsf::new(sum.saturating_add(sum / 8).max(1)), &rows, sections, asking),
-        Holes::Tightest => walk(FreeList::new(sum.max(1)), &rows, sections, asking),
+        Holes::Classes => walk(Tlsf::new(sum.saturating_add(sum / 8).max(1)), &mut rows, sections, asking)?,
+        Holes::Tightest => walk(FreeList::new(sum.max(1)), &mut rows, sections, asking)?,
     }
+    // Not in the walk: each such write misses the cache.
+    let mut offsets = vec![0; rows.len()];
+    rows.iter().for_each(|row| offsets[row.item as usize] = row.size);
+    Some(offsets)
 }
 
-fn walk(mut list: impl RangeAllocator, rows: &[Row], sections: usize, asking: &mut Asking<'_>) -> Option<Vec<u64>> {
+/// Each row's size becomes its offset.
+fn walk(mut list: impl RangeAllocator, rows: &mut [Row], sections: usize, asking: &mut Asking<'_>) -> Option<()> {
     let mut ends = counted(rows.len(), sections + 1, |row| rows[row].span.last).into_iter().peekable();
-    let mut ranges: Vec<Option<Range>> = vec![None; rows.len()];
-    let mut offsets = vec![0; rows.len()];
-    for (at, row) in rows.iter().enumerate() {
-        while let Some(ended) = ends.next_if(|&other| rows[other as usize].span.last <= row.span.first) {
+    let mut ranges: Vec<Option<Range>> = Vec::with_capacity(rows.len());
+    for at in 0..rows.len() {
+        let first = rows[at].span.first;
+        while let Some(ended) = ends.next_if(|&other| rows[other as usize].span.last <= first) {
             list.free(ranges[ended as usize].take()?).ok()?;
         }
-        let range = list.allocate(row.size, row.alignment).ok()?;
-        offsets[row.item as usize] = range.offset();
-        ranges[at] = Some(range);
+        let row = &mut rows[at];
+        let range = list.allocate(row.size, 1 << row.log2).ok()?;
+        row.size = range.offset();
+        ranges.push(Some(range));
         if !asking.looked_at(LOOKS_AN_ITEM) {
             return None;
         }
     }
-    Some(offsets)
+    Some(())
 }

@@ -145,7 +145,10 @@ pub struct ReplayOptions {
         page of --granularity.\n\
         A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of \
         the USMP's BufferInfo)\n\
-        is read too; each pool of TVM's is a heap of its own, and a buffer lies in its first candidate.\n\
+        is read too; each pool of TVM's is a heap of its own, of the size that it hints at, and a buffer lies in one \
+        of its candidates.\n\
+        With a column again_of, the id of an earlier row, a row is another lifetime of the same buffer, at the same \
+        offset.\n\
         A buffer is alive from lower until before upper. The output has the same rows in the same order under a \
         heading, and their offset.\n\
         Lines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\

@@ -97,23 +97,34 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         return heaps::main(&input, options);
     }
     let advice = advice::of(&input, options.time_limit)?;
-    let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
+    let is_recurring = !input.owners.is_empty();
+    let (problem, of_rows) = if is_recurring {
+        let (buffers, of_rows) = input.buffers(0..input.items.len());
+        (Problem::with_recurring(&buffers), of_rows)
+    } else {
+        (Problem::new(&input.items), Vec::new())
+    };
+    let problem = problem.map_err(|error| input.explain(&error))?;
     let started = Instant::now();
     // Before the search, which often takes all the time that is left.
-    let first_fit = (problem.len() <= COMPARED_MAX).then(|| first_fit(&input, options.time_limit)).flatten();
+    let first_fit =
+        (!is_recurring && problem.len() <= COMPARED_MAX).then(|| first_fit(&input, options.time_limit)).flatten();
     let searched = Instant::now();
     let mut plan = search(&problem, options, started);
-    let transitions = (problem.len() <= LOWERED_MAX).then(|| {
+    let transitions = (!is_recurring && problem.len() <= LOWERED_MAX).then(|| {
         let found = alias::transitions(&input.items, &plan.offsets).len();
         let go_on = |_: &Lowering| started.elapsed() < options.time_limit;
         Transitions { found, left: alias::lower_transitions(&problem, &mut plan, |_| true, go_on) }
     });
     let seconds = searched.elapsed().as_secs_f64();
+    if is_recurring {
+        plan.offsets = of_rows.iter().map(|&buffer| plan.offsets[buffer]).collect();
+    }
     alias::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
     let met = options.capacity.map(|capacity| plan.height <= capacity);
     let figures = Figures {
         input: input.name.clone(),
-        rows: problem.len(),
+        rows: input.items.len(),
         peak_bytes: plan.height,
         lower_bound_bytes: plan.lower_bound,
         load_bytes: plan.load,

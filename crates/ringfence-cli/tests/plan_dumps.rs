@@ -1,4 +1,5 @@
-//! `ringfence plan` on what compilers dump. The dumps are written here, after the form of XLA's and TVM's.
+//! `ringfence plan` on what compilers dump. Most dumps are written here, after the form of XLA's and TVM's; those in
+//! `tests/dumps` are TVM's own, of networks made for it.
 
 mod command;
 
@@ -221,7 +222,7 @@ fn pools_of_tvm_are_heaps_of_their_own() {
     let lies = |row: usize| (rows[row][6].as_str(), rows[row][7].as_str(), rows[row][9].as_str());
     assert_eq!(
         [1, 2, 3, 4].map(lies),
-        [("weights", "0", "0"), ("work", "1", "1"), ("weights", "0", "0"), ("work", "1", "1")]
+        [("weights", "0", "0"), ("work", "1", "1"), ("weights", "0", "0"), ("work weights", "1 0", "1")]
     );
     let figures = |arguments: &[&str]| -> Value {
         let all = [&["plan", "-", "--json"], arguments].concat();
@@ -233,7 +234,8 @@ fn pools_of_tvm_are_heaps_of_their_own() {
     let json = figures(&[]);
     let of = |heap: usize| (json["heaps"][heap]["pool"].as_str(), json["heaps"][heap]["peak_bytes"].as_u64());
     assert_eq!((of(0), of(1)), ((Some("weights"), Some(308)), (Some("work"), Some(96))));
-    assert_eq!((&json["is_proven"], json["lower_bound_bytes"].as_u64()), (&true.into(), Some(404)));
+    // None is better; but the bound knows no preference, and 32 may lie beside the weights.
+    assert_eq!((&json["is_proven"], json["lower_bound_bytes"].as_u64()), (&true.into(), Some(300)));
     assert_eq!(figures(&["--heap", "1KiB", "--heap", "100"])["heaps"][1]["capacity_bytes"], 100);
     let one = ringfence_with_input(&["plan", "-", "--heap", "1KiB"], two_pools().to_string().as_bytes());
     assert!(one.err.contains("expected --heap once for each of its 2 pools, found 1"), "{}", one.err);
@@ -280,7 +282,6 @@ fn what_is_wrong_with_a_dump_of_tvm_is_named() {
         *dump.pointer_mut(path).expect("it is there") = value;
         pretty(&dump)
     };
-    let ring = tvm(&[(8, 1, &[1]), (8, 1, &[2]), (8, 1, &[3]), (8, 1, &[0])]);
     let cases = [
         ("{\n \"nodes\": [,\n".to_owned(), "standard input:2: expected JSON as of tvm.ir.save_json"),
         ("{}".to_owned(), "standard input: expected a list of nodes"),
@@ -293,7 +294,6 @@ fn what_is_wrong_with_a_dump_of_tvm_is_named() {
             changed("/nodes/2/attrs/pool_candidates", json!("3")),
             ": node 2: expected pool_candidates to be a list of pools",
         ),
-        (pretty(&ring), "standard input: expected conflicts that lifetimes on one line of time have"),
     ];
     for (text, expected) in cases {
         let answer = ringfence_with_input(&["plan", "-", "--format", "tvm"], text.as_bytes());
@@ -303,6 +303,93 @@ fn what_is_wrong_with_a_dump_of_tvm_is_named() {
     let line = pretty(&good).lines().position(|line| line.contains("BufferInfo")).expect("there are some") + 1;
     let answer = ringfence_with_input(&["plan", "-"], changed("/nodes/6/attrs/value", json!("0")).as_bytes());
     assert!(answer.err.contains(&format!("standard input:{line}: node 2")), "{}", answer.err);
+}
+
+/// A small residual network, and one with two pools of which the first is small; both dumped by TVM 0.16.
+const RESIDUAL: &str = include_str!("dumps/tvm_residual.json");
+const TWO_POOLS: &str = include_str!("dumps/tvm_two_pools.json");
+
+/// Whether what conflicts in the dump is apart where it shares a heap, looked up in the dump itself.
+fn is_apart(dump: &str, rows: &[Vec<String>]) -> bool {
+    let dump: Value = serde_json::from_str(dump).expect("it is JSON");
+    let node = |field: &Value| &dump["nodes"][field.as_str().expect("a number").parse::<usize>().expect("a number")];
+    let places = dump["nodes"][1]["data"].as_array().expect("the root's list");
+    let column = |name: &str| rows[0].iter().position(|held| held == name);
+    let at = |row: usize| {
+        let field = |name| column(name).map_or("0", |column| &rows[row + 1][column]);
+        let [offset, size] = ["offset", "size"].map(|name| field(name).parse::<u64>().expect("a number"));
+        (field("heap").to_owned(), offset, offset + size)
+    };
+    // Further lifetimes have the place of the first.
+    let again = column("again_of");
+    let firsts = (places.len() + 1..rows.len()).map(|row| rows[row][again.expect("there is one")].parse::<usize>());
+    let same = firsts.enumerate().all(|(more, first)| at(places.len() + more) == at(first.expect("a number")));
+    same && places.iter().enumerate().all(|(own, place)| {
+        let conflicts = &node(&dump["nodes"][place.as_u64().expect("a number") as usize]["attrs"]["conflicts"])["data"];
+        conflicts.as_array().into_iter().flatten().all(|other| {
+            let other = places.iter().position(|held| held == other).expect("it is listed");
+            let (a, b) = (at(own), at(other));
+            a.0 != b.0 || a.2 <= b.1 || b.2 <= a.1
+        })
+    })
+}
+
+/// The heights beside them: 3904 and 5696 with 12288, what the best of TVM's three algorithms, hill climbing, needs.
+#[test]
+fn dumps_made_by_tvm_are_planned_as_low_as_by_its_best_algorithm() {
+    let peaks = |text: &str| -> Vec<(String, u64)> {
+        let answer = ringfence_with_input(&["plan", "-", "--json"], text.as_bytes());
+        let json: Value = serde_json::from_str(&answer.out).unwrap_or_else(|_| panic!("{}", answer.err));
+        let heap = |heap: &Value| (heap["pool"].as_str()?.to_owned(), heap["peak_bytes"].as_u64()?).into();
+        json["heaps"].as_array().expect("heaps").iter().filter_map(heap).collect()
+    };
+    let named = |name: &str, bytes: u64| (name.to_owned(), bytes);
+    assert_eq!(peaks(RESIDUAL), [named("global_const_workspace", 1744), named("global_workspace", 3904)]);
+    assert_eq!(peaks(TWO_POOLS), [named("sram", 5696), named("dram", 12288)]);
+    for text in [RESIDUAL, TWO_POOLS] {
+        let rows = planned(&[], text);
+        assert!(is_apart(text, &rows), "{rows:?}");
+        // What was planned can be planned again; of a pool's size nothing is known any more.
+        let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
+        assert!(is_apart(text, &planned(&[], &(again.join("\n") + "\n"))));
+    }
+    // Of several calls of one function: two residuals.
+    let rows = planned(&[], RESIDUAL);
+    assert_eq!(rows[0][8], "again_of");
+    assert_eq!(rows[1..].iter().filter(|row| !row[8].is_empty()).count(), rows.len() - 1 - 19);
+    let small = ringfence_with_input(&["plan", "-", "--heap", "5000", "--heap", "5000"], TWO_POOLS.as_bytes());
+    assert_eq!(small.code, Some(2), "{}", small.out);
+}
+
+#[test]
+fn rows_of_one_buffer_have_one_offset() {
+    let text = "id,lower,upper,size,again_of\nw,0,2,8,\nx,2,6,8,\ny,1,3,4,\nz,5,7,4,\nw2,6,8,8,w\n";
+    let rows = planned(&[], text);
+    assert_eq!((&rows[1][5], &rows[5][5]), (&rows[2][5], &rows[1][5]));
+    let peak = |arguments: &[&str]| {
+        let all = [&["plan", "-", "--json"], arguments].concat();
+        let json: Value = serde_json::from_str(&ringfence_with_input(&all, text.as_bytes()).out).expect("it is JSON");
+        (json["peak_bytes"].as_u64(), json["rows"].as_u64())
+    };
+    assert_eq!(peak(&[]), (Some(12), Some(5)));
+    assert_eq!(peak(&["--heap", "12"]), (Some(12), Some(5)));
+    // As if w were alive between: that is more than is needed, and no proof.
+    let json = ringfence_with_input(&["plan", "-", "--json", "--heap", "100", "--heap", "100"], text.as_bytes()).out;
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let bound = (json["lower_bound_bytes"].as_u64(), json["is_proven"].as_bool());
+    assert_eq!((json["peak_bytes"].as_u64(), bound), (Some(20), (Some(12), Some(false))));
+    let small = ringfence_with_input(&["plan", "-", "--heap", "12", "--heap", "1"], text.as_bytes());
+    assert!(small.code == Some(2) && !small.err.contains("there is no plan"), "{}", small.err);
+    let cases = [
+        (text.replace("8,8,w", "8,9,w"), ":6: expected again_of to be the id of an earlier row of the same size"),
+        (text.replace("8,8,w", "8,8,q"), ":6: expected again_of to be the id of an earlier row of the same size"),
+        (text.replace("6,8,8,w", "1,8,8,w"), ":6: expected lifetimes of one buffer apart in time, line 2 has another"),
+    ];
+    for (text, expected) in cases {
+        let answer = ringfence_with_input(&["plan", "-"], text.as_bytes());
+        assert_eq!(answer.code, Some(1), "{expected}: {}", answer.out);
+        assert!(answer.err.contains(expected), "{expected}: {}", answer.err);
+    }
 }
 
 /// Real lifetimes, made into conflicts as TVM writes them: the plan is as low as that of the lifetimes.

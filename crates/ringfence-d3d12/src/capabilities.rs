@@ -71,12 +71,10 @@ fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
 impl Features {
     pub(super) fn query(device: &ID3D12Device) -> Result<Self, DeviceError> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
-        query_feature(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(|error| {
-            error::from_driver(
-                &error,
-                error::call!("ID3D12Device::CheckFeatureSupport", "a question for the heap tier"),
-            )
-        })?;
+        query_feature(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(error::failed(error::call!(
+            "ID3D12Device::CheckFeatureSupport",
+            "a question for the heap tier"
+        )))?;
         let address = queried::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(
             device,
             D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT,

@@ -115,12 +115,10 @@ unsafe impl Descriptors for Device {
         let info = D3D12_DESCRIPTOR_HEAP_DESC { Type: of_type, NumDescriptors: desc.slots, Flags: flags, NodeMask: 0 };
         // SAFETY: the description lives through the call.
         let made = unsafe { self.raw().CreateDescriptorHeap::<ID3D12DescriptorHeap>(&info) };
-        let raw = made.map_err(|error| {
-            error::from_driver(
-                &error,
-                error::call!("ID3D12Device::CreateDescriptorHeap", "the description of a descriptor heap"),
-            )
-        })?;
+        let raw = made.map_err(error::failed(error::call!(
+            "ID3D12Device::CreateDescriptorHeap",
+            "the description of a descriptor heap"
+        )))?;
         name_object(&raw, desc.name);
         // SAFETY: calls without arguments that matter on live objects; the heap is shader-visible where that is asked.
         let (start, increment, gpu) = unsafe {

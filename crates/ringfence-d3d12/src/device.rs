@@ -52,9 +52,8 @@ impl Device {
 
     fn wrap(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>, custom_heaps: bool) -> Result<Self, DeviceError> {
         // SAFETY: a call without arguments on a live object.
-        unsafe { device.GetDeviceRemovedReason() }.map_err(|error| {
-            error::from_driver(&error, error::call!("ID3D12Device::GetDeviceRemovedReason", "a removed device"))
-        })?;
+        unsafe { device.GetDeviceRemovedReason() }
+            .map_err(error::failed(error::call!("ID3D12Device::GetDeviceRemovedReason", "a removed device")))?;
         let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
         let features = Features::query(device)?;
         let (mut capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);

@@ -35,16 +35,14 @@ unsafe impl Driver for Device {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
         // SAFETY: the objects are alive; the caller promises that they are this device's.
         let made = unsafe { self.raw().MakeResident(&objects) };
-        made.map_err(|error| {
-            error::from_driver(&error, error::call!("ID3D12Device::MakeResident", "making memory resident"))
-        })
+        made.map_err(error::failed(error::call!("ID3D12Device::MakeResident", "making memory resident")))
     }
 
     unsafe fn evict(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
         // SAFETY: the objects are alive; the caller promises that they are this device's and that no work uses them.
         let evicted = unsafe { self.raw().Evict(&objects) };
-        evicted.map_err(|error| error::from_driver(&error, error::call!("ID3D12Device::Evict", "evicting memory")))
+        evicted.map_err(error::failed(error::call!("ID3D12Device::Evict", "evicting memory")))
     }
 
     unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {

@@ -33,12 +33,12 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// The error of a failed call.
+/// The error of a failed call, for `map_err`.
 ///
 /// The driver does not say whether memory ran out on the host or on the device. The device's is the one that the
 /// library can do something about, so that is what it is called.
-pub(super) fn from_driver(error: &windows::core::Error, call: Call) -> DeviceError {
-    from_code(error.code(), call)
+pub(super) fn failed(call: Call) -> impl Fn(windows::core::Error) -> DeviceError {
+    move |error| from_code(error.code(), call)
 }
 
 fn from_code(code: HRESULT, call: Call) -> DeviceError {
@@ -65,7 +65,7 @@ pub(super) fn from_system(call: &'static str) -> DeviceError {
 
 /// What a creating call has made: its `HRESULT` and its out parameter as one.
 pub(super) fn made<T>(result: windows::core::Result<()>, object: Option<T>, call: Call) -> Result<T, DeviceError> {
-    result.map_err(|error| from_driver(&error, call))?;
+    result.map_err(failed(call))?;
     object.ok_or(DeviceError::Api(ApiResult { api: Api::Direct3d12, code: E_POINTER.0, call: call.name }))
 }
 

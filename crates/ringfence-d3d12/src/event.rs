@@ -78,7 +78,7 @@ impl Event {
     fn new() -> Result<Self, DeviceError> {
         // SAFETY: neither attributes nor a name are passed.
         let handle = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
-        let handle = handle.map_err(|error| error::from_driver(&error, error::call!("CreateEventW", "an event")))?;
+        let handle = handle.map_err(error::failed(error::call!("CreateEventW", "an event")))?;
         Ok(Self { handle, pending: false })
     }
 
@@ -86,9 +86,7 @@ impl Event {
         let deadline = Instant::now().checked_add(timeout);
         // SAFETY: the event is open, and stays so while it is pending (see `drop`).
         let asked = unsafe { fence.SetEventOnCompletion(value, self.handle) };
-        asked.map_err(|error| {
-            error::from_driver(&error, error::call!("ID3D12Fence::SetEventOnCompletion", "an event for a fence"))
-        })?;
+        asked.map_err(error::failed(error::call!("ID3D12Fence::SetEventOnCompletion", "an event for a fence")))?;
         let was_pending = std::mem::replace(&mut self.pending, true);
         loop {
             let signalled = self.sleep(deadline)?;

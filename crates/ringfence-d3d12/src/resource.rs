@@ -344,7 +344,7 @@ impl Device {
 
 /// A map that fails for anything but a lost device has failed as a map.
 fn map_error(failed: windows::core::Error) -> DeviceError {
-    match error::from_driver(&failed, error::call!("ID3D12Resource::Map", "a mapping")) {
+    match error::failed(error::call!("ID3D12Resource::Map", "a mapping"))(failed) {
         DeviceError::Lost => DeviceError::Lost,
         _ => DeviceError::MapFailed,
     }

@@ -38,9 +38,8 @@ unsafe impl Share for Device {
         let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
         // SAFETY: the heap is alive; no attributes and no name are given.
         let made = unsafe { self.raw().CreateSharedHandle(heap, None, GENERIC_ALL.0, PCWSTR::null()) };
-        let handle = made.map_err(|failed| {
-            error::from_driver(&failed, error::call!("ID3D12Device::CreateSharedHandle", "a shared handle to a heap"))
-        })?;
+        let handle =
+            made.map_err(error::failed(error::call!("ID3D12Device::CreateSharedHandle", "a shared handle to a heap")))?;
         // SAFETY: the handle is new and the caller's.
         Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
     }

@@ -200,12 +200,10 @@ unsafe fn map_all(
     if !maps.iter().all(is_heap) {
         return Err(DeviceError::invalid("the memory is a committed resource's own"));
     }
-    let failed = |failed: windows::core::Error| {
-        error::from_driver(&failed, error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"))
-    };
+    let failed = error::failed(error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"));
     for (fence, value) in waits {
         // SAFETY: the caller promises that queue and fence are alive.
-        unsafe { queue.Wait(fence, *value) }.map_err(failed)?;
+        unsafe { queue.Wait(fence, *value) }.map_err(&failed)?;
     }
     for one in maps {
         // SAFETY: the caller promises that the run lies inside the resource and its memory inside the heap.

@@ -27,11 +27,6 @@
 //! assert_eq!(faults.injected(), 1);
 //! ```
 
-mod descriptors;
-mod record;
-mod sharing;
-mod sparse;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,114 +41,88 @@ use super::{
     Requirements,
 };
 
-/// A call of a device that can fail.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Call {
-    /// [`Driver::allocate_memory`].
-    AllocateMemory,
-    /// [`Create::allocate_memory_for`].
-    AllocateMemoryFor,
-    /// [`Driver::flush`].
-    Flush,
-    /// [`Driver::read_back`].
-    ReadBack,
-    /// [`Driver::make_resident`].
-    MakeResident,
-    /// [`Driver::evict`].
-    Evict,
-    /// [`Driver::completed`].
-    Completed,
-    /// [`Driver::wait`].
-    Wait,
-    /// [`Share::export_memory`](super::sharing::Share::export_memory).
-    ExportMemory,
-    /// [`Share::import_memory`](super::sharing::Share::import_memory).
-    ImportMemory,
-    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
-    MakeSparse,
-    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
-    BindPages,
-    /// [`Sparse::make_sparse_texture`](super::sparse::Sparse::make_sparse_texture).
-    MakeSparseTexture,
-    /// [`Sparse::bind_tiles`](super::sparse::Sparse::bind_tiles).
-    BindTiles,
-    /// [`Create::describe`].
-    Describe,
-    /// [`Create::prepare`].
-    Prepare,
-    /// [`Create::prepare_shared`].
-    PrepareShared,
-    /// [`Create::place`].
-    Place,
-    /// [`Create::dedicate`].
-    Dedicate,
-    /// [`Descriptors::describe_view`](super::descriptors::Descriptors::describe_view).
-    DescribeView,
-    /// [`Descriptors::make_heap`](super::descriptors::Descriptors::make_heap).
-    MakeHeap,
-    /// [`Descriptors::write_view`](super::descriptors::Descriptors::write_view).
-    WriteView,
-    /// [`Descriptors::bind_heap`](super::descriptors::Descriptors::bind_heap).
-    BindHeap,
+/// Methods of a trait that call the inner device's; one with `fails` counts as this [`Call`], for memory of this
+/// description, and may be made to fail first.
+macro_rules! forward {
+    () => {};
+    (
+        $(#[fails($call:ident $(, $memory:ident)?)])?
+        fn $name:ident $(<$life:lifetime>)? (&self $(, $arg:ident: $type:ty)* $(,)?) $(-> $result:ty)?;
+        $($rest:tt)*
+    ) => {
+        fn $name $(<$life>)? (&self $(, $arg: $type)*) $(-> $result)? {
+            $(self.pass(Call::$call, None $(.or(Some($memory)))?)?;)?
+            self.inner.$name($($arg),*)
+        }
+        forward! { $($rest)* }
+    };
+    (
+        $(#[fails($call:ident $(, $memory:ident)?)])?
+        unsafe fn $name:ident(&self $(, $arg:ident: $type:ty)* $(,)?) $(-> $result:ty)?;
+        $($rest:tt)*
+    ) => {
+        unsafe fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            $(self.pass(Call::$call, None $(.or(Some($memory)))?)?;)?
+            // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
+            unsafe { self.inner.$name($($arg),*) }
+        }
+        forward! { $($rest)* }
+    };
 }
 
-impl Call {
-    /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 23] = [
-        Self::AllocateMemory,
-        Self::AllocateMemoryFor,
-        Self::Flush,
-        Self::ReadBack,
-        Self::MakeResident,
-        Self::Evict,
-        Self::Completed,
-        Self::Wait,
-        Self::ExportMemory,
-        Self::ImportMemory,
-        Self::MakeSparse,
-        Self::BindPages,
-        Self::MakeSparseTexture,
-        Self::BindTiles,
-        Self::Describe,
-        Self::Prepare,
-        Self::PrepareShared,
-        Self::Place,
-        Self::Dedicate,
-        Self::DescribeView,
-        Self::MakeHeap,
-        Self::WriteView,
-        Self::BindHeap,
-    ];
+mod descriptors;
+mod record;
+mod sharing;
+mod sparse;
 
-    /// The function of the contract, as its trait names it.
-    #[must_use]
-    pub const fn function(self) -> &'static str {
-        match self {
-            Self::AllocateMemory => "allocate_memory",
-            Self::AllocateMemoryFor => "allocate_memory_for",
-            Self::Flush => "flush",
-            Self::ReadBack => "read_back",
-            Self::MakeResident => "make_resident",
-            Self::Evict => "evict",
-            Self::Completed => "completed",
-            Self::Wait => "wait",
-            Self::ExportMemory => "export_memory",
-            Self::ImportMemory => "import_memory",
-            Self::MakeSparse => "make_sparse",
-            Self::BindPages => "bind_pages",
-            Self::MakeSparseTexture => "make_sparse_texture",
-            Self::BindTiles => "bind_tiles",
-            Self::Describe => "describe",
-            Self::Prepare => "prepare",
-            Self::PrepareShared => "prepare_shared",
-            Self::Place => "place",
-            Self::Dedicate => "dedicate",
-            Self::DescribeView => "describe_view",
-            Self::MakeHeap => "make_heap",
-            Self::WriteView => "write_view",
-            Self::BindHeap => "bind_heap",
+/// The calls, each with the function of the contract and the trait that it is of.
+macro_rules! calls {
+    ($($name:ident = $function:ident of $of:literal;)*) => {
+        /// A call of a device that can fail.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Call {
+            $(#[doc = concat!("[`", stringify!($function), "`](crate::", $of, "::", stringify!($function), ").")] $name,)*
         }
-    }
+
+        impl Call {
+            /// Every call that can fail, in the order of the contract.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+
+            /// The function of the contract, as its trait names it.
+            #[must_use]
+            pub const fn function(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($function),)*
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    AllocateMemory = allocate_memory of "Driver";
+    AllocateMemoryFor = allocate_memory_for of "Create";
+    Flush = flush of "Driver";
+    ReadBack = read_back of "Driver";
+    MakeResident = make_resident of "Driver";
+    Evict = evict of "Driver";
+    Completed = completed of "Driver";
+    Wait = wait of "Driver";
+    ExportMemory = export_memory of "sharing::Share";
+    ImportMemory = import_memory of "sharing::Share";
+    MakeSparse = make_sparse of "sparse::Sparse";
+    BindPages = bind_pages of "sparse::Sparse";
+    MakeSparseTexture = make_sparse_texture of "sparse::Sparse";
+    BindTiles = bind_tiles of "sparse::Sparse";
+    Describe = describe of "Create";
+    Prepare = prepare of "Create";
+    PrepareShared = prepare_shared of "Create";
+    Place = place of "Create";
+    Dedicate = dedicate of "Create";
+    DescribeView = describe_view of "descriptors::Descriptors";
+    MakeHeap = make_heap of "descriptors::Descriptors";
+    WriteView = write_view of "descriptors::Descriptors";
+    BindHeap = bind_heap of "descriptors::Descriptors";
 }
 
 /// Which calls fail, and how.
@@ -316,90 +285,36 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Fence = D::Fence;
     type Pageable = D::Pageable;
 
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
-
-    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
-        self.pass(Call::AllocateMemory, Some(desc))?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.allocate_memory(desc) }
-    }
-
-    unsafe fn free_memory(&self, memory: D::Memory) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.free_memory(memory) }
-    }
-
-    unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
-        self.pass(Call::Flush, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.flush(memory, offset, size) }
-    }
-
-    unsafe fn read_back(
-        &self,
-        memory: &D::Memory,
-        offset: u64,
-        mapped: Mapped,
-        into: &mut [u8],
-    ) -> Result<(), DeviceError> {
-        self.pass(Call::ReadBack, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.read_back(memory, offset, mapped, into) }
-    }
-
-    unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
-        self.pass(Call::Completed, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.completed(fence) }
-    }
-
-    unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
-        self.pass(Call::Wait, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.wait(fence, value, timeout) }
-    }
-
-    fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool) {
-        self.inner.note_aliasing(memory, offset, size, may_overlap);
-    }
-
-    fn mapped(&self, memory: &D::Memory) -> Option<Mapped> {
-        self.inner.mapped(memory)
-    }
-
-    fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
-        self.inner.map_whole(memory)
-    }
-
-    fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable> {
-        self.inner.pageable(memory)
-    }
-
-    unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
-        self.pass(Call::MakeResident, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.make_resident(memory) }
-    }
-
-    unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
-        self.pass(Call::Evict, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.evict(memory) }
-    }
-
-    unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.set_priority(memory, priority) }
-    }
-
-    fn budgets(&self) -> Option<HeapBudgets> {
-        self.inner.budgets()
-    }
-
-    fn budgets_hold_for(&self) -> Duration {
-        self.inner.budgets_hold_for()
+    forward! {
+        fn capabilities(&self) -> &Capabilities;
+        #[fails(AllocateMemory, desc)]
+        unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError>;
+        unsafe fn free_memory(&self, memory: D::Memory);
+        #[fails(Flush)]
+        unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
+        #[fails(ReadBack)]
+        unsafe fn read_back(
+            &self,
+            memory: &D::Memory,
+            offset: u64,
+            mapped: Mapped,
+            into: &mut [u8],
+        ) -> Result<(), DeviceError>;
+        #[fails(Completed)]
+        unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError>;
+        #[fails(Wait)]
+        unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
+        fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool);
+        fn mapped(&self, memory: &D::Memory) -> Option<Mapped>;
+        fn map_whole(&self, memory: &D::Memory) -> Option<Mapped>;
+        fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable>;
+        #[fails(MakeResident)]
+        unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError>;
+        #[fails(Evict)]
+        unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError>;
+        unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority);
+        fn budgets(&self) -> Option<HeapBudgets>;
+        fn budgets_hold_for(&self) -> Duration;
     }
 }
 
@@ -414,116 +329,49 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         D::raw(object)
     }
 
-    fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
-        self.pass(Call::Describe, None)?;
-        self.inner.describe(desc)
-    }
-
-    fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc> {
-        self.inner.portable(info)
-    }
-
-    fn parts(&self, info: &D::Info<'_>) -> Option<TextureParts> {
-        self.inner.parts(info)
-    }
-
-    fn is_copied(&self, info: &D::Info<'_>) -> bool {
-        self.inner.is_copied(info)
-    }
-
-    fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
-        self.inner.key(info)
-    }
-
-    fn recycle_key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
-        self.inner.recycle_key(info)
-    }
-
-    fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
-        self.inner.rounded(info, round)
-    }
-
-    unsafe fn recycle(&self, object: D::Object) -> D::Object {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.recycle(object) }
-    }
-
-    fn note_retired(&self, object: &D::Object) {
-        self.inner.note_retired(object);
-    }
-
-    unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
-        self.pass(Call::Prepare, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.prepare(info) }
-    }
-
-    fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport {
-        self.inner.share_support(info, kind)
-    }
-
-    unsafe fn prepare_shared(
-        &self,
-        info: &D::Info<'_>,
-        kind: ShareKind,
-    ) -> Result<(D::Unplaced, Requirements), DeviceError> {
-        self.pass(Call::PrepareShared, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.prepare_shared(info, kind) }
-    }
-
-    unsafe fn discard(&self, unplaced: D::Unplaced) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.discard(unplaced) }
-    }
-
-    unsafe fn place(
-        &self,
-        unplaced: &D::Unplaced,
-        memory: &D::Memory,
-        offset: u64,
-    ) -> Result<Placed<D::Object>, DeviceError> {
-        self.pass(Call::Place, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.place(unplaced, memory, offset) }
-    }
-
-    unsafe fn dedicate(
-        &self,
-        unplaced: &D::Unplaced,
-        desc: &MemoryDesc<'_>,
-    ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
-        self.pass(Call::Dedicate, Some(desc))?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.dedicate(unplaced, desc) }
-    }
-
-    unsafe fn allocate_memory_for(
-        &self,
-        unplaced: &D::Unplaced,
-        desc: &MemoryDesc<'_>,
-    ) -> Result<D::Memory, DeviceError> {
-        self.pass(Call::AllocateMemoryFor, Some(desc))?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.allocate_memory_for(unplaced, desc) }
-    }
-
-    fn has_address(&self, info: &D::Info<'_>) -> bool {
-        self.inner.has_address(info)
-    }
-
-    unsafe fn address(&self, object: &D::Object) -> u64 {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.address(object) }
-    }
-
-    unsafe fn destroy(&self, object: D::Object) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.destroy(object) }
-    }
-
-    unsafe fn set_name(&self, object: &D::Object, name: &str) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.set_name(object, name) }
+    forward! {
+        #[fails(Describe)]
+        fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError>;
+        fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc>;
+        fn parts(&self, info: &D::Info<'_>) -> Option<TextureParts>;
+        fn is_copied(&self, info: &D::Info<'_>) -> bool;
+        fn key(&self, info: &D::Info<'_>) -> Option<InfoKey>;
+        fn recycle_key(&self, info: &D::Info<'_>) -> Option<InfoKey>;
+        fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)>;
+        unsafe fn recycle(&self, object: D::Object) -> D::Object;
+        fn note_retired(&self, object: &D::Object);
+        #[fails(Prepare)]
+        unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError>;
+        fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport;
+        #[fails(PrepareShared)]
+        unsafe fn prepare_shared(
+            &self,
+            info: &D::Info<'_>,
+            kind: ShareKind,
+        ) -> Result<(D::Unplaced, Requirements), DeviceError>;
+        unsafe fn discard(&self, unplaced: D::Unplaced);
+        #[fails(Place)]
+        unsafe fn place(
+            &self,
+            unplaced: &D::Unplaced,
+            memory: &D::Memory,
+            offset: u64,
+        ) -> Result<Placed<D::Object>, DeviceError>;
+        #[fails(Dedicate, desc)]
+        unsafe fn dedicate(
+            &self,
+            unplaced: &D::Unplaced,
+            desc: &MemoryDesc<'_>,
+        ) -> Result<(Placed<D::Object>, D::Memory), DeviceError>;
+        #[fails(AllocateMemoryFor, desc)]
+        unsafe fn allocate_memory_for(
+            &self,
+            unplaced: &D::Unplaced,
+            desc: &MemoryDesc<'_>,
+        ) -> Result<D::Memory, DeviceError>;
+        fn has_address(&self, info: &D::Info<'_>) -> bool;
+        unsafe fn address(&self, object: &D::Object) -> u64;
+        unsafe fn destroy(&self, object: D::Object);
+        unsafe fn set_name(&self, object: &D::Object, name: &str);
     }
 }

@@ -153,24 +153,25 @@ impl fmt::Display for TexelFormat {
 
 macro_rules! formats {
     ($(
-        $name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
+        $($name:ident),+:
+            $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
     )*) => {
         /// The formats that the portable description knows; a device's own description knows all of its own.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Format {
-            $(#[doc = $doc] $name,)*
+            $($(#[doc = $doc] $name,)+)*
         }
 
         impl Format {
             /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+            pub const ALL: &'static [Self] = &[$($(Self::$name,)+)*];
 
             /// How its texels lie in a buffer.
             #[must_use]
             pub const fn texels(self) -> TexelFormat {
                 match self {
-                    $(Self::$name => TexelFormat {
+                    $($(Self::$name)|+ => TexelFormat {
                         block: [$width, $height],
                         bytes: [$color, $depth, $stencil],
                     },)*
@@ -181,106 +182,48 @@ macro_rules! formats {
 }
 
 formats! {
-    R8Unorm: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
-    R8Snorm: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
-    R8Uint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
-    R8Sint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
-    Rg8Unorm: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
-    Rg8Snorm: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
-    Rg8Uint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
-    Rg8Sint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
-    Rgba8Unorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Rgba8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Rgba8Snorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Rgba8Uint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Rgba8Sint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Bgra8Unorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
-    Bgra8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
-    R16Unorm: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    R16Snorm: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    R16Uint: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    R16Sint: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    R16Float: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    Rg16Unorm: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rg16Snorm: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rg16Uint: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rg16Sint: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rg16Float: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rgba16Unorm: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    Rgba16Snorm: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    Rgba16Uint: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    Rgba16Sint: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    Rgba16Float: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    R32Uint: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
-    R32Sint: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
-    R32Float: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
-    Rg32Uint: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
-    Rg32Sint: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
-    Rg32Float: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
-    Rgb32Uint: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
-    Rgb32Sint: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
-    Rgb32Float: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
-    Rgba32Uint: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
-    Rgba32Sint: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
-    Rgba32Float: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
+    R8Unorm, R8Snorm, R8Uint, R8Sint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    Rg8Unorm, Rg8Snorm, Rg8Uint, Rg8Sint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rgba8Unorm, Rgba8UnormSrgb, Rgba8Snorm, Rgba8Uint, Rgba8Sint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Bgra8Unorm, Bgra8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
+    R16Unorm, R16Snorm, R16Uint, R16Sint, R16Float: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    Rg16Unorm, Rg16Snorm, Rg16Uint, Rg16Sint, Rg16Float: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rgba16Unorm, Rgba16Snorm, Rgba16Uint, Rgba16Sint, Rgba16Float: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    R32Uint, R32Sint, R32Float: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
+    Rg32Uint, Rg32Sint, Rg32Float: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
+    Rgb32Uint, Rgb32Sint, Rgb32Float: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
+    Rgba32Uint, Rgba32Sint, Rgba32Float: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
     B5g6r5Unorm: 1 x 1, 2, 0, 0, "Three channels in 16 bits, blue lowest.";
     Bgr5a1Unorm: 1 x 1, 2, 0, 0, "Four channels in 16 bits, blue lowest.";
-    Rgb10a2Unorm: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
-    Rgb10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
+    Rgb10a2Unorm, Rgb10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
     Rg11b10Float: 1 x 1, 4, 0, 0, "Three channels in 32 bits, red lowest.";
     Rgb9e5Float: 1 x 1, 4, 0, 0, "Three channels with one exponent in 32 bits, red lowest.";
-    Bc1Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc2Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc2UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc3Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc3UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc4Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc4Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc5Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc5Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc6hUfloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc6hFloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc7Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc7UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Etc2Rgb8Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgb8UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgb8a1Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgb8a1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgba8Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Etc2Rgba8UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    EacR11Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    EacR11Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    EacRg11Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    EacRg11Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Astc4x4Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Astc4x4UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Astc5x4Unorm: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
-    Astc5x4UnormSrgb: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
-    Astc5x5Unorm: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
-    Astc5x5UnormSrgb: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
-    Astc6x5Unorm: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
-    Astc6x5UnormSrgb: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
-    Astc6x6Unorm: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
-    Astc6x6UnormSrgb: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
-    Astc8x5Unorm: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
-    Astc8x5UnormSrgb: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
-    Astc8x6Unorm: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
-    Astc8x6UnormSrgb: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
-    Astc8x8Unorm: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
-    Astc8x8UnormSrgb: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
-    Astc10x5Unorm: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
-    Astc10x5UnormSrgb: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
-    Astc10x6Unorm: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
-    Astc10x6UnormSrgb: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
-    Astc10x8Unorm: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
-    Astc10x8UnormSrgb: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
-    Astc10x10Unorm: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
-    Astc10x10UnormSrgb: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
-    Astc12x10Unorm: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
-    Astc12x10UnormSrgb: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
-    Astc12x12Unorm: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
-    Astc12x12UnormSrgb: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
+    Bc1Unorm, Bc1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc2Unorm, Bc2UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc3Unorm, Bc3UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc4Unorm, Bc4Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc5Unorm, Bc5Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc6hUfloat, Bc6hFloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc7Unorm, Bc7UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Etc2Rgb8Unorm, Etc2Rgb8UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgb8a1Unorm, Etc2Rgb8a1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgba8Unorm, Etc2Rgba8UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    EacR11Unorm, EacR11Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    EacRg11Unorm, EacRg11Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc4x4Unorm, Astc4x4UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc5x4Unorm, Astc5x4UnormSrgb: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
+    Astc5x5Unorm, Astc5x5UnormSrgb: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
+    Astc6x5Unorm, Astc6x5UnormSrgb: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
+    Astc6x6Unorm, Astc6x6UnormSrgb: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
+    Astc8x5Unorm, Astc8x5UnormSrgb: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
+    Astc8x6Unorm, Astc8x6UnormSrgb: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
+    Astc8x8Unorm, Astc8x8UnormSrgb: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
+    Astc10x5Unorm, Astc10x5UnormSrgb: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
+    Astc10x6Unorm, Astc10x6UnormSrgb: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
+    Astc10x8Unorm, Astc10x8UnormSrgb: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
+    Astc10x10Unorm, Astc10x10UnormSrgb: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
+    Astc12x10Unorm, Astc12x10UnormSrgb: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
+    Astc12x12Unorm, Astc12x12UnormSrgb: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
     D16Unorm: 1 x 1, 0, 2, 0, "Depth of 16 bits.";
     D32Float: 1 x 1, 0, 4, 0, "Depth of 32 bits.";
     D24UnormS8Uint: 1 x 1, 0, 4, 1, "Depth of 24 bits, copied as 32; stencil.";

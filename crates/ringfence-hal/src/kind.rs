@@ -219,7 +219,7 @@ impl ClearValue {
 
 impl TextureDesc {
     /// Whether the clear value is one of what the texture is drawn to as.
-    pub(crate) fn check_clear_value(&self) -> Result<(), DeviceError> {
+    fn check_clear_value(&self) -> Result<(), DeviceError> {
         let Self { usage, format, .. } = *self;
         let fits = |value| match value {
             ClearValue::Color(_) => usage.contains(TextureUsage::RENDER_TARGET) && !format.is_depth_stencil(),
@@ -233,9 +233,7 @@ impl TextureDesc {
         Err(invalid("a clear value is a colour for a render target, a depth for a depth target")
             .with(Numbers::Flags { given, allowed }))
     }
-}
 
-impl TextureDesc {
     /// The longest side in texels.
     #[must_use]
     pub const fn longest(&self) -> u32 {

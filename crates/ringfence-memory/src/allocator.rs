@@ -85,7 +85,7 @@ impl<D: Device> Allocator<D> {
     /// bytes. That is an error without recycling too: with [`AllocationDesc::recycle`] off, validation layers report it
     /// as a use of a destroyed object. The simulated device reports it in either case. Nothing is recycled while a
     /// trace is recorded or debugging is on. Resources that are shared, imported, sparse, movable, evictable or in a
-    /// custom pool are never recycled. On Direct3D 12 textures are recycled only if they allow simultaneous access, or
+    /// custom pool are never recycled, nor those that found no room in the best memory type. On Direct3D 12 textures are recycled only if they allow simultaneous access, or
     /// their description says that their owner returns them to their initial state.
     ///
     /// # Errors

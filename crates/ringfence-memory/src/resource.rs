@@ -6,7 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_core::recycled::Wanted;
+use ringfence_core::recycled::{Recycling, Wanted};
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
@@ -129,15 +129,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             }
         };
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
-            let request = match pool {
-                None => PlacementRequest::new(needs, desc),
-                Some(pool) => request_of_pool(pool, needs, desc)?,
-            };
-            let memory_bytes = needs.size;
-            shared.place_requested::<K, _>(unplaced, request, move |placed, place, owner| {
+            let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
+            let made = move |placed, place: Place<D>, owner: Option<_>| {
                 let owner = owner.or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
-                Self::made(owner, info, desc, wanted, memory_bytes, placed, place)
-            })
+                let recycling = wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits));
+                Self::made(owner, info, desc, recycling, memory_bytes, placed, place)
+            };
+            match pool {
+                None => shared.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, desc), made),
+                Some(pool) => place_in_pool::<D, K, _>(shared, pool, unplaced, needs, desc, made),
+            }
         })?;
         shared.name_new::<K>(resource.object(), desc.name);
         resource.note_made_at(panic::Location::caller());
@@ -152,7 +153,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared: Arc<Shared<D>>,
         info: &<D as Create<K>>::Info<'_>,
         desc: &AllocationDesc<'_>,
-        wanted: Option<&Wanted<'_>>,
+        recycling: Option<Recycling>,
         memory_bytes: u64,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
@@ -171,7 +172,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             desc: portable,
             parts: K::parts_of(|| Create::<K>::parts(device, info)),
             is_altered: AtomicBool::new(false),
-            recycling: wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc.name)),
+            recycling,
             placed,
             place,
         };
@@ -641,17 +642,21 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-#[cold]
-fn request_of_pool<'a, 'd, D: Device>(
-    pool: &'a Arc<PoolState<D>>,
+/// Apart from the way without a pool, which is shorter for it.
+#[inline(never)]
+fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
+    shared: &Shared<D>,
+    pool: &Arc<PoolState<D>>,
+    unplaced: &<D as Create<K>>::Unplaced,
     needs: Requirements,
-    desc: &'a AllocationDesc<'d>,
-) -> Result<PlacementRequest<'a, 'd, D>, Error> {
+    desc: &AllocationDesc<'_>,
+    made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Option<Arc<Shared<D>>>) -> T,
+) -> Result<T, Error> {
     let request = PlacementRequest::of_pool(pool, needs, desc)?;
     if desc.share.is_some() && needs.requires_dedicated {
         return Err(DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into());
     }
-    Ok(request)
+    shared.place_requested::<K, _>(unplaced, request, made)
 }
 
 /// What handles to a resource's memory will be: the pool's kind, if it has one.

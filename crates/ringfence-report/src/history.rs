@@ -5,8 +5,7 @@ mod peaks;
 use std::collections::HashMap;
 use std::io::Read;
 
-use ringfence_trace::Snapshot;
-use ringfence_trace::{Event, PlannedRange, Reader, State, TraceError};
+use ringfence_trace::{Event, PlannedRange, Reader, Snapshot, State, TraceError};
 
 pub use peaks::{DescriptorMoment, RingMoment};
 use peaks::{Peaks, fold};

@@ -1,7 +1,6 @@
 //! The page's text: figures, escaping, tables, and that it stands alone.
 
-use ringfence_trace::DescriptorSnapshot;
-use ringfence_trace::{BlockSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
+use ringfence_trace::{BlockSnapshot, DescriptorSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
 
 use crate::frames::buckets;
 use crate::{BlockFigures, Figures, FrameSample, Report, SCRIPTS, html, units};

@@ -7,7 +7,7 @@ use super::objects::Shape;
 use super::order::Access;
 use super::state::State;
 use super::step::{Address, Rows, Step, Uses};
-use ringfence_hal::BufferUsage;
+use ringfence_hal::{BufferDesc, BufferUsage};
 use std::ops::Range;
 
 /// A resource and where it lies.
@@ -19,6 +19,19 @@ pub(super) struct Placed {
     pub(super) label: Label,
     /// The memory's.
     pub(super) space_label: Label,
+}
+
+/// The rule that this use of a buffer breaks, wherever the buffer lies.
+fn misused(desc: BufferDesc, range: BufferRange, usage: Option<BufferUsage>) -> Option<(HazardKind, &'static str)> {
+    if range.size == 0 {
+        Some((HazardKind::Misuse, "a range of size 0"))
+    } else if range.offset.saturating_add(range.size) > desc.size {
+        Some((HazardKind::OutOfRange, "a range beyond the end of the buffer"))
+    } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
+        Some((HazardKind::Misuse, "a buffer not made for this usage"))
+    } else {
+        None
+    }
 }
 
 impl State {
@@ -57,19 +70,9 @@ impl State {
         }
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Buffer, buffer.0)?;
         let Shape::Buffer(desc) = shape else { return None };
-        let end = offset.saturating_add(size);
         let start = base.saturating_add(offset);
         let place = start..start.saturating_add(size);
-        let wrong = if size == 0 {
-            Some((HazardKind::Misuse, "a range of size 0"))
-        } else if end > desc.size {
-            Some((HazardKind::OutOfRange, "a range beyond the end of the buffer"))
-        } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
-            Some((HazardKind::Misuse, "a buffer not made for this usage"))
-        } else {
-            None
-        };
-        if let Some((kind, detail)) = wrong {
+        if let Some((kind, detail)) = misused(desc, range, usage) {
             self.report(Hazard::about(kind, label).within(space_label, place).detail(detail));
             return None;
         }
@@ -127,10 +130,8 @@ impl State {
         let Shape::Buffer(desc) = resource.shape else { return None };
         let page = resource.pages.as_ref().and_then(|pages| pages.get((offset / page_bytes) as usize).copied());
         let behind = page.flatten().and_then(|(memory, first)| Some((memory, first, self.memories.get(&memory)?)));
-        let wrong = if page.is_none() || size == 0 || offset.saturating_add(size) > desc.size {
-            (HazardKind::OutOfRange, "a range of no bytes, or beyond the end of the buffer")
-        } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
-            (HazardKind::Misuse, "a buffer not made for this usage")
+        let wrong = if let Some(wrong) = misused(desc, range, usage) {
+            wrong
         } else if offset % page_bytes + size > page_bytes {
             (HazardKind::Misuse, "more than a page of a sparse buffer, which only copies and fills may use at once")
         } else if let Some((memory, first, object)) = behind {

@@ -56,29 +56,14 @@ impl Device {
     /// Makes a descriptor heap of empty slots.
     #[must_use]
     pub fn create_descriptor_heap(&self, slots: u32, name: &str) -> DescriptorHeap {
-        self.with(|state| {
-            let id = state.draw_id();
-            let label = Label::named(What::DescriptorHeap, id, name);
-            state.descriptor_heaps.insert(id, DescriptorSlots { label, made: None, slots: vec![None; slots as usize] });
-            DescriptorHeap(id)
-        })
+        self.with(|state| state.add_heap(None, slots, name))
     }
 
     /// Makes a slot show a range of a buffer, or nothing. A hazard if pending work uses the slot.
     pub fn write_descriptor(&self, heap: DescriptorHeap, slot: u32, view: Option<BufferRange>) {
         self.with(|state| {
             let view = view.and_then(|range| state.buffer_access(range, None, true));
-            let Some(held) = state.descriptor_heaps.get_mut(&heap.0) else {
-                return state.report_stale(What::DescriptorHeap, heap.0, "written");
-            };
-            match held.slots.get_mut(slot as usize) {
-                Some(held) => *held = view,
-                None => {
-                    let label = held.label.clone();
-                    return state.report_slot(label, slot);
-                }
-            }
-            state.report_overwritten(heap, slot, 1);
+            state.set_slot(heap, slot, view);
         });
     }
 
@@ -147,13 +132,10 @@ unsafe impl Descriptors for Device {
             state.check_alive()?;
             state.counts.make_heap += 1;
             state.spend(state.profile.costs.object_ns);
-            let id = state.draw_id();
-            let label = Label::named(What::DescriptorHeap, id, desc.name);
-            let made = Some((desc.kind, desc.shader_visible));
-            state.descriptor_heaps.insert(id, DescriptorSlots { label, made, slots: vec![None; desc.slots as usize] });
+            let heap = state.add_heap(Some((desc.kind, desc.shader_visible)), desc.slots, desc.name);
             // Distinct heaps have distinct handles.
-            let start = HeapStart { cpu: id << 32, gpu: desc.shader_visible.then_some(id << 32), increment: 1 };
-            Ok((DescriptorHeap(id), start))
+            let start = heap.0 << 32;
+            Ok((heap, HeapStart { cpu: start, gpu: desc.shader_visible.then_some(start), increment: 1 }))
         })
     }
 
@@ -207,6 +189,14 @@ unsafe impl Descriptors for Device {
 }
 
 impl State {
+    /// A heap of empty slots; `made` says the kind, and whether shaders see it.
+    fn add_heap(&mut self, made: Option<(HeapKind, bool)>, slots: u32, name: &str) -> DescriptorHeap {
+        let id = self.draw_id();
+        let label = Label::named(What::DescriptorHeap, id, name);
+        self.descriptor_heaps.insert(id, DescriptorSlots { label, made, slots: vec![None; slots as usize] });
+        DescriptorHeap(id)
+    }
+
     /// The bytes that a view shows; a hazard if they are not there.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {

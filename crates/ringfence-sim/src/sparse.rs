@@ -5,7 +5,7 @@ use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Fence, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
-use super::objects::{Location, Placement, Shape};
+use super::objects::{Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
@@ -67,15 +67,6 @@ unsafe impl Sparse for Device {
     }
 }
 
-/// `count` pages of a resource, with no memory.
-fn unbound(count: u64) -> Result<Box<[Option<Location>]>, DeviceError> {
-    let count = usize::try_from(count).map_err(|_| DeviceError::OutOfHostMemory)?;
-    let mut pages = Vec::new();
-    pages.try_reserve_exact(count).map_err(|_| DeviceError::OutOfHostMemory)?;
-    pages.resize(count, None);
-    Ok(pages.into_boxed_slice())
-}
-
 impl State {
     fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.check_alive()?;
@@ -87,11 +78,7 @@ impl State {
         let mut needs = buffer_requirements(&self.profile, info)?;
         needs.size = needs.size.checked_next_multiple_of(page_bytes).ok_or(DeviceError::OutOfDeviceMemory)?;
         needs.alignment = page_bytes;
-        let pages = unbound(needs.size / page_bytes)?;
-        let id = self.prepare(Shape::Buffer(BufferDesc { size: needs.size, ..*info }), needs);
-        if let Some(held) = self.resources.get_mut(&id) {
-            held.pages = Some(pages);
-        }
+        let id = self.prepare_unbound(Shape::Buffer(BufferDesc { size: needs.size, ..*info }), needs)?;
         Ok((Buffer(id), needs))
     }
 
@@ -113,12 +100,21 @@ impl State {
         let mut needs = texture_requirements(&self.profile, desc)?;
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
-        let pages = unbound(tiling.page_count())?;
-        let id = self.prepare(Shape::Texture(*desc), needs);
-        if let Some(held) = self.resources.get_mut(&id) {
-            held.pages = Some(pages);
-        }
+        let id = self.prepare_unbound(Shape::Texture(*desc), needs)?;
         Ok((Texture(id), tiling))
+    }
+
+    /// Makes a resource of pages without memory.
+    fn prepare_unbound(&mut self, shape: Shape, needs: Requirements) -> Result<u64, DeviceError> {
+        let count = usize::try_from(needs.size / needs.alignment).map_err(|_| DeviceError::OutOfHostMemory)?;
+        let mut pages = Vec::new();
+        pages.try_reserve_exact(count).map_err(|_| DeviceError::OutOfHostMemory)?;
+        pages.resize(count, None);
+        let id = self.prepare(shape, needs);
+        if let Some(held) = self.resources.get_mut(&id) {
+            held.pages = Some(pages.into_boxed_slice());
+        }
+        Ok(id)
     }
 
     /// Binds pages that follow each other, or unbinds them.

@@ -7,9 +7,8 @@ use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
-use crate::report;
 use crate::sim::SimGpu;
-use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion, Validation};
+use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion, Validation, report};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, TextureDesc, TextureUsage, Textures,
 };

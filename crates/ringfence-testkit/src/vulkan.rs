@@ -29,8 +29,7 @@ use ash::vk;
 use ringfence::device::descriptors::HeapKind;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver, TextureDesc};
-use ringfence::vulkan::device_error;
-use ringfence::vulkan::{Device, Features, TextureInfo};
+use ringfence::vulkan::{Device, Features, TextureInfo, device_error};
 
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};

@@ -12,49 +12,6 @@ pub(super) const CHUNK_HEAD_BYTES: usize = 12;
 /// A longer payload is taken for damage: the recorder writes far shorter ones.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 64 << 20;
 
-/// The first byte of each event.
-pub(super) mod code {
-    pub const DEVICE: u8 = 0x01;
-    pub const HEAP: u8 = 0x02;
-    pub const TYPE: u8 = 0x03;
-    pub const TIME: u8 = 0x10;
-    pub const FRAME_BEGUN: u8 = 0x11;
-    pub const SUBMITTED: u8 = 0x12;
-    pub const COMPLETED: u8 = 0x13;
-    pub const RECLAIMED: u8 = 0x14;
-    pub const BUDGET: u8 = 0x15;
-    pub const BLOCK_MADE: u8 = 0x20;
-    pub const BLOCK_FREED: u8 = 0x21;
-    pub const ALLOCATED: u8 = 0x22;
-    pub const RETIRED: u8 = 0x23;
-    pub const FREED: u8 = 0x24;
-    pub const MOVED: u8 = 0x25;
-    pub const NAMED: u8 = 0x26;
-    pub const STAGED: u8 = 0x30;
-    pub const RING_MADE: u8 = 0x31;
-    pub const RING: u8 = 0x32;
-    pub const RING_GONE: u8 = 0x33;
-    pub const DESCRIPTOR_HEAP: u8 = 0x40;
-    pub const DESCRIPTORS_ALLOCATED: u8 = 0x41;
-    pub const DESCRIPTORS_FREED: u8 = 0x42;
-    pub const DESCRIPTOR_HEAP_FREED: u8 = 0x43;
-    pub const DESCRIPTOR_TABLES: u8 = 0x44;
-    pub const BINDLESS_INSERTED: u8 = 0x45;
-    pub const BINDLESS_REMOVED: u8 = 0x46;
-    pub const PLANNED: u8 = 0x50;
-    pub const TRANSIENT_MADE: u8 = 0x51;
-    pub const TRANSIENT_RELEASED: u8 = 0x52;
-    pub const END: u8 = 0x7f;
-
-    /// The version that an event is of: what begins with it cannot be in an older trace.
-    pub const fn version(code: u8) -> u32 {
-        match code {
-            TRANSIENT_MADE | TRANSIENT_RELEASED => 2,
-            _ => 1,
-        }
-    }
-}
-
 /// Seven bits a byte, the lowest first; the high bit says that more follow.
 pub(super) fn push_number(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

@@ -283,7 +283,7 @@ unsafe impl Descriptors for Device {
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
-                Store::Set(set) => set.write(self, (slot, held.binding), &real)?,
+                Store::Set(set) => set.write(self, (slot, held.binding), &real),
                 Store::Plain(plain) => plain.touch(),
                 Store::Bytes(bytes) => bytes.write(self, (slot, held.binding), &real)?,
             }

@@ -80,14 +80,11 @@ unsafe impl Create<Textures> for Device {
         is_undefined.then(|| Create::<Textures>::key(self, info)).flatten()
     }
 
+    #[inline]
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
         self.check_whole()?;
-        if info.is_unchecked() {
-            self.check_described(info.raw())?;
-        }
-        let info = info.raw();
-        check_image(info)?;
-        let device = &self.0.device;
+        if info.is_unchecked() { self.check_described(info.raw()) } else { check_image(info.raw()) }?;
+        let (info, device) = (info.raw(), &self.0.device);
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { self.create_image(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();

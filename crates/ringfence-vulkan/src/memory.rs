@@ -9,7 +9,9 @@ use crate::error::failed;
 use super::device::Device;
 use super::external::{self, Import, RawImport};
 use super::features::Features;
-use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements, ResourceClass};
+use ringfence_hal::{
+    DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Priority, Requirements, ResourceClass,
+};
 
 /// A `VkDeviceMemory`, and where the host sees it.
 #[derive(Debug)]
@@ -122,6 +124,29 @@ impl Device {
             unsafe { self.name(raw, desc.name) };
         }
         Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
+    }
+
+    /// Memory for an object of this crate's own: of the first of these types, which exist, with enough free memory.
+    /// `none` names what is refused where there is no such type.
+    pub(super) fn allocate_first(
+        &self,
+        types: impl Iterator<Item = u32>,
+        needed: vk::MemoryRequirements,
+        class: ResourceClass,
+        name: &str,
+        none: &'static str,
+    ) -> Result<Memory, DeviceError> {
+        let mut failure = DeviceError::unsupported(none);
+        for memory_type in types {
+            let (size, alignment, priority) = (needed.size, needed.alignment, Priority::Normal);
+            let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share: None };
+            // SAFETY: the memory type exists.
+            match unsafe { self.allocate_memory(&desc) } {
+                Ok(memory) => return Ok(memory),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
     }
 
     /// Refuses sizes that Vulkan forbids.

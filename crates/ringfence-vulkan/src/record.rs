@@ -25,6 +25,11 @@ struct Handover {
     to: u32,
 }
 
+impl Handover {
+    /// They stay where they are.
+    const NONE: Self = Self { from: vk::QUEUE_FAMILY_IGNORED, to: vk::QUEUE_FAMILY_IGNORED };
+}
+
 /// Records copies into a command buffer.
 pub struct CopyRecorder<'a> {
     device: &'a ash::Device,
@@ -126,21 +131,13 @@ impl<'a> CopyRecorder<'a> {
         layouts: impl Fn(&TextureTarget<vk::Image>) -> (vk::ImageLayout, vk::ImageLayout),
     ) {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
-        let ignored = Handover { from: vk::QUEUE_FAMILY_IGNORED, to: vk::QUEUE_FAMILY_IGNORED };
-        let Handover { from, to } = self.handover.unwrap_or(ignored);
+        let handover = self.handover.unwrap_or(Handover::NONE);
+        // Without separate layouts for depth and stencil, a barrier names both, whichever is copied.
         let images: SmallVec<[_; 32]> = textures
             .iter()
             .map(|target| {
-                let (old, new) = layouts(target);
-                vk::ImageMemoryBarrier::default()
-                    .src_access_mask(before)
-                    .dst_access_mask(after)
-                    .old_layout(old)
-                    .new_layout(new)
-                    .src_queue_family_index(from)
-                    .dst_queue_family_index(to)
-                    .image(target.texture)
-                    .subresource_range(subresource(target))
+                let part = one_subresource(target.aspects, target.mip, target.layer);
+                Scope { before, after }.image(target.texture, part, layouts(target), handover)
             })
             .collect();
         let handed_over = if self.handover.is_some() { buffers } else { &[] };
@@ -150,8 +147,8 @@ impl<'a> CopyRecorder<'a> {
                 vk::BufferMemoryBarrier::default()
                     .src_access_mask(before)
                     .dst_access_mask(after)
-                    .src_queue_family_index(from)
-                    .dst_queue_family_index(to)
+                    .src_queue_family_index(handover.from)
+                    .dst_queue_family_index(handover.to)
                     .buffer(buffer)
                     .size(vk::WHOLE_SIZE)
             })
@@ -187,23 +184,15 @@ impl CopyRecorder<'_> {
     }
 
     /// One barrier for all textures of some copies: into the layouts of copies, or out of them.
-    fn whole_barriers(&self, Scope { before, after }: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
+    fn whole_barriers(&self, scope: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
         let [source, destination] = self.whole_layouts();
         let images: SmallVec<[_; 32]> = copies
             .iter()
             .flat_map(|copy| [(copy.src, source, &copy.parts), (copy.dst, destination, &copy.parts)])
             .map(|(image, layouts, parts)| {
-                let (old, new) =
-                    if is_begin { (layouts.before, layouts.during) } else { (layouts.during, layouts.after) };
-                vk::ImageMemoryBarrier::default()
-                    .src_access_mask(before)
-                    .dst_access_mask(after)
-                    .old_layout(old)
-                    .new_layout(new)
-                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .image(image)
-                    .subresource_range(all_subresources(parts))
+                let Layouts { before, during, after } = layouts;
+                let layouts = if is_begin { (before, during) } else { (during, after) };
+                scope.image(image, all_subresources(parts), layouts, Handover::NONE)
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
@@ -211,32 +200,24 @@ impl CopyRecorder<'_> {
         // alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
     }
-}
 
-impl CopyRecorder<'_> {
     /// One barrier for all that is read: each mip of a layer once, however many boxes of it are read.
     fn read_barrier(
         &self,
         Scope { before, after }: Scope,
         reads: &[TexelRead<vk::Image, vk::Buffer>],
-        [old, new]: [vk::ImageLayout; 2],
+        layouts: (vk::ImageLayout, vk::ImageLayout),
     ) {
         let place = |read: &TexelRead<_, _>| (read.src, read.region.mip, read.region.layer);
         let is_first = |index: usize| !reads[..index].iter().rev().any(|read| place(read) == place(&reads[index]));
+        let on_device = Scope { before, after: after & !vk::AccessFlags::HOST_READ };
         let images: SmallVec<[_; 32]> = reads
             .iter()
             .enumerate()
             .filter(|(index, _)| is_first(*index))
             .map(|(_, TexelRead { src, aspects, region, .. })| {
-                vk::ImageMemoryBarrier::default()
-                    .src_access_mask(before)
-                    .dst_access_mask(after & !vk::AccessFlags::HOST_READ)
-                    .old_layout(old)
-                    .new_layout(new)
-                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-                    .image(*src)
-                    .subresource_range(one_subresource(*aspects, region.mip, region.layer))
+                let part = one_subresource(*aspects, region.mip, region.layer);
+                on_device.image(*src, part, layouts, Handover::NONE)
             })
             .collect();
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
@@ -292,13 +273,29 @@ struct Scope {
     after: vk::AccessFlags,
 }
 
+impl Scope {
+    /// The barrier of an image's part that goes from one layout to another.
+    fn image(
+        self,
+        image: vk::Image,
+        part: vk::ImageSubresourceRange,
+        (old, new): (vk::ImageLayout, vk::ImageLayout),
+        Handover { from, to }: Handover,
+    ) -> vk::ImageMemoryBarrier<'static> {
+        vk::ImageMemoryBarrier::default()
+            .src_access_mask(self.before)
+            .dst_access_mask(self.after)
+            .old_layout(old)
+            .new_layout(new)
+            .src_queue_family_index(from)
+            .dst_queue_family_index(to)
+            .image(image)
+            .subresource_range(part)
+    }
+}
+
 const EVERYTHING: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
-
-fn subresource(target: &TextureTarget<vk::Image>) -> vk::ImageSubresourceRange {
-    // Without separate layouts for depth and stencil, a barrier names both, whichever is copied.
-    one_subresource(target.aspects, target.mip, target.layer)
-}
 
 fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubresourceRange {
     vk::ImageSubresourceRange {
@@ -372,7 +369,7 @@ impl Record<Device> for CopyRecorder<'_> {
         }
         let copied = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::TRANSFER_READ };
         let [source, _] = self.whole_layouts();
-        self.read_barrier(copied, reads, [source.before, source.during]);
+        self.read_barrier(copied, reads, (source.before, source.during));
         for TexelRead { src, dst, region, .. } in reads {
             let copy = buffer_image_copy(region);
             // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought
@@ -381,7 +378,7 @@ impl Record<Device> for CopyRecorder<'_> {
         }
         let after = EVERYTHING | vk::AccessFlags::HOST_READ;
         let read = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after };
-        self.read_barrier(read, reads, [source.during, source.after]);
+        self.read_barrier(read, reads, (source.during, source.after));
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<vk::Image>]) {

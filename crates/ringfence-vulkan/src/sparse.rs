@@ -12,11 +12,9 @@ use crate::error::failed;
 
 use super::device::Device;
 use super::features::Features;
-use super::image;
 use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
-use super::record;
-use super::valid;
+use super::{image, record, valid};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{DeviceError, Numbers, Requirements, ResourceClass};
 

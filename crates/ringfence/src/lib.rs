@@ -102,6 +102,7 @@ mod native;
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod descriptor;
+mod hashed;
 #[cfg(doctest)]
 mod impossible;
 pub mod placement;
@@ -118,9 +119,9 @@ pub use ringfence_hal as device;
 pub use ringfence_memory::{
     AccessError, Allocation, AllocationDesc, Allocator, AllocatorDesc, Budget, Buffer, DebugDesc, Dedicated, Error,
     Frame, FrameError, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure, RawObject, Reclaimed,
-    Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, Texture, Timeline, Tried,
+    Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, Texture, Timeline, Tried, debugging, defrag,
+    lifetime, memory, residency, resource, sharing, sparse, trace,
 };
-pub use ringfence_memory::{debugging, defrag, lifetime, memory, residency, resource, sharing, sparse, trace};
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
 pub use upload::{

@@ -53,6 +53,7 @@ pub use error::UploadError;
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing};
 pub use ring::UploadRing;
 pub use texels::Texels;
+pub(crate) use texels::least_common_multiple;
 pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;
 

@@ -37,10 +37,12 @@ pub struct Rows {
     pub lines: Vec<u64>,
     /// What the compiler's own plan needs, if the dump says.
     pub given_bytes: Option<u64>,
+    /// Bytes of each pool, `u64::MAX` without an end; empty where rows name no pools.
+    pub heap_bytes: Vec<u64>,
 }
 
 /// What stands on a row.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Row {
     id: u64,
     lower: u64,
@@ -48,13 +50,22 @@ struct Row {
     size: u64,
     alignment: Option<u64>,
     name: String,
-    /// Where there are several pools: the number and the name of the one that it lies in.
-    pool: Option<(usize, String)>,
+    /// Where there are several pools: the numbers and the names of those that it may lie in, the preferred one first.
+    pools: Option<(String, String)>,
+    /// The row that has the first lifetime of the same buffer.
+    again_of: Option<u64>,
     line: u64,
 }
 
-/// The rows, and what the compiler's own plan needs; or what is wrong, behind its line.
-type Read = Result<(Vec<Row>, Option<u64>), String>;
+/// What a reader finds.
+struct Dump {
+    rows: Vec<Row>,
+    given_bytes: Option<u64>,
+    heap_bytes: Vec<u64>,
+}
+
+/// What was found, or what is wrong, behind its line.
+type Read = Result<Dump, String>;
 
 /// The rows of a dump; `None` of CSV. Errors begin with the line, if there is one.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
@@ -67,22 +78,28 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
         Format::Auto | Format::Csv => return Ok(None),
     };
     let text = std::str::from_utf8(text).map_err(|_| ": expected text in UTF-8".to_owned())?;
-    let (rows, given_bytes) = read(text)?;
+    let Dump { rows, given_bytes, heap_bytes } = read(text)?;
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let count = if rows.iter().any(|row| row.pool.is_some()) { 8 } else { 6 };
-    let mut put = |fields: [String; 8]| writer.write_record(&fields[..count]).map_err(|error| format!(": {error}"));
+    let (has_pools, has_again) = (!heap_bytes.is_empty(), rows.iter().any(|row| row.again_of.is_some()));
+    let mut put = |fields: [String; 9]| {
+        let is_there = |&(place, _): &(usize, String)| place < 6 || if place < 8 { has_pools } else { has_again };
+        let fields = fields.into_iter().enumerate().filter(is_there);
+        writer.write_record(fields.map(|(_, field)| field)).map_err(|error| format!(": {error}"))
+    };
     // Each pool is a heap of its own.
-    put(["id", "lower", "upper", "size", "alignment", "name", "pool", "heaps"].map(str::to_owned))?;
-    for Row { id, lower, upper, size, alignment, name, pool, .. } in &rows {
+    put(["id", "lower", "upper", "size", "alignment", "name", "pool", "heaps", "again_of"].map(str::to_owned))?;
+    for Row { id, lower, upper, size, alignment, name, pools, again_of, .. } in &rows {
         let alignment = alignment.map_or(String::new(), |alignment| alignment.to_string());
         let [id, lower, upper, size] = [id, lower, upper, size].map(u64::to_string);
         // One row, one line.
         let plain = |name: &str| name.replace(char::is_control, " ");
-        let (heap, pool) = pool.as_ref().map_or_else(Default::default, |(heap, pool)| (heap.to_string(), plain(pool)));
-        put([id, lower, upper, size, alignment, plain(name), pool, heap])?;
+        let (heaps, pools) =
+            pools.as_ref().map_or_else(Default::default, |(heaps, names)| (heaps.clone(), plain(names)));
+        let again_of = again_of.map_or(String::new(), |id| id.to_string());
+        put([id, lower, upper, size, alignment, plain(name), pools, heaps, again_of])?;
     }
     let csv = writer.into_inner().map_err(|error| format!(": {error}"))?;
-    Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes }))
+    Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes, heap_bytes }))
 }
 
 /// By the first lines.

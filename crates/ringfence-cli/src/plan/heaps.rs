@@ -4,7 +4,8 @@
 //!   column heaps    "1 0"    the heaps that a row may lie in, the preferred one first; all of them in their order if it is empty
 //!   column pinned   65536    at this offset alone, in the first of its heaps
 //!   column kind     linear   rows of different kinds share no page (--granularity)
-//!   column pool     weights  what the pool was called that became the heap, of dumps with several
+//!   column pool     weights  what the pools were called that became the heaps, of dumps with several
+//!   column again_of 12       another lifetime of the buffer in row 12, which has the same offset (of one heap too)
 //!   --heap BYTES    once for each heap; without it there are as many as the rows name, without an end
 //! ```
 
@@ -14,7 +15,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use csv::ByteRecord;
-use ringfence::alias::{self, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Progress};
+use ringfence::alias::{
+    self, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Lifetime, Problem, Progress,
+};
 use serde::Serialize;
 
 use super::input::{self, Input};
@@ -80,12 +83,29 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let items = items(input, heaps.len())?;
     let started = Instant::now();
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| {
-        if options.capacity.is_none() && heaps.len() > 1 && items.iter().all(|item| item.classes.len() == 1) {
-            return plan_apart(&heaps, &items, options.time_limit);
+        let is_apart = options.capacity.is_none() && items.iter().all(|item| item.classes.len() == 1);
+        if is_apart && (input.owners.is_empty() || is_plain(&heaps[0], &items)) {
+            return plan_apart(input, &heaps, &items, options.time_limit);
         }
         let is_low = |progress: &Progress| options.capacity.is_some_and(|capacity| progress.height <= capacity);
         let go_on = |progress: &Progress| !is_low(progress) && started.elapsed() < options.time_limit;
-        alias::plan_heaps(&problem, go_on)
+        if input.owners.is_empty() {
+            return alias::plan_heaps(&problem, go_on);
+        }
+        let (buffers, of_rows) = whole_lives(input, &items);
+        let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| alias::plan_heaps(&problem, go_on));
+        // That these do not fit proves nothing of the rows, whose bound it is that counts.
+        let mut plan = found.map_err(|error| match error {
+            HeapError::NotFound { index, size, heap, end, capacity, .. } => {
+                let index = of_rows.iter().position(|&buffer| buffer == index).unwrap_or(0);
+                HeapError::NotFound { index, size, heap, end, capacity, is_proven: false }
+            }
+            _ => HeapError::Stopped { items: items.len() },
+        })?;
+        plan.offsets = of_rows.iter().map(|&buffer| plan.offsets[buffer]).collect();
+        plan.lower_bound = problem.lower_bound();
+        plan.is_proven = plan.fallback_bytes == 0 && plan.height() == plan.lower_bound;
+        Ok(plan)
     });
     let plan = match found {
         Ok(plan) => plan,
@@ -112,7 +132,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
 
 /// Plans heap after heap, where each row may lie in one alone: each has a bound of its own then, and a share of the
 /// time.
-fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
+fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
     let started = Instant::now();
     let nowhere = HeapOffset { heap: 0, offset: 0 };
     let (offsets, heights) = (vec![nowhere; items.len()], Vec::new());
@@ -130,14 +150,19 @@ fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Resul
         }
         let (begun, left) = (Instant::now(), time_limit.saturating_sub(started.elapsed()));
         let share = left / (heaps.len() - place) as u32;
-        let plan = HeapProblem::new(std::slice::from_ref(heap), &part)
-            .and_then(|problem| alias::plan_heaps(&problem, |_| begun.elapsed() < share))
-            .map_err(|error| match error {
-                HeapError::NotFound { index, size, end, capacity, is_proven, .. } => {
-                    HeapError::NotFound { index: own[index], size, heap: place, end, capacity, is_proven }
-                }
-                error => error,
-            })?;
+        let go_on = || begun.elapsed() < share;
+        let plan = if is_plain(heap, &part) {
+            plan_plain(input, heap, &own, go_on)
+        } else {
+            HeapProblem::new(std::slice::from_ref(heap), &part)
+                .and_then(|problem| alias::plan_heaps(&problem, |_| go_on()))
+        };
+        let plan = plan.map_err(|error| match error {
+            HeapError::NotFound { index, size, end, capacity, is_proven, .. } => {
+                HeapError::NotFound { index: own[index], size, heap: place, end, capacity, is_proven }
+            }
+            error => error,
+        })?;
         for (&number, at) in own.iter().zip(&plan.offsets) {
             whole.offsets[number] = HeapOffset { heap: place, ..*at };
         }
@@ -148,6 +173,51 @@ fn plan_apart(heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Resul
         whole.heights.extend(plan.heights);
     }
     Ok(whole)
+}
+
+/// Whether these rows alone are what a plan without heaps knows.
+fn is_plain(heap: &Heap, items: &[HeapItem]) -> bool {
+    let is_one_kind = items.windows(2).all(|pair| pair[0].kind == pair[1].kind);
+    items.iter().all(|item| item.pinned.is_none()) && (heap.granularity <= 1 || is_one_kind)
+}
+
+/// Plans these rows into one heap, with the stronger search and bound of plans without heaps.
+fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bool) -> Result<HeapPlan, HeapError> {
+    let (problem, of_rows) = if input.owners.is_empty() {
+        let items: Vec<_> = rows.iter().map(|&row| input.items[row]).collect();
+        (Problem::new(&items), (0..rows.len()).collect())
+    } else {
+        let (buffers, of_rows) = input.buffers(rows.iter().copied());
+        (Problem::with_recurring(&buffers), of_rows)
+    };
+    let capacity = heap.capacity;
+    let plan = alias::plan(&problem.map_err(HeapError::Item)?, |progress| progress.lower_bound <= capacity && go_on());
+    let at = |&buffer: &usize| HeapOffset { heap: 0, offset: plan.offsets[buffer] };
+    let offsets: Vec<HeapOffset> = of_rows.iter().map(at).collect();
+    let end = |index: usize| offsets[index].offset + input.items[rows[index]].size;
+    if let Some(index) = (0..rows.len()).find(|&index| end(index) > capacity) {
+        let (size, end, is_proven) = (input.items[rows[index]].size, end(index), plan.lower_bound > capacity);
+        return Err(HeapError::NotFound { index, size, heap: 0, end, capacity, is_proven });
+    }
+    let (is_proven, lower_bound) = (plan.is_proven(), plan.lower_bound);
+    Ok(HeapPlan { offsets, heights: vec![plan.height], fallback_bytes: 0, lower_bound, is_proven })
+}
+
+/// Buffers that are alive several times, as if they were all the while between; and of each row its buffer.
+fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>) {
+    let (buffers, of_rows) = input.buffers(0..items.len());
+    let mut first: Vec<Option<HeapItem>> = vec![None; buffers.len()];
+    for (item, &buffer) in items.iter().zip(&of_rows) {
+        let lives = &buffers[buffer].lifetimes;
+        first[buffer].get_or_insert_with(|| {
+            let mut item = item.clone();
+            let lower = lives.iter().map(|held| held.lower).min().unwrap_or(0);
+            let upper = lives.iter().map(|held| held.upper).max().unwrap_or(0);
+            item.item.lifetime = Lifetime { lower, upper };
+            item
+        });
+    }
+    (first.into_iter().flatten().collect(), of_rows)
 }
 
 /// Whether larger heaps would do.
@@ -184,7 +254,11 @@ fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     if input.is_dump() && (1..named).contains(&given) {
         return Err(format!("{}: expected --heap once for each of its {named} pools, found {given}", input.name).into());
     }
-    let capacities = if given == 0 { vec![u64::MAX; named] } else { options.heap.clone() };
+    let capacities = match given {
+        0 if input.heap_bytes.len() == named => input.heap_bytes.clone(),
+        0 => vec![u64::MAX; named],
+        _ => options.heap.clone(),
+    };
     let granularity = options.granularity;
     let heap = |(class, capacity)| Heap { class, granularity, ..Heap::new(capacity) };
     Ok((0..).zip(capacities).map(heap).collect())
@@ -281,8 +355,16 @@ fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure>
     let mut pools: Vec<Option<String>> = vec![None; plan.heights.len()];
     let Some(column) = input.columns.pool else { return Ok(pools) };
     input.each_row(|number, record| {
+        let heap = plan.offsets[number].heap;
         let name = String::from_utf8_lossy(record.get(column).unwrap_or_default());
-        let pool = &mut pools[plan.offsets[number].heap];
+        // Where there are as many names as heaps that it may lie in, the name of the one that it got.
+        let heaps = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
+        let heaps = String::from_utf8_lossy(heaps);
+        let (words, listed) = (name.split_whitespace(), heaps.split_whitespace().count());
+        let mut places = heaps.split_whitespace().map(|text| text.parse() == Ok(heap));
+        let own = places.position(|is_own| is_own).filter(|_| listed > 1 && words.clone().count() == listed);
+        let name = own.and_then(|at| words.clone().nth(at)).map_or(name.clone(), |word| word.to_owned().into());
+        let pool = &mut pools[heap];
         // An empty name stands for several.
         match pool {
             None => *pool = Some(name.into_owned()),

@@ -3,6 +3,7 @@
 //! The file is kept as it is, and read once more for the output: ten million rows then cost their text, 40 bytes each
 //! for the planner, and 16 each while their ids are compared.
 
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -10,7 +11,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use ringfence::alias::{Item, ItemError, Lifetime};
+use ringfence::alias::{Item, ItemError, Lifetime, RecurringItem};
 
 use super::formats::{self, Format};
 use crate::failure::Failure;
@@ -25,7 +26,11 @@ pub struct Input {
     dump_lines: Vec<u64>,
     /// What the plan of the compiler that wrote the dump needs.
     pub given_bytes: Option<u64>,
+    /// Bytes of the heaps that a dump names.
+    pub heap_bytes: Vec<u64>,
     pub items: Vec<Item>,
+    /// Of each row the first one of its buffer, which has the same offset; empty where every row is a buffer.
+    pub owners: Vec<usize>,
     pub columns: Columns,
 }
 
@@ -54,6 +59,8 @@ pub struct Columns {
     pub heap: Option<usize>,
     /// What the pool is called that became a heap.
     pub pool: Option<usize>,
+    /// The row that has the first lifetime of the same buffer.
+    again_of: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
@@ -64,11 +71,12 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let text = text(path, is_input).map_err(|error| format!("cannot read {name}: {error}"))?;
     let rows = formats::read(format, &text).map_err(|what| format!("{name}{what}"))?;
-    let (text, dump_lines, given_bytes) = match rows {
-        Some(rows) => (rows.csv, rows.lines, rows.given_bytes),
-        None => (text, Vec::new(), None),
+    let (text, dump_lines, given_bytes, heap_bytes) = match rows {
+        Some(rows) => (rows.csv, rows.lines, rows.given_bytes, rows.heap_bytes),
+        None => (text, Vec::new(), None, Vec::new()),
     };
-    let mut input = Input { name, text, dump_lines, given_bytes, items: Vec::new(), columns: Columns::BY_PLACE };
+    let (items, owners, columns) = (Vec::new(), Vec::new(), Columns::BY_PLACE);
+    let mut input = Input { name, text, dump_lines, given_bytes, heap_bytes, items, owners, columns };
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
@@ -97,6 +105,7 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
     }
     input.items = items;
     input.check_ids(ids)?;
+    input.owners = input.owners()?;
     Ok(input)
 }
 
@@ -165,13 +174,14 @@ impl Columns {
         kind: None,
         heap: None,
         pool: None,
+        again_of: None,
     };
 
     /// So many columns have a place; further ones are ignored.
     const BY_PLACE_COUNT: usize = 5;
 
     /// What the command reads, or writes; first those that have a place.
-    const NAMES: [&[u8]; 12] = [
+    const NAMES: [&[u8]; 13] = [
         b"id",
         b"lower",
         b"upper",
@@ -184,6 +194,7 @@ impl Columns {
         b"heaps",
         b"kind",
         b"heap",
+        b"again_of",
     ];
 
     /// From a heading, if it is one: if none of its fields is a number.
@@ -216,6 +227,7 @@ impl Columns {
             kind: column("kind"),
             heap: column("heap"),
             pool: column("pool"),
+            again_of: column("again_of"),
         }))
     }
 }
@@ -318,6 +330,57 @@ impl Input {
             Ok(())
         });
         found
+    }
+
+    /// Of each row the first one of its buffer. Rows of one buffer are apart in time.
+    fn owners(&self) -> Result<Vec<usize>, Failure> {
+        let Some(column) = self.columns.again_of else { return Ok(Vec::new()) };
+        let (mut known, mut owners, mut lines) = (HashMap::new(), Vec::new(), Vec::new());
+        let same = |a: usize, b: usize| {
+            let (a, b) = (&self.items[a], &self.items[b]);
+            (a.size, a.alignment) == (b.size, b.alignment)
+        };
+        self.each_row(|number, record| {
+            let [id, of] = [self.columns.id, column].map(|at| record.get(at).unwrap_or_default());
+            let owner = if of.is_empty() { Some(number) } else { known.get(of).copied() };
+            let owner = owner.filter(|&owner| same(owner, number)).ok_or_else(|| {
+                let (line, of) = (self.line(record), String::from_utf8_lossy(of));
+                let what = "expected again_of to be the id of an earlier row of the same size and alignment";
+                format!("{}:{line}: {what}, found {of:?}", self.name)
+            })?;
+            known.insert(id.to_vec(), owner);
+            owners.push(owner);
+            lines.push(self.line(record));
+            Ok(())
+        })?;
+        let mut order: Vec<usize> = (0..owners.len()).collect();
+        order.sort_by_key(|&row| (owners[row], self.items[row].lifetime.lower));
+        let meet = |pair: &&[usize]| {
+            let (before, after) = (self.items[pair[0]].lifetime, self.items[pair[1]].lifetime);
+            owners[pair[0]] == owners[pair[1]] && before.upper > after.lower
+        };
+        if let Some(pair) = order.windows(2).find(meet) {
+            let [one, other] = [pair[0], pair[1]].map(|row| lines[row]);
+            let what = "expected lifetimes of one buffer apart in time";
+            return Err(format!("{}:{}: {what}, line {} has another", self.name, one.max(other), one.min(other)).into());
+        }
+        let has_any = owners.iter().enumerate().any(|(row, &owner)| row != owner);
+        Ok(if has_any { owners } else { Vec::new() })
+    }
+
+    /// The buffers that some rows are of, and of each of the rows the number of its buffer.
+    pub fn buffers(&self, rows: impl Iterator<Item = usize>) -> (Vec<RecurringItem>, Vec<usize>) {
+        let (mut known, mut buffers, mut of_rows) = (HashMap::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let Item { size, alignment, lifetime, .. } = self.items[row];
+            let number = *known.entry(self.owners[row]).or_insert_with(|| {
+                buffers.push(RecurringItem { size, alignment, lifetimes: Vec::new() });
+                buffers.len() - 1
+            });
+            buffers[number].lifetimes.push(lifetime);
+            of_rows.push(number);
+        }
+        (buffers, of_rows)
     }
 
     /// Refuses an id that two rows have. Only rows whose ids have the same hash are compared.

@@ -8,7 +8,7 @@
 
 use super::{BlockAllocation, Blocks, BlocksDesc};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
-use core::fmt;
+use core::{fmt, iter};
 
 /// How heaps and the allocators in them are made and destroyed.
 pub trait BlockSource {
@@ -145,22 +145,12 @@ impl<S: BlockSource> GrowableBlocks<S> {
 
     /// Destroys what [`Blocks::take_surplus`] gives at tick `now`, once a tick; returns how many blocks that were.
     pub fn destroy_surplus(&mut self, now: u64) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_surplus(now) {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
+        iter::from_fn(|| self.blocks.take_surplus(now)).map(|(_, heap)| self.source.destroy(heap)).count()
     }
 
     /// Destroys every empty block at once, and returns how many those were.
     pub fn trim(&mut self) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_empty() {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
+        iter::from_fn(|| self.blocks.take_empty()).map(|(_, heap)| self.source.destroy(heap)).count()
     }
 }
 

@@ -18,6 +18,8 @@ pub use pools::{fixed_pool, pool_chain};
 pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, tlsf_deferred, virtual_allocator};
 pub use times::{linear, retire, ring, size_class, sync_set};
 
+use super::rng::Rng;
+
 /// A structure's name and what drives it.
 pub type Drive = (&'static str, fn(&[u8]) -> u64);
 
@@ -80,13 +82,8 @@ impl<'a> Feed<'a> {
 
 /// Fills `bytes` by SplitMix64, for runs without a fuzzer.
 pub fn fill(seed: u64, bytes: &mut [u8]) {
-    let mut state = seed;
+    let mut rng = Rng::new(seed);
     for chunk in bytes.chunks_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);
+        chunk.copy_from_slice(&rng.draw().to_le_bytes()[..chunk.len()]);
     }
 }

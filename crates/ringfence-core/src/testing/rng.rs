@@ -12,12 +12,17 @@ impl Rng {
         Self(seed)
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for small bounds.
-    pub fn below(&mut self, bound: u64) -> u64 {
+    /// A number of 64 bits.
+    pub(super) const fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)).checked_rem(bound).unwrap_or(0)
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for small bounds.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw().checked_rem(bound).unwrap_or(0)
     }
 }

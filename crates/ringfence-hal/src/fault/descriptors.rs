@@ -15,12 +15,9 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     type View<'a> = D::View<'a>;
     type Leftover = D::Leftover;
 
-    fn descriptor_support(&self) -> DescriptorSupport {
-        self.inner.descriptor_support()
-    }
-
-    fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32 {
-        self.inner.visible_slots_max(kind, types)
+    forward! {
+        fn descriptor_support(&self) -> DescriptorSupport;
+        fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32;
     }
 
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<D::View<'a>, DeviceError> {
@@ -36,50 +33,22 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
         })
     }
 
-    fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(D::Heap, HeapStart), DeviceError> {
-        self.pass(Call::MakeHeap, None)?;
-        self.inner.make_heap(desc)
-    }
-
-    unsafe fn destroy_heap(&self, heap: D::Heap) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.destroy_heap(heap) }
-    }
-
-    unsafe fn write_view(
-        &self,
-        heap: &D::Heap,
-        slot: u32,
-        view: &D::View<'_>,
-    ) -> Result<Option<D::Leftover>, DeviceError> {
-        self.pass(Call::WriteView, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.write_view(heap, slot, view) }
-    }
-
-    unsafe fn clear_view(&self, heap: &D::Heap, slot: u32) -> Option<D::Leftover> {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.clear_view(heap, slot) }
-    }
-
-    unsafe fn copy_views(&self, copies: &[ViewCopy<'_, D::Heap>]) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.copy_views(copies) }
-    }
-
-    unsafe fn bind_heap(&self, heap: &D::Heap) -> Result<D::Bound, DeviceError> {
-        self.pass(Call::BindHeap, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.bind_heap(heap) }
-    }
-
-    unsafe fn unbind_heap(&self, heap: &D::Heap, bound: D::Bound) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.unbind_heap(heap, bound) }
-    }
-
-    unsafe fn discard_leftover(&self, leftover: D::Leftover) {
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.discard_leftover(leftover) }
+    forward! {
+        #[fails(MakeHeap)]
+        fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(D::Heap, HeapStart), DeviceError>;
+        unsafe fn destroy_heap(&self, heap: D::Heap);
+        #[fails(WriteView)]
+        unsafe fn write_view(
+            &self,
+            heap: &D::Heap,
+            slot: u32,
+            view: &D::View<'_>,
+        ) -> Result<Option<D::Leftover>, DeviceError>;
+        unsafe fn clear_view(&self, heap: &D::Heap, slot: u32) -> Option<D::Leftover>;
+        unsafe fn copy_views(&self, copies: &[ViewCopy<'_, D::Heap>]);
+        #[fails(BindHeap)]
+        unsafe fn bind_heap(&self, heap: &D::Heap) -> Result<D::Bound, DeviceError>;
+        unsafe fn unbind_heap(&self, heap: &D::Heap, bound: D::Bound);
+        unsafe fn discard_leftover(&self, leftover: D::Leftover);
     }
 }

@@ -9,14 +9,10 @@ use crate::{DeviceError, MemoryDesc};
 unsafe impl<D: Share> Share for FaultInjector<D> {
     type Handle = D::Handle;
 
-    fn share_identity(&self) -> [u8; 32] {
-        self.inner.share_identity()
-    }
-
-    unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError> {
-        self.pass(Call::ExportMemory, None)?;
-        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
-        unsafe { self.inner.export_memory(memory, kind) }
+    forward! {
+        fn share_identity(&self) -> [u8; 32];
+        #[fails(ExportMemory)]
+        unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError>;
     }
 
     unsafe fn import_memory(

@@ -245,12 +245,28 @@ impl<D: Device> Shared<D> {
         if request.pool.is_none()
             && let Some(place) = self.place_cached(&request.needs, request.desc)
         {
-            match self.bind(resource, request, place, Margins::default(), request.needs.size) {
-                Ok((bound, place)) => return Ok(made(bound, place)),
-                Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
-                Err(_) => {}
+            // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
+            match unsafe { resource.bind(self, self.memory_of(&place), place.offset) } {
+                Ok(bound) => return Ok(made(bound, place)),
+                Err(error) => {
+                    self.free_place(place);
+                    if !error.is_out_of_memory() {
+                        return Err(error.into());
+                    }
+                }
             }
         }
+        self.find_place_last(resource, request, made)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_place_last<R: Unplaced<D>, T>(
+        &self,
+        resource: &R,
+        request: &PlacementRequest<'_, '_, D>,
+        made: impl FnOnce(R::Made, Place<D>) -> T,
+    ) -> Result<T, Error> {
         let (bound, place) = self.find_place_in_steps(resource, request)?;
         Ok(made(bound, place))
     }

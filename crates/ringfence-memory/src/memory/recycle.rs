@@ -116,15 +116,23 @@ impl<D: Device> Shared<D> {
         may_be.then(|| key_of_small(class, size, alignment))
     }
 
-    /// What to note of an object that was made for what was wanted.
+    /// What to note of an object that was made for what was wanted. Nothing if it lies in a memory type that is not its
+    /// best: there was no room in that, and the next may find some.
     #[inline(always)]
-    pub(crate) fn recycling_of(&self, wanted: &Wanted<'_>, place: &Place<D>, name: &str) -> Option<Recycling> {
-        if !place.is_own_range() {
+    pub(crate) fn recycling_of(
+        &self,
+        wanted: &Wanted<'_>,
+        place: &Place<D>,
+        desc: &AllocationDesc<'_>,
+        memory_type_bits: u32,
+    ) -> Option<Recycling> {
+        let memory_type = self.memory_of(place).memory_type;
+        let best = self.order.best(self.device.capabilities(), desc, memory_type_bits);
+        if !place.is_own_range() || best != Some(memory_type) {
             return None;
         }
-        let memory_type = self.memory_of(place).memory_type;
         let held = Held { bytes: place.size(), kind: memory_type << 1 | u32::from(place.is_dedicated()) };
-        self.recycled.recycling(wanted, held, name_bits(name))
+        self.recycled.recycling(wanted, held, name_bits(desc.name))
     }
 
     /// As [`Shared::recycling_of`], for a range of a buffer that others share.

@@ -468,18 +468,29 @@ impl<D: Device> Shared<D> {
     }
 
     /// Frees a resource's bytes, its object being gone.
+    #[inline]
     pub(crate) fn free_place(&self, place: Place<D>) {
+        match place {
+            // With guards the offset is another than the slot's.
+            Place {
+                arena: ArenaRef::Own(arena),
+                hold: Hold::Slot { class, named: false, memory, allocation: slot },
+                offset,
+            } if !self.is_watched() => {
+                self.arenas[arena as usize].slots.free_cached(class, Ready { slot, memory, offset });
+            }
+            place => self.free_place_of_any_kind(place),
+        }
+    }
+
+    fn free_place_of_any_kind(&self, place: Place<D>) {
         self.note_freed(&place);
-        let Place { arena, hold, offset } = place;
+        let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory: _, allocation, ticket: _ } => match arena {
                 ArenaRef::Own(index) => self.free_range(index, allocation),
                 ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
-            // With guards the offset is another than the slot's.
-            Hold::Slot { class, named: false, memory, allocation: slot } if !self.is_watched() => {
-                self.arena_slots(&arena).free_cached(class, Ready { slot, memory, offset });
-            }
             Hold::Slot { class, named, allocation, .. } => self.arena_slots(&arena).free(class, named, allocation),
             Hold::Dedicated { memory, number } => {
                 match arena {

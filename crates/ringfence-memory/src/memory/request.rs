@@ -105,11 +105,12 @@ impl AllocationDesc<'_> {
     /// What is needed, at the alignment that is requested here at least.
     #[inline(always)]
     pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
-        let alignment = self.alignment.max(1);
-        if !alignment.is_power_of_two() {
+        let alignment = self.alignment;
+        if alignment > 1 && !alignment.is_power_of_two() {
             return Err(Error::BadAlignment { alignment });
         }
-        Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs })
+        let alignment = if alignment > 1 { needs.alignment.max(alignment) } else { needs.alignment };
+        Ok(Requirements { alignment, ..needs })
     }
 }
 

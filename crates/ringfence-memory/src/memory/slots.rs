@@ -48,8 +48,8 @@ const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
 /// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
-const CACHED_COUNT_MAX: u64 = 64;
-const CACHED_BYTES_MAX: u64 = 256 << 10;
+const CACHED_COUNT_MAX: u64 = 128;
+const CACHED_BYTES_MAX: u64 = 512 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
 /// A range of a block that is cut into slots.
@@ -279,9 +279,12 @@ impl<D: Device, O> Slots<D, O> {
         self.allocate_thorough(class)
     }
 
-    /// The offset of the slot that a request would get, if there is one. Changes nothing.
+    /// The offset of the slot that a request would get, if there is one. Slots may become cached for this thread.
     pub(super) fn peek(&self, class: Class) -> Option<u64> {
-        self.thread_caches.peek(class.index as usize, |ready| ready.offset).or_else(|| {
+        let cached = || self.thread_caches.peek(class.index as usize, |ready| ready.offset);
+        // As a request fills it.
+        let refilled = || self.refill(class).then(cached).flatten();
+        cached().or_else(refilled).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
             let Ready { slot, offset, .. } = found.or_else(|| self.allocate_recalled(class))?;
             self.free(class.index, false, slot);

@@ -53,6 +53,15 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
     }
 
+    /// The type that a request goes to while there is room.
+    #[inline]
+    pub(crate) fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
+        if (desc.required | desc.preferred).is_empty() {
+            return self.first(desc.location, bits & desc.memory_types);
+        }
+        self.candidates_for(capabilities, desc, bits).next()
+    }
+
     /// Whether a request is so small that any of its types can serve it, and there is one: most are.
     pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0

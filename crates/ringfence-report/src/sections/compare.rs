@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::nothing;
-use crate::Compared;
-use crate::Figures;
 use crate::consumers::{Consumer, consumers};
 use crate::table::Table;
 use crate::units::{bytes, count};
+use crate::{Compared, Figures};
 use ringfence_trace::Snapshot;
 
 const ROW_COUNT_MAX: usize = 50;

@@ -10,14 +10,12 @@
 
 use std::mem::ManuallyDrop;
 
-use ringfence::d3d12::{CopyRecorder, Device};
+use ringfence::d3d12::{CopyRecorder, Device, cpu_handle, gpu_handle};
 use ringfence::device::record::Record;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass, TextureAspect,
 };
 use windows::Win32::Graphics::Direct3D12::*;
-
-use ringfence::d3d12::{cpu_handle, gpu_handle};
 
 use super::device_error;
 use crate::through::{Job, Through};

@@ -22,8 +22,8 @@ use super::view::{Real, Shown, Slot};
 use crate::device::Device;
 use crate::features::Features;
 use crate::memory::Memory;
-use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, ResourceClass};
+use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
+use ringfence_hal::{DeviceError, Driver, Mapped, MemoryProperties, ResourceClass};
 
 /// The longest descriptor that is made without host memory of its own; devices have 4 to 64 bytes.
 const DESCRIPTOR_BYTES: usize = 256;
@@ -31,7 +31,7 @@ const DESCRIPTOR_BYTES: usize = 256;
 /// A heap that is bytes.
 pub(super) enum Bytes {
     /// Slots of equal length in host memory.
-    Host { kind: HeapKind, types: ViewTypes, slot_bytes: usize, bytes: Mutex<Box<[u8]>> },
+    Host { kind: HeapKind, slot_bytes: usize, bytes: Mutex<Box<[u8]>> },
     /// Arrays in a mapped buffer.
     Visible(Visible),
 }
@@ -58,7 +58,7 @@ impl Bytes {
         let lengths = types::bindings(desc.kind, desc.types).map(|(_, of)| facts.descriptor_bytes(of));
         let slot_bytes = lengths.max().unwrap_or(0);
         let bytes = Mutex::new(vec![0; slot_bytes * desc.slots as usize].into_boxed_slice());
-        Ok(Self::Host { kind: desc.kind, types: desc.types, slot_bytes, bytes })
+        Ok(Self::Host { kind: desc.kind, slot_bytes, bytes })
     }
 
     pub(super) fn layout(&self) -> vk::DescriptorSetLayout {
@@ -82,26 +82,14 @@ impl Bytes {
         }
     }
 
-    fn has(&self, descriptor_type: vk::DescriptorType) -> bool {
-        match self {
-            Self::Host { kind, types, .. } => types::bindings(*kind, *types).any(|(_, of)| of == descriptor_type),
-            Self::Visible(visible) => {
-                types::binding_of(descriptor_type).is_some_and(|binding| visible.arrays[binding as usize].1 != 0)
-            }
-        }
-    }
-
     /// # Safety
-    /// The slot may be written, and nothing else accesses it; what is shown is alive.
+    /// The slot may be written, and nothing else accesses it; what is shown is alive, and of a type that the heap has.
     pub(super) unsafe fn write(
         &self,
         device: &Device,
         (slot, before): (u32, Option<u32>),
         real: &Real,
     ) -> Result<(), DeviceError> {
-        if !self.has(real.descriptor_type) {
-            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
-        }
         if let Some(before) = before.filter(|before| *before != real.binding) {
             // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
             unsafe { self.clear(device, slot, before) };
@@ -243,7 +231,9 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
     // SAFETY: the buffer is new.
     let needed = unsafe { raw.get_buffer_memory_requirements(buffer) };
-    let bound = allocate(device, needed, name).and_then(|memory| {
+    let types = mapped_memory_types(device, needed.memory_type_bits);
+    let none = "descriptor buffers in memory that is mapped and coherent";
+    let bound = device.allocate_first(types, needed, ResourceClass::Buffer, name, none).and_then(|memory| {
         // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
         match unsafe { raw.bind_buffer_memory(buffer, memory.raw(), 0) } {
             Ok(()) => Ok(memory),
@@ -267,32 +257,15 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     Ok((buffer, memory, mapped, address + skipped))
 }
 
-/// Memory of the first type with enough free memory.
-fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
-    let mut failure = DeviceError::unsupported("descriptor buffers in memory that is mapped and coherent");
-    for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
-        let (size, alignment, class) = (needed.size, needed.alignment, ResourceClass::Buffer);
-        let desc = MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
-        // SAFETY: the memory type exists.
-        match unsafe { device.allocate_memory(&desc) } {
-            Ok(memory) => return Ok(memory),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
 /// Memory types that are mapped and coherent, near ones first.
 fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-    let near = MemoryProperties::DEVICE_LOCAL;
-    let types = &device.capabilities().memory_types;
-    let fits = move |index: &u32| bits >> index & 1 == 1 && types[*index as usize].properties.contains(wanted);
-    let count = types.len() as u32;
-    let is_near = move |index: &u32| types[*index as usize].properties.contains(near);
-    let near_first = (0..count).filter(move |index| fits(index) && is_near(index));
-    let others = (0..count).filter(move |index| fits(index) && !is_near(index));
-    near_first.chain(others).collect::<SmallVec<[u32; 8]>>().into_iter()
+    let properties = |index: &u32| device.capabilities().properties(*index);
+    let types = 0..device.capabilities().memory_types.len() as u32;
+    let fits = types.filter(|index| bits >> index & 1 == 1 && properties(index).contains(wanted));
+    let mut fits: SmallVec<[u32; 8]> = fits.collect();
+    fits.sort_by_key(|index| !properties(index).contains(MemoryProperties::DEVICE_LOCAL));
+    fits.into_iter()
 }
 
 /// The bytes of a descriptor; of one that shows nothing, if `shown` is `None`.

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::memory::Memory;
 use crate::valid::Numeric;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
-use ringfence_hal::{DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass};
+use ringfence_hal::{DeviceError, Driver, MemoryProperties, ResourceClass};
 
 /// Bytes of the buffer: as many as texels of any format take, and more than a view's alignment.
 const BYTES: u64 = 256;
@@ -139,25 +139,14 @@ impl Filler {
         (class, name): (ResourceClass, &str),
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL | MemoryProperties::LAZILY_ALLOCATED;
-        let mut failure = DeviceError::unsupported("placeholders in plain memory");
-        for (memory_type, held) in (0..).zip(&device.capabilities().memory_types) {
-            if needed.memory_type_bits >> memory_type & 1 == 0 || held.properties.intersects(special) {
-                continue;
-            }
-            let (size, alignment) = (needed.size, needed.alignment);
-            let desc =
-                MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
-            // SAFETY: the memory type exists.
-            match unsafe { device.allocate_memory(&desc) } {
-                Ok(memory) => {
-                    let raw = memory.raw();
-                    self.memories.get_mut().push(memory);
-                    return Ok(raw);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let types = (0..)
+            .zip(&device.capabilities().memory_types)
+            .filter(|(index, held)| needed.memory_type_bits >> index & 1 == 1 && !held.properties.intersects(special));
+        let types = types.map(|(index, _)| index);
+        let memory = device.allocate_first(types, needed, class, name, "placeholders in plain memory")?;
+        let raw = memory.raw();
+        self.memories.get_mut().push(memory);
+        Ok(raw)
     }
 
     /// What stands in a binding of this type and kind.

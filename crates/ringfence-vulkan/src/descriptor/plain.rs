@@ -215,7 +215,7 @@ impl Versions {
 }
 
 /// What shows nothing, on a device with null descriptors.
-fn null(descriptor_type: vk::DescriptorType) -> Shown {
+pub(super) fn null(descriptor_type: vk::DescriptorType) -> Shown {
     let buffer = vk::Buffer::null();
     match descriptor_type {
         vk::DescriptorType::UNIFORM_BUFFER | vk::DescriptorType::STORAGE_BUFFER => {
@@ -232,7 +232,7 @@ fn null(descriptor_type: vk::DescriptorType) -> Shown {
 ///
 /// # Safety
 /// The set has the elements, and nothing uses them; what is shown is alive and of that type.
-unsafe fn write_run(
+pub(super) unsafe fn write_run(
     device: &ash::Device,
     (set, binding, descriptor_type): (vk::DescriptorSet, u32, vk::DescriptorType),
     first: u32,

@@ -5,18 +5,18 @@ use ash::vk;
 use crate::error::failed;
 use smallvec::SmallVec;
 
+use super::plain::{null, write_run};
 use super::pool::SetPool;
 use super::types;
-use super::view::{Real, Shown, Slot};
+use super::view::{Real, Slot};
 use crate::device::Device;
 use crate::features::Features;
 use ringfence_hal::DeviceError;
-use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
+use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
 
 /// A heap that is a set.
 pub(super) struct SetHeap {
     kind: HeapKind,
-    types: ViewTypes,
     layout: vk::DescriptorSetLayout,
     set: vk::DescriptorSet,
     /// What the set is from.
@@ -36,7 +36,7 @@ impl SetHeap {
         let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
         // SAFETY: the layout is the device's and alive.
         match unsafe { pool.take(raw) } {
-            Ok(set) => Ok(Self { kind: desc.kind, types: desc.types, layout, set, pool: pool.into() }),
+            Ok(set) => Ok(Self { kind: desc.kind, layout, set, pool: pool.into() }),
             Err(error) => {
                 // SAFETY: nothing uses the layout.
                 unsafe { raw.destroy_descriptor_set_layout(layout, None) };
@@ -55,42 +55,14 @@ impl SetHeap {
 
     /// # Safety
     /// The slot may be written and nothing else accesses the set; the view is of a type that the heap has.
-    pub(super) unsafe fn write(
-        &self,
-        device: &Device,
-        (slot, before): (u32, Option<u32>),
-        real: &Real,
-    ) -> Result<(), DeviceError> {
-        if !types::bindings(self.kind, self.types).any(|(_, of)| of == real.descriptor_type) {
-            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
-        }
+    pub(super) unsafe fn write(&self, device: &Device, (slot, before): (u32, Option<u32>), real: &Real) {
         if let Some(before) = before.filter(|before| *before != real.binding) {
             // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.
             unsafe { self.clear(device, slot, before) };
         }
-        let write = vk::WriteDescriptorSet::default()
-            .dst_set(self.set)
-            .dst_binding(real.binding)
-            .dst_array_element(slot)
-            .descriptor_type(real.descriptor_type);
-        let (buffers, images, texels);
-        let write = match real.shown {
-            Shown::Buffer { buffer, offset, range } => {
-                buffers = [vk::DescriptorBufferInfo { buffer, offset, range }];
-                write.buffer_info(&buffers)
-            }
-            Shown::Texels { view, .. } => {
-                texels = [view];
-                write.texel_buffer_view(&texels)
-            }
-            Shown::Image(image) => {
-                images = [image];
-                write.image_info(&images)
-            }
-        };
+        let array = (self.set, real.binding, real.descriptor_type);
         // SAFETY: the caller promises that the slot may be written; what is shown is alive.
-        unsafe { device.raw().update_descriptor_sets(&[write], &[]) };
-        Ok(())
+        unsafe { write_run(device.raw(), array, slot, &[real.shown]) };
     }
 
     /// Makes the slot show nothing, where the device has null descriptors.
@@ -102,23 +74,8 @@ impl SetHeap {
         if !device.0.descriptors.has(Features::NULL_DESCRIPTOR) || descriptor_type == vk::DescriptorType::SAMPLER {
             return;
         }
-        let write = vk::WriteDescriptorSet::default()
-            .dst_set(self.set)
-            .dst_binding(binding)
-            .dst_array_element(slot)
-            .descriptor_type(descriptor_type);
-        let buffers = [vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE)];
-        let texels = [vk::BufferView::null()];
-        let images = [vk::DescriptorImageInfo::default().image_layout(vk::ImageLayout::GENERAL)];
-        let write = match descriptor_type {
-            vk::DescriptorType::UNIFORM_BUFFER | vk::DescriptorType::STORAGE_BUFFER => write.buffer_info(&buffers),
-            vk::DescriptorType::UNIFORM_TEXEL_BUFFER | vk::DescriptorType::STORAGE_TEXEL_BUFFER => {
-                write.texel_buffer_view(&texels)
-            }
-            _ => write.image_info(&images),
-        };
         // SAFETY: the caller promises that the slot may be written; null descriptors are enabled.
-        unsafe { device.raw().update_descriptor_sets(&[write], &[]) };
+        unsafe { write_run(device.raw(), (self.set, binding, descriptor_type), slot, &[null(descriptor_type)]) };
     }
 
     /// Copies runs of slots of equal type.

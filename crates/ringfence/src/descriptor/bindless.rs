@@ -30,9 +30,7 @@ use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::Passed;
-use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
 use ringfence_memory::trace::Event;
 
 /// How a bindless table is made.

@@ -31,9 +31,7 @@ use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::Passed;
-use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
 use ringfence_memory::trace::Event;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.

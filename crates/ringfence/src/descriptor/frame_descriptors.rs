@@ -118,9 +118,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         for (slot, view) in (start..).zip(&described) {
             // SAFETY: the slots are this value's alone, and no submitted work reads them; the views were checked.
             let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
-            if let Some(leftover) = leftover {
-                state.retire_leftover(shared, leftover);
-            }
+            state.retire_leftover(shared, leftover);
         }
         state.count_table(false);
         Ok(Table { start, len: count, frame: self.frame })

@@ -21,9 +21,7 @@ use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use ringfence_memory::extend::Passed;
-use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
 use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.
@@ -219,9 +217,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
             unsafe { self.copy_to_all(&shared.device, &epochs, source.into_iter(), slot) };
         }
         drop(epochs);
-        if let Some(leftover) = leftover {
-            self.core.waiting.until_now(shared, Retired::Leftover(leftover));
-        }
+        self.retire_leftover(shared, leftover);
         Ok(())
     }
 
@@ -284,8 +280,11 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: D::Leftover) {
-        self.core.waiting.until_now(shared, Retired::Leftover(leftover));
+    /// Keeps what a slot showed before until nothing under way can use it.
+    pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: Option<D::Leftover>) {
+        if let Some(leftover) = leftover {
+            self.core.waiting.until_now(shared, Retired::Leftover(leftover));
+        }
     }
 
     pub(super) fn count_table(&self, is_shared: bool) {

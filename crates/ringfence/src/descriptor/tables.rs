@@ -7,11 +7,10 @@
 //! |---|---|
 //! | find, add | O(slots of the table), no host allocation once it has grown to what a frame needs |
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
+
+use crate::hashed::ByHash;
 
 #[derive(Clone, Copy)]
 struct Row {
@@ -25,7 +24,7 @@ struct Row {
 /// The tables of one frame.
 #[derive(Default)]
 pub(super) struct TableCache {
-    rows: HashMap<u64, Row, BuildHasherDefault<AsItIs>>,
+    rows: ByHash<Row>,
     contents: Vec<u64>,
 }
 
@@ -90,24 +89,6 @@ pub(super) fn hash(contents: impl Iterator<Item = u64>) -> u64 {
     });
     // The map looks at the lowest and at the highest bits.
     mixed ^ mixed >> 32
-}
-
-/// Takes a number that is a hash for its own hash.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
 }
 
 #[cfg(test)]

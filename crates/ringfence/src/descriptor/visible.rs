@@ -35,8 +35,7 @@ use super::waiting::Waiting;
 use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::Passed;
-use ringfence_memory::extend::ReclaimHeap;
+use ringfence_memory::extend::{Passed, ReclaimHeap};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::trace::Event;
 

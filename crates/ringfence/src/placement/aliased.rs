@@ -17,10 +17,9 @@ use std::sync::Arc;
 use super::desc::{Route, TextureKind};
 use super::location::TextureLocation;
 use crate::device::{Create, Device, DeviceError, Numbers, Requirements, TextureDesc, Textures};
-use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
-use ringfence_memory::{AllocationDesc, Resource};
+use ringfence_memory::{AllocationDesc, Error, Resource};
 
 /// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;

@@ -9,11 +9,10 @@ use super::inner::Inner;
 use super::location::BufferLocation;
 use super::range_pool::Block;
 use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError, Numbers, Requirements};
-use ringfence_memory::Error;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
-use ringfence_memory::{AllocationDesc, Dedicated, Resource};
+use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
 /// What uploads may be used for.
 pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC

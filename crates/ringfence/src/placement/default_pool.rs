@@ -38,7 +38,5 @@ impl<D: Device> DefaultPool<D> {
 }
 
 pub(super) fn tlsf_pool<D: Device>(shared: &Shared<D>, block_bytes: u64, idle_frames: u64) -> Arc<RangePool<D, Tlsf>> {
-    let pool = Arc::new(RangePool::new(block_bytes, idle_frames, |size, _| Tlsf::new(size), 1));
-    shared.add_pool(Arc::<RangePool<D, Tlsf>>::clone(&pool));
-    pool
+    RangePool::new(shared, block_bytes, idle_frames, |size, _| Tlsf::new(size), 1)
 }

@@ -36,13 +36,10 @@ use super::location::BufferLocation;
 use super::range_pool::{Block, InPool, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::upload::{Staged, UploadError};
-use ringfence_memory::Allocator;
-use ringfence_memory::extend::Backing;
-use ringfence_memory::extend::ReclaimRing;
-use ringfence_memory::extend::{OpenFrame, Passed};
+use ringfence_memory::extend::{Backing, OpenFrame, Passed, ReclaimRing};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AccessError, Error};
+use ringfence_memory::{AccessError, Allocator, Error};
 
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,8 +144,7 @@ impl<D: Device> FastConstants<D> {
         let buddy_bytes_max = page_bytes.saturating_mul(1 << 20).min(BYTES_MAX);
         let buddy_bytes = desc.buddy_bytes.clamp(page_bytes, buddy_bytes_max).next_power_of_two();
         let grace = u64::from(desc.shrink_after.max(1));
-        let buddies = Arc::new(RangePool::new(buddy_bytes, grace, Buddy::new, page_bytes));
-        memory.shared().add_pool(Arc::<RangePool<D, Buddy>>::clone(&buddies));
+        let buddies = RangePool::new(memory.shared(), buddy_bytes, grace, Buddy::new, page_bytes);
         let capabilities = memory.device().capabilities();
         let alignment = capabilities.constant_alignment.max(capabilities.buffer_alignment(desc.usage));
         let alignment = alignment.max(capabilities.non_coherent_atom_bytes);

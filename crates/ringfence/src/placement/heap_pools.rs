@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use ringfence_core::tlsf::Tlsf;
 
+use super::default_pool::tlsf_pool;
 use super::range_pool::{Block, PoolFigures, RangePool};
 use crate::device::{Create, Device, Requirements};
-use ringfence_memory::Error;
-use ringfence_memory::ResourceKind;
 use ringfence_memory::extend::{Backing, Made, Shared};
 use ringfence_memory::memory::Location;
+use ringfence_memory::{Error, ResourceKind};
 
 /// What every heap is aligned to at least.
 const COMMON_ALIGNMENT: u64 = 64 << 10;
@@ -50,11 +50,7 @@ impl<D: Device> HeapPools<D> {
     /// The part for an arena's memory type and class.
     fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Part<D> {
         let index = arena as usize * 2 + usize::from(alignment > COMMON_ALIGNMENT);
-        self.parts[index].get_or_init(|| {
-            let pool = Arc::new(RangePool::new(self.block_bytes, self.idle_frames, |size, _| Tlsf::new(size), 1));
-            shared.add_pool(Part::<D>::clone(&pool));
-            pool
-        })
+        self.parts[index].get_or_init(|| tlsf_pool(shared, self.block_bytes, self.idle_frames))
     }
 
     /// Places a measured object in a heap of the pool: in the best memory type that has room.

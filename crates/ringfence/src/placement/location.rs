@@ -17,10 +17,9 @@ use ringfence_core::sync::SyncSet;
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
 use crate::device::{Device, Mapped, Placed, RawBuffer};
-use ringfence_memory::AccessError;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
-use ringfence_memory::{Buffer, Resource, Texture};
+use ringfence_memory::{AccessError, Buffer, Resource, Texture};
 
 /// A buffer from the placement policy: a driver buffer of its own, or a range of one that others share.
 ///
@@ -56,16 +55,19 @@ impl<D: Device> BufferLocation<D> {
         Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
     }
 
+    /// The buffer, which is not released by this value any more.
+    fn into_buffer(self) -> Buffer<D> {
+        // SAFETY: the value is neither dropped nor used again.
+        unsafe { ManuallyDrop::take(&mut ManuallyDrop::new(self).buffer) }
+    }
+
     /// Frees a range of its pool.
     ///
     /// # Safety
     /// The device is done with it.
     pub(crate) unsafe fn free_range_now(self) {
         debug_assert!(self.is_range, "an object of one's own is destroyed by the allocator");
-        let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is neither dropped nor used again.
-        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
-        let (shared, _, place) = buffer.into_parts();
+        let (shared, _, place) = self.into_buffer().into_parts();
         // SAFETY: the range was this value's alone; the rest is the caller's promise.
         unsafe { shared.destroy_place(place) };
     }
@@ -160,11 +162,8 @@ impl<D: Device> BufferLocation<D> {
             // SAFETY: the caller promises the same.
             return unsafe { self.free_range_now() };
         }
-        let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is neither dropped nor used again.
-        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
         // SAFETY: the caller promises the same, and a buffer that is no range is its owner's alone.
-        unsafe { buffer.destroy_now() };
+        unsafe { self.into_buffer().destroy_now() };
     }
 
     /// Releases it once `points` have passed, whichever other submissions are under way.
@@ -175,12 +174,10 @@ impl<D: Device> BufferLocation<D> {
     /// # Safety
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
-        let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is neither dropped nor used again.
-        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
-        let (shared, object, place) = buffer.into_parts();
+        let is_range = self.is_range;
+        let (shared, object, place) = self.into_buffer().into_parts();
         // SAFETY: both were this value's alone; the rest is the caller's promise.
-        unsafe { shared.retire_after(points, (!held.is_range).then_some(object), place) };
+        unsafe { shared.retire_after(points, (!is_range).then_some(object), place) };
     }
 }
 

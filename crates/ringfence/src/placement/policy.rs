@@ -23,12 +23,11 @@ use crate::device::record::TexelRegion;
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use crate::transient::{Execution, Pass, TransientError};
 use crate::upload::UploadError;
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
+use ringfence_memory::{Allocator, Error};
 
 /// The placement policy of an engine. See the [module](super).
 ///
@@ -64,11 +63,6 @@ impl<D: Device> Placement<D> {
             return Err(DeviceError::invalid(rule).into());
         }
         let shared = memory.shared();
-        let buddy = |block_bytes, granule| {
-            let pool = Arc::new(RangePool::new(block_bytes, desc.idle_frames, Buddy::new, granule));
-            shared.add_pool(Arc::<RangePool<D, Buddy>>::clone(&pool));
-            pool
-        };
         let fast = FastConstantsDesc {
             page_bytes: desc.fast_page_bytes,
             buddy_bytes: desc.fast_block_bytes,
@@ -82,7 +76,13 @@ impl<D: Device> Placement<D> {
         let textures = names.map(|name| HeapPools::new(shared, name, desc.texture_block_bytes, desc.idle_frames, at));
         let inner = Inner {
             memory: memory.clone(),
-            upload_small: buddy(desc.small_block_bytes, desc.small_granule_bytes),
+            upload_small: RangePool::new(
+                shared,
+                desc.small_block_bytes,
+                desc.idle_frames,
+                Buddy::new,
+                desc.small_granule_bytes,
+            ),
             upload_big: tlsf_pool(shared, desc.big_block_bytes, desc.idle_frames),
             fast: FastConstants::with_cleaning(memory, fast, Cleaning::Others),
             default_buffers: RwLock::new(Vec::new()),

@@ -27,12 +27,11 @@ use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
 
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
-use ringfence_memory::AllocationDesc;
-use ringfence_memory::Error;
-use ringfence_memory::extend::Lock;
-use ringfence_memory::extend::shared_alignment;
-use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, retry_after_eviction};
+use ringfence_memory::extend::{
+    Backing, Lock, Memory, Place, RangeOwner, Shared, retry_after_eviction, shared_alignment,
+};
 use ringfence_memory::memory::Location;
+use ringfence_memory::{AllocationDesc, Error};
 
 /// A block: what lies under its ranges.
 pub(super) struct Block<D: Device> {
@@ -95,10 +94,19 @@ pub(super) struct RangePool<D: Device, A> {
 }
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
-    pub(super) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
+    /// A pool without a block, known to the allocator.
+    pub(super) fn new(
+        shared: &Shared<D>,
+        block_bytes: u64,
+        idle_frames: u64,
+        ranges: fn(u64, u64) -> A,
+        granule: u64,
+    ) -> Arc<Self> {
         let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
-        let state = Mutex::new(Blocks::new(desc));
-        Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
+        let (state, growth, closed) = (Mutex::new(Blocks::new(desc)), Lock::new(()), AtomicBool::new(false));
+        let pool = Arc::new(Self { block_bytes, ranges, granule, state, growth, closed });
+        shared.add_pool(Arc::<Self>::clone(&pool));
+        pool
     }
 
     /// A range in an existing block, or in one that `make` makes with the bytes that it is given. `make` runs without a

@@ -7,9 +7,9 @@ use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
 use crate::device::record::TexelRegion;
 use crate::device::{BufferUsage, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
-use ringfence_memory::Error;
+use crate::upload::least_common_multiple;
 use ringfence_memory::memory::Location;
-use ringfence_memory::{AllocationDesc, Dedicated, Resource};
+use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
@@ -126,10 +126,5 @@ impl<D: Device> Inner<D> {
 
 /// The next multiple of an alignment and of the bytes of a block; the largest number if there is none.
 fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
-    let (alignment, block) = (alignment.max(1), block.max(1));
-    let (mut divisor, mut rest) = (alignment, block);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    bytes.checked_next_multiple_of(alignment / divisor * block).unwrap_or(u64::MAX)
+    bytes.checked_next_multiple_of(least_common_multiple(alignment.max(1), block.max(1))).unwrap_or(u64::MAX)
 }

@@ -18,8 +18,7 @@ use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
 use super::state::{State, Wanted};
 use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureInfo, Textures};
-use ringfence_memory::Allocator;
-use ringfence_memory::RawObject;
+use ringfence_memory::{Allocator, RawObject};
 
 /// Allocates aliased memory for the resources of graph executions. See the [module](super).
 pub struct TransientAllocator<D: Device>(State<D>);
@@ -279,7 +278,7 @@ impl<'a, D: Device> Execution<'a, D> {
         let (key, needs) = transient.measure::<K>(info)?;
         let clock = transient.order.begin_of(pass);
         let object = transient.find_or_make::<K>(info, Wanted { key, needs, name }, &clock)?;
-        transient.occupy(object, pass);
+        transient.occupy(object, pass, None);
         Ok(transient.handle(object, pass))
     }
 

@@ -223,7 +223,7 @@ impl<D: Device> State<D> {
             let mut users = Clock::of(pass);
             resource.last.iter().for_each(|last| users.join(&Clock::of(self.plans.passes[*last])));
             // At once: the layout keeps those apart that live at the same time, and the order separates the others.
-            self.occupy_until(object, pass, Some(users));
+            self.occupy(object, pass, Some(users));
             self.plans.kept[index].resources[number].object = object;
             self.acquires = self.acquires.wrapping_add(1);
             self.plans.placed[number] = (object, self.acquires);

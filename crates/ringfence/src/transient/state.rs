@@ -18,12 +18,10 @@ use super::pass::{Clock, Pass};
 use super::plans::Plans;
 use super::spans::Spans;
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::trace::Event;
-use ringfence_memory::{AllocationDesc, Dedicated};
+use ringfence_memory::{AllocationDesc, Allocator, Dedicated, Error};
 
 /// What every heap is aligned to at least, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
@@ -322,20 +320,7 @@ impl<D: Device> State<D> {
             bytes: wanted.needs.size,
             name: wanted.name,
         });
-        let object = self.add_object(Object {
-            raw: K::raw(placed.object),
-            place,
-            key: wanted.key,
-            heap: Some(heap),
-            offset,
-            size: wanted.needs.size,
-            is_texture: K::IS_TEXTURE,
-            traced,
-            tenancy: None,
-            users: Clock::default(),
-            last_frame: self.frame,
-            last_execution: self.execution,
-        });
+        let object = self.add_object::<K>(placed.object, place, wanted, Some((heap, offset)), traced);
         let heap = self.heap(heap);
         heap.object_count += 1;
         if let Some(key) = wanted.key {
@@ -367,28 +352,40 @@ impl<D: Device> State<D> {
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
         let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
         self.shared.note_handed_out(&place, self.at, None);
-        let object = self.add_object(Object {
-            raw: K::raw(placed.object),
-            place,
-            key: wanted.key,
-            heap: None,
-            offset: 0,
-            size: wanted.needs.size,
-            is_texture: K::IS_TEXTURE,
-            traced: 0,
-            tenancy: None,
-            users: Clock::default(),
-            last_frame: self.frame,
-            last_execution: self.execution,
-        });
+        let object = self.add_object::<K>(placed.object, place, wanted, None, 0);
         if let Some(key) = wanted.key {
             self.solo.insert(key, u64::from(object), object);
         }
         Ok(object)
     }
 
-    fn add_object(&mut self, object: Object<D>) -> u32 {
+    /// An object made just now; `heap` is its number and the offset there.
+    fn add_object<K: TransientKind>(
+        &mut self,
+        object: <D as Create<K>>::Object,
+        place: Place<D>,
+        wanted: Wanted<'_>,
+        heap: Option<(u32, u64)>,
+        traced: u64,
+    ) -> u32
+    where
+        D: Create<K>,
+    {
         self.figures.misses += 1;
+        let object = Object {
+            raw: K::raw(object),
+            place,
+            key: wanted.key,
+            heap: heap.map(|(heap, _)| heap),
+            offset: heap.map_or(0, |(_, offset)| offset),
+            size: wanted.needs.size,
+            is_texture: K::IS_TEXTURE,
+            traced,
+            tenancy: None,
+            users: Clock::default(),
+            last_frame: self.frame,
+            last_execution: self.execution,
+        };
         match self.free_objects.pop() {
             Some(number) => {
                 self.objects[number as usize] = Some(object);
@@ -401,13 +398,9 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Makes the object's bytes its own from `pass` on, and works out the barrier.
-    pub(super) fn occupy(&mut self, number: u32, pass: Pass) {
-        self.occupy_until(number, pass, None);
-    }
-
-    /// The same; where `over` is given, the bytes are freed at once, to be used again when it is reached.
-    pub(super) fn occupy_until(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
+    /// Makes the object's bytes its own from `pass` on, and works out the barrier. Where `over` is given, the bytes are
+    /// freed at once, to be used again when it is reached.
+    pub(super) fn occupy(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, heaps, barriers, peaks, figures, .. } = self;
         let object = objects[number as usize].as_mut().expect("it was found or made just now");

@@ -35,20 +35,18 @@ mod statics;
 use std::fmt;
 use std::panic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::fill::check_location;
-use super::segment;
 use super::state::RingState;
-use super::{UploadBatch, UploadDesc, UploadError, WhenFull};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
-use ringfence_memory::extend::{create_buffer_at, shared_alignment};
+use super::{UploadBatch, UploadDesc, UploadError, WhenFull, segment};
+use crate::device::{BufferUsage, Device, RawBuffer};
+use crate::upload::segment::divided_buffer;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AllocationDesc, Buffer};
+use ringfence_memory::{Allocator, Buffer, Error};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
@@ -200,38 +198,15 @@ pub struct ConstantFigures {
     pub promoted_count: u64,
 }
 
-#[derive(Default)]
-struct Counters([AtomicU64; 7]);
-
-impl Counters {
-    fn add(&self, figures: &ConstantFigures) {
-        let f = *figures;
-        let more = [
-            f.bind_count,
-            f.copy_count,
-            f.copy_bytes,
-            f.unchanged_count,
-            f.shared_count,
-            f.static_count,
-            f.promoted_count,
-        ];
-        for (counter, more) in self.0.iter().zip(more) {
-            counter.fetch_add(more, Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self) -> ConstantFigures {
-        let [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count, promoted_count] =
-            self.0.each_ref().map(|counter| counter.load(Ordering::Relaxed));
-        ConstantFigures {
-            bind_count,
-            copy_count,
-            copy_bytes,
-            unchanged_count,
-            shared_count,
-            static_count,
-            promoted_count,
-        }
+impl ConstantFigures {
+    fn add(&mut self, more: &Self) {
+        self.bind_count += more.bind_count;
+        self.copy_count += more.copy_count;
+        self.copy_bytes += more.copy_bytes;
+        self.unchanged_count += more.unchanged_count;
+        self.shared_count += more.shared_count;
+        self.static_count += more.static_count;
+        self.promoted_count += more.promoted_count;
     }
 }
 
@@ -269,7 +244,7 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     /// One a class.
     dynamic: [Arc<RingState<D>>; CLASSES],
     statics: Arc<statics::Statics<D, V>>,
-    counters: Counters,
+    figures: Mutex<ConstantFigures>,
 }
 
 impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
@@ -295,7 +270,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
             desc: ConstantsDesc { name: "", ..desc },
             views,
             dynamic,
-            counters: Counters::default(),
+            figures: Mutex::default(),
         });
         Ok(Self { shared })
     }
@@ -349,7 +324,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// The figures of all frames. What writers did since their frame began is not included.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
-        self.shared.counters.read()
+        *self.shared.figures.lock()
     }
 
     /// The dynamic pools' figures, by class: 256, 512, 1024 and larger.
@@ -421,27 +396,12 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
             (class != LARGE).then(|| views.make(buffer, slot_bytes, slots)).transpose()
         };
         let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
-            let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name, at)?;
+            let (location, named) = (Location::Device, (&*mirror_name, at));
+            let buffer = divided_buffer(&memory_too, capacity, mirror_usage, location, named)?;
             Ok(Mirror { address: buffer.device_address(), heap: heap(&buffer)?, buffer })
         };
         Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
     };
     let pair: segment::Pair<D> = Box::new(pair);
     RingState::new(memory, ring, true, Some(pair), at)
-}
-
-/// A buffer that only the device touches.
-fn device_buffer<D: Device>(
-    memory: &Allocator<D>,
-    size: u64,
-    usage: BufferUsage,
-    name: &str,
-    at: &'static panic::Location<'static>,
-) -> Result<Buffer<D>, Error> {
-    let device = memory.device();
-    let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage })?;
-    let has_address = Create::<Buffers>::has_address(device, &info);
-    let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
-    let desc = AllocationDesc { name, location: Location::Device, alignment, ..Default::default() };
-    create_buffer_at(memory, &info, desc, at)
 }

@@ -34,12 +34,10 @@ use crate::device::record::{TexelRead, TexelRegion};
 use crate::device::{
     BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
 };
-use ringfence_memory::Allocator;
-use ringfence_memory::Texture;
 use ringfence_memory::extend::WaitError;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AccessError, Error};
+use ringfence_memory::{AccessError, Allocator, Error, Texture};
 
 /// How a ring for results is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,12 +12,11 @@ use super::fill::{check_location, copy, fill, staged};
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
-use crate::device::{Capabilities, Device};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
+use crate::device::Device;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::{Allocator, Error};
 
 /// A ring of mapped memory that any thread may write to. See the [module](crate::upload).
 ///
@@ -67,24 +66,14 @@ impl<D: Device> UploadRing<D> {
     /// # Errors
     /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
     pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
-        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
         let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
-        let room = self.write_at(frame, size, alignment, fill)?;
+        let room = self.write_for_users_at(&self.state.users_of(frame)?, size, alignment, fill)?;
         Ok(layout.staged(texels, room))
     }
 
     /// Passes `filling` the offset in the buffer.
-    fn write_at(
-        &self,
-        frame: &Frame,
-        size: u64,
-        alignment: u64,
-        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
-    ) -> Result<Staged<D>, UploadError> {
-        self.write_for_users_at(&self.state.users_of(frame)?, size, alignment, filling)
-    }
-
     fn write_for_users_at(
         &self,
         users: &SyncSet,
@@ -104,10 +93,6 @@ impl<D: Device> UploadRing<D> {
     /// Whether it is of this allocator.
     pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(self.state.shared(), shared)
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.state.memory.device().capabilities()
     }
 
     /// Makes a writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and writes

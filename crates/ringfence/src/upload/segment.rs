@@ -5,11 +5,26 @@ use std::panic::Location as Line;
 
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
-use crate::device::{BufferDesc, Buffers, Create, Device};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
 use ringfence_memory::extend::{create_buffer_at, shared_alignment};
-use ringfence_memory::{AllocationDesc, Buffer};
+use ringfence_memory::memory::Location;
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
+
+/// A buffer that is divided, aligned for whatever its parts may be used for: with its name, and the line of the program
+/// that it is made for.
+pub(super) fn divided_buffer<D: Device>(
+    memory: &Allocator<D>,
+    size: u64,
+    usage: BufferUsage,
+    location: Location,
+    (name, at): (&str, &'static Line<'static>),
+) -> Result<Buffer<D>, Error> {
+    let device = memory.device();
+    let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage })?;
+    let has_address = Create::<Buffers>::has_address(device, &info);
+    let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
+    create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
+}
 
 /// How a ring was made, and what follows from it.
 pub(super) struct Config<D: Device> {
@@ -55,13 +70,8 @@ pub(crate) struct Segment<D: Device> {
 impl<D: Device> Segment<D> {
     /// Makes its buffer: a driver call.
     pub(super) fn buffer(memory: &Allocator<D>, config: &Config<D>, capacity: u64) -> Result<Buffer<D>, Error> {
-        let device = memory.device();
-        let info = Create::<Buffers>::describe(device, &BufferDesc { size: capacity, usage: config.desc.usage })?;
-        let location = config.desc.location;
-        let has_address = Create::<Buffers>::has_address(device, &info);
-        let alignment = shared_alignment(device.capabilities(), config.desc.usage, capacity, has_address);
-        let desc = AllocationDesc { name: &config.name, location, alignment, ..Default::default() };
-        create_buffer_at(memory, &info, desc, config.at)
+        let named = (&*config.name, config.at);
+        divided_buffer(memory, capacity, config.desc.usage, config.desc.location, named)
     }
 
     /// Makes what goes with the buffer. That may be the program's code: no lock may be held.

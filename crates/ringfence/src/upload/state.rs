@@ -13,11 +13,10 @@ use super::pin::{HeldPin, Pin, Pins, release, tail};
 use super::segment::{Config, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
-use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::{Lock, Passed, ReclaimRing, Shared};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::{Allocator, Error};
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]

@@ -226,7 +226,7 @@ impl Layout {
 }
 
 /// The least number that both divide. Neither is 0.
-fn least_common_multiple(a: u64, b: u64) -> u64 {
+pub(crate) fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
         (x, y) = (y, x % y);

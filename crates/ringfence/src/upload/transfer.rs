@@ -14,7 +14,7 @@ use std::fmt;
 
 use ringfence_core::sync::SyncPoint;
 
-use super::{BatchError, Staged, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
+use super::{BatchError, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
 use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
@@ -74,14 +74,7 @@ impl<D: Device> TransferQueue<D> {
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
     pub fn upload(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {
         self.check_destination(to)?;
-        let gathered = self.gather(bytes, to, offset);
-        self.end_empty_frame();
-        gathered
-    }
-
-    fn gather(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {
-        let staged = self.writer()?.write(bytes, 4)?;
-        Ok(self.batch.copy(&staged, to, offset)?)
+        self.gather(|writer, batch| Ok(batch.copy(&writer.write(bytes, 4)?, to, offset)?))
     }
 
     /// Stages texels for a texture.
@@ -95,22 +88,23 @@ impl<D: Device> TransferQueue<D> {
         at: TexelTarget,
     ) -> Result<(), TransferError> {
         self.check_destination(to)?;
-        let gathered = self.gather_texels(texels, to, at);
-        self.end_empty_frame();
-        gathered
+        self.gather(|writer, batch| Ok(batch.copy_texels(&writer.write_texels(texels)?, to, at)?))
     }
 
-    fn gather_texels(&mut self, texels: &Texels<&[u8]>, to: &Texture<D>, at: TexelTarget) -> Result<(), TransferError> {
-        let staged: Texels<Staged<D>> = self.writer()?.write_texels(texels)?;
-        Ok(self.batch.copy_texels(&staged, to, at)?)
-    }
-
-    /// Ends a frame that was begun for what was refused then: it would hold back all that is retired until something is
-    /// submitted.
-    fn end_empty_frame(&mut self) {
+    /// Has `add` stage something, in a frame that begins if none is being gathered. One that was begun for what is
+    /// refused ends at once: it would hold back all that is retired until something is submitted.
+    fn gather(
+        &mut self,
+        add: impl FnOnce(&mut UploadWriter<D>, &mut UploadBatch<D>) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        let gathered = match self.prepare_writer() {
+            Ok(()) => add(self.writer.as_mut().expect("made just now"), &mut self.batch),
+            Err(error) => Err(error.into()),
+        };
         if self.batch.is_empty() && !self.was_tried {
             self.end_frame();
         }
+        gathered
     }
 
     fn check_destination<K: ResourceKind>(&self, to: &Resource<D, K>) -> Result<(), TransferError>
@@ -120,15 +114,15 @@ impl<D: Device> TransferQueue<D> {
         if self.ring.is_of(to.shared()) { Ok(()) } else { Err(TransferError::ForeignDestination) }
     }
 
-    /// The writer, for the frame that is being gathered; one begins if none is.
-    fn writer(&mut self) -> Result<&mut UploadWriter<D>, UploadError> {
+    /// Makes the writer one for the frame that is being gathered.
+    fn prepare_writer(&mut self) -> Result<(), UploadError> {
         let frame = self.frame.get_or_insert_with(|| self.timeline.begin());
         match &mut self.writer {
             Some(writer) if writer.point() == frame.point() => {}
             Some(writer) => writer.begin(frame)?,
             None => self.writer = Some(self.ring.writer(frame)?),
         }
-        Ok(self.writer.as_mut().expect("made just now"))
+        Ok(())
     }
 
     /// Calls `submit` to record and submit the collected uploads and to signal the value that it gets on the queue's

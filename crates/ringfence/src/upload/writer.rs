@@ -29,7 +29,7 @@ use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Staged, UploadError};
-use crate::device::{Capabilities, Device};
+use crate::device::Device;
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
 
@@ -138,7 +138,7 @@ impl<D: Device> UploadWriter<D> {
     /// # Errors
     /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
     pub fn write_texels(&mut self, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
-        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
         let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
         let (room, ()) = self.write_at(size, alignment, fill, |_, _| ())?;
@@ -152,10 +152,6 @@ impl<D: Device> UploadWriter<D> {
 
     pub(super) fn is_open(&mut self) -> bool {
         self.frame.is_open()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.state.memory.device().capabilities()
     }
 
     /// Passes `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.

@@ -14,7 +14,7 @@ use ringfence::{
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-use crate::world::{KIB, MIB, card, info, next};
+use crate::world::{KIB, MIB, card, info, needs, next};
 
 fn fixture(allocator: AllocatorDesc) -> Fixture {
     Fixture::new(FixtureDesc { allocator, ..Default::default() })
@@ -646,4 +646,56 @@ fn ranges_of_what_was_dropped_serve_a_request_that_may_not_grow_and_a_full_pool(
     let larger = make(512 * KIB, AllocationDesc { never_grow: true, ..plain }).expect("no block is made");
     drop((larger, kept, measured, pool));
     world.finish();
+}
+
+/// What lies in memory of the second choice, since the best was full, is not kept: the next request finds room in the
+/// best again.
+#[test]
+fn what_found_no_room_in_the_best_memory_type_is_made_anew() {
+    let mut heap_bytes_max = [u64::MAX; 16];
+    heap_bytes_max[0] = 8 * MIB;
+    let allocator = AllocatorDesc { heap_bytes_max, ..Default::default() };
+    let world = Fixture::new(FixtureDesc { profile: sim::Profile::h200(), allocator, ..Default::default() });
+    let once = |recycle| AllocationDesc { recycle, ..Default::default() };
+    let full = world.memory.create_buffer(&info(8 * MIB), once(false)).expect("room");
+    let heaps = world.memory.device().capabilities().memory_types.clone();
+    let heap_of_next = || {
+        let buffer = world.memory.create_buffer(&info(MIB), once(true)).expect("room");
+        let heap = heaps[buffer.memory_type() as usize].heap;
+        drop(buffer);
+        world.memory.reclaim();
+        heap
+    };
+    assert!((0..5).all(|_| heap_of_next() != 0), "the device's own heap is full");
+    drop(full);
+    world.memory.reclaim();
+    world.memory.reclaim();
+    assert!((0..5).all(|_| heap_of_next() == 0));
+    assert!(world.memory.statistics().calls.recycled > 0);
+}
+
+/// A thread that comes first when the last handle is gone has no cache that would keep the allocator alive.
+#[test]
+fn nothing_is_left_by_a_thread_that_comes_after_the_last_handle() {
+    let device = {
+        let world = fixture(AllocatorDesc::default());
+        let desc = AllocationDesc { recycle: false, ..Default::default() };
+        // So that slots of the size exist.
+        let mut held: Vec<_> =
+            (0..64).map(|_| world.memory.create_buffer(&info(4 * KIB), desc).expect("room")).collect();
+        let bytes: Vec<_> = (0..64).map(|_| world.memory.allocate(needs(4 * KIB, 256), desc).expect("room")).collect();
+        let Fixture { device, memory, timelines, .. } = world;
+        drop((timelines, memory));
+        std::thread::spawn(move || {
+            held.iter_mut().for_each(|buffer| buffer.replace(&info(4 * KIB), desc).expect("room"));
+            // SAFETY: nothing uses them.
+            held.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
+            // SAFETY: as above.
+            bytes.into_iter().for_each(|bytes| unsafe { bytes.destroy_now() });
+        })
+        .join()
+        .expect("no panic");
+        device
+    };
+    assert_eq!(device.live(), sim::Live::default());
 }

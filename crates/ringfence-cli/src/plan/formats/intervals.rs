@@ -11,6 +11,9 @@
 //! edges puts them in a row in which those of each vertex follow one another, if there is such a row (Habib, McConnell,
 //! Paul and Viennot, *Lex-BFS and partition refinement*, 2000, algorithm 9). That is checked at the end. O(n²) for n
 //! vertices.
+//!
+//! Other graphs have several intervals for some of their vertices: each edge is covered by a clique that greed finds,
+//! and a vertex is alive where its cliques stand in the row.
 
 use std::collections::HashSet;
 
@@ -35,6 +38,56 @@ pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     }
     let follow = |&(first, after, count): &(u64, u64, u64)| after - first == count;
     lifetimes.iter().all(follow).then(|| lifetimes.iter().map(|held| (held.0, held.1)).collect())
+}
+
+/// The lifetimes of each vertex, several where one does not do: two vertices are alive at one time iff they conflict.
+/// Each conflict stands with both.
+pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64, u64)>> {
+    let near: Vec<HashSet<usize>> = conflicts.iter().map(|list| list.iter().copied().collect()).collect();
+    let order = lex_bfs(conflicts);
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, &vertex)| place[vertex] = at);
+    let mut covered: HashSet<(usize, usize)> = HashSet::new();
+    let mut cliques: Vec<Vec<usize>> = Vec::new();
+    for &vertex in &order {
+        // From each vertex the heaviest first, then whatever edge is left.
+        for second in std::iter::once(vertex).chain(conflicts[vertex].iter().copied()) {
+            if covered.insert((vertex, second)) {
+                let clique = grown(vertex, second, &near, sizes);
+                covered.extend(clique.iter().flat_map(|&a| clique.iter().map(move |&b| (a, b))));
+                cliques.push(clique);
+            }
+        }
+    }
+    // Neighbours in the search stand near one another; twice the middle of each clique.
+    cliques.sort_by_key(|clique| {
+        let places = || clique.iter().map(|&vertex| place[vertex]);
+        places().min().unwrap_or(0) + places().max().unwrap_or(0)
+    });
+    let mut lifetimes = vec![Vec::new(); order.len()];
+    for (moment, clique) in (0..).zip(cliques) {
+        for vertex in clique {
+            let own: &mut Vec<(u64, u64)> = &mut lifetimes[vertex];
+            match own.last_mut().filter(|last| last.1 == moment) {
+                Some(last) => last.1 = moment + 1,
+                None => own.push((moment, moment + 1)),
+            }
+        }
+    }
+    lifetimes
+}
+
+/// A clique with two vertices, or one given twice, that no other fits: the largest one each time.
+fn grown(first: usize, second: usize, near: &[HashSet<usize>], sizes: &[u64]) -> Vec<usize> {
+    let mut clique = vec![first];
+    let mut open: Vec<usize> = near[first].iter().copied().collect();
+    let mut next = Some(second).filter(|&second| second != first);
+    while let Some(vertex) = next.or_else(|| open.iter().copied().max_by_key(|&vertex| (sizes[vertex], vertex))) {
+        clique.push(vertex);
+        open.retain(|other| near[vertex].contains(other));
+        next = None;
+    }
+    clique
 }
 
 /// Vertices in the order of a lexicographic breadth-first search.
@@ -152,7 +205,7 @@ fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
 
 #[cfg(test)]
 mod tests {
-    use super::of_conflicts;
+    use super::{of_any_conflicts, of_conflicts};
 
     /// Conflicts of lifetimes, with both.
     fn conflicts(lifetimes: &[(u64, u64)]) -> Vec<Vec<usize>> {
@@ -174,6 +227,38 @@ mod tests {
             let expected = conflicts(&lifetimes);
             let found = of_conflicts(expected.clone()).unwrap_or_else(|| panic!("none for {lifetimes:?}"));
             assert_eq!(conflicts(&found), expected, "{lifetimes:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn any_conflicts_have_several_lifetimes_that_have_just_them() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for round in 0..500 {
+            let many = random.usize(0..20);
+            let mut edges = vec![Vec::new(); many];
+            for a in 0..many {
+                for b in 0..a {
+                    if random.usize(0..10) <= round % 10 {
+                        edges[a].push(b);
+                        edges[b].push(a);
+                    }
+                }
+            }
+            let sizes: Vec<u64> = (0..many).map(|_| random.u64(1..9)).collect();
+            let found = of_any_conflicts(&edges, &sizes);
+            let all: Vec<(usize, (u64, u64))> =
+                found.iter().enumerate().flat_map(|(own, lives)| lives.iter().map(move |&held| (own, held))).collect();
+            let mut lists = vec![Vec::new(); many];
+            for &(a, (lower, upper)) in &all {
+                let overlap = |&&(b, held): &&(usize, (u64, u64))| a != b && held.0 < upper && lower < held.1;
+                lists[a].extend(all.iter().filter(overlap).map(|held| held.0));
+            }
+            for (list, expected) in lists.iter_mut().zip(&mut edges) {
+                list.sort_unstable();
+                list.dedup();
+                expected.sort_unstable();
+            }
+            assert!(found.iter().all(|lives| !lives.is_empty()) && lists == edges, "{edges:?}: {found:?}");
         }
     }
 

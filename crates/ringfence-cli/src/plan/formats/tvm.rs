@@ -9,20 +9,22 @@
 //!       { "type_key": "Array", "data": [2, 5] }, … ] }
 //! ```
 //!
-//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A buffer
-//! lies in the first pool of its `pool_candidates`; where there are several pools, each is a heap of its own, numbered
-//! as they come:
+//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A
+//! function that is called several times has one workspace, alive in each call: what no single lifetimes explain is
+//! given several, the further ones in rows at the end. Several pools, or one of limited size, are heaps, numbered as
+//! they come; a buffer may lie in each of its `pool_candidates`, the first preferred:
 //!
 //! ```text
 //!   "pool_candidates": "11"  ─  { "type_key": "Array", "data": [12, 20] }
-//!   12  ─  { "type_key": "ir.WorkspacePoolInfo", "attrs": { "pool_name": "13", … } }      or ir.ConstantPoolInfo: weights
+//!   12  ─  { "type_key": "ir.WorkspacePoolInfo", "attrs": { "pool_name": "13", "size_hint_bytes": "14", … } }
+//!                      or ir.ConstantPoolInfo: weights                          -1: without an end
 //! ```
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Read, Row, intervals};
+use super::{Dump, Read, Row, intervals};
 
 const KIND: &str = "tir.usmp.BufferInfo";
 
@@ -71,20 +73,27 @@ pub fn read(text: &str) -> Read {
                 conflicts[other].push(own);
             }
         }
-        pools.push(pool(nodes, &nodes[place]).ok_or_else(|| bad("pool_candidates", "a list of pools with names"))?);
+        pools.push(pools_of(nodes, &nodes[place]).ok_or_else(|| bad("pool_candidates", "a list of pools with names"))?);
         let id = own as u64;
         rows.push(Row { id, size, alignment: Some(alignment), name, line: line(own), ..Row::default() });
     }
     // Conflicts across pools say nothing about a place: without them there may still be lifetimes.
-    let of_pools = || intervals::of_conflicts(within(&conflicts, &pools));
-    let Some(lifetimes) = intervals::of_conflicts(conflicts.clone()).or_else(of_pools) else {
-        return Err(": expected conflicts that lifetimes on one line of time have, found others".to_owned());
-    };
-    for (row, (lower, upper)) in rows.iter_mut().zip(lifetimes) {
-        (row.lower, row.upper) = (lower, upper);
+    let of_pools = within(&conflicts, &pools);
+    let once = intervals::of_conflicts(conflicts).or_else(|| intervals::of_conflicts(of_pools.clone()));
+    let sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
+    let several = || intervals::of_any_conflicts(&of_pools, &sizes);
+    let lifetimes = once.map_or_else(several, |once| once.into_iter().map(|held| vec![held]).collect());
+    let heap_bytes = number_pools(&mut rows, &pools);
+    for (own, lifetimes) in lifetimes.into_iter().enumerate() {
+        for (at, (lower, upper)) in lifetimes.into_iter().enumerate() {
+            if at == 0 {
+                (rows[own].lower, rows[own].upper) = (lower, upper);
+            } else {
+                rows.push(Row { id: rows.len() as u64, lower, upper, again_of: Some(own as u64), ..rows[own].clone() });
+            }
+        }
     }
-    number_pools(&mut rows, &pools);
-    Ok((rows, None))
+    Ok(Dump { rows, given_bytes: None, heap_bytes })
 }
 
 fn is_buffer(node: &Value) -> bool {
@@ -104,44 +113,52 @@ fn listed(root: &Value, nodes: &[Value]) -> Result<Vec<usize>, String> {
     places.ok_or_else(|| what.to_owned())
 }
 
-/// Kind and name of a pool; both empty where the dump names none.
-type Pool<'n> = (&'n str, &'n str);
+/// Kind, name and bytes of a pool; both names are empty where the dump names none.
+type Pool<'n> = (&'n str, &'n str, u64);
 
-/// The first pool that a buffer may lie in.
-fn pool<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Pool<'n>> {
+/// The pools that a buffer may lie in, the preferred one first.
+fn pools_of<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Vec<Pool<'n>>> {
     let field = &buffer["attrs"]["pool_candidates"];
     // Node 0 stands for nothing.
     if field.is_null() || field == "0" {
-        return Some(("", ""));
+        return Some(vec![("", "", u64::MAX)]);
     }
-    let first = node(nodes, field)?["data"].get(0)?.as_u64()?;
-    let pool = nodes.get(first as usize)?;
-    let name = node(nodes, &pool["attrs"]["pool_name"])?["repr_str"].as_str()?;
-    Some((pool["type_key"].as_str()?, name))
+    let list = node(nodes, field)?["data"].as_array().filter(|list| !list.is_empty())?;
+    let one = |place: &Value| {
+        let pool = nodes.get(place.as_u64()? as usize)?;
+        let name = node(nodes, &pool["attrs"]["pool_name"])?["repr_str"].as_str()?;
+        let bytes = node(nodes, &pool["attrs"]["size_hint_bytes"]).and_then(|node| node["attrs"]["value"].as_str());
+        // -1: without an end.
+        Some((pool["type_key"].as_str()?, name, bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(u64::MAX)))
+    };
+    list.iter().map(one).collect()
 }
 
-/// The conflicts of buffers that lie in the same pool.
-fn within(conflicts: &[Vec<usize>], pools: &[Pool<'_>]) -> Vec<Vec<usize>> {
-    let same =
-        |own: usize, list: &Vec<usize>| list.iter().copied().filter(|&other| pools[other] == pools[own]).collect();
+/// The conflicts of buffers that may lie in the same pool.
+fn within(conflicts: &[Vec<usize>], pools: &[Vec<Pool<'_>>]) -> Vec<Vec<usize>> {
+    let meet = |a: usize, b: usize| pools[a].iter().any(|pool| pools[b].contains(pool));
+    let same = |own: usize, list: &Vec<usize>| list.iter().copied().filter(|&other| meet(own, other)).collect();
     conflicts.iter().enumerate().map(|(own, list)| same(own, list)).collect()
 }
 
-/// Says on each row in which pool it lies, where there are several.
-fn number_pools(rows: &mut [Row], pools: &[Pool<'_>]) {
+/// Says on each row in which pools it may lie, and the bytes of each, unless there is only one without an end.
+fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     let mut known: Vec<Pool<'_>> = Vec::new();
-    for pool in pools {
+    for pool in pools.iter().flatten() {
         if !known.contains(pool) {
             known.push(*pool);
         }
     }
-    if known.len() < 2 {
-        return;
+    if known.len() < 2 && known.iter().all(|pool| pool.2 == u64::MAX) {
+        return Vec::new();
     }
-    for (row, pool) in rows.iter_mut().zip(pools) {
-        let number = known.iter().position(|held| held == pool).unwrap_or_default();
-        row.pool = Some((number, pool.1.to_owned()));
+    for (row, pools) in rows.iter_mut().zip(pools) {
+        let number = |pool| known.iter().position(|held| held == pool).unwrap_or_default().to_string();
+        let numbers: Vec<String> = pools.iter().map(number).collect();
+        let names: Vec<&str> = pools.iter().map(|pool| pool.1).collect();
+        row.pools = Some((numbers.join(" "), names.join(" ")));
     }
+    known.iter().map(|pool| pool.2).collect()
 }
 
 /// The node that a field names by its number, as text.

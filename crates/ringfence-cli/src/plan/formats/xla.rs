@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Read, Row};
+use super::{Dump, Read, Row};
 
 struct Value {
     id: u64,
@@ -88,7 +88,7 @@ pub fn read(text: &str) -> Read {
                     beside it"
             .to_owned());
     }
-    Ok((rows(values, &ranges)?, Some(given)))
+    Ok(Dump { rows: rows(values, &ranges)?, given_bytes: Some(given), heap_bytes: Vec::new() })
 }
 
 struct Allocation {

@@ -17,8 +17,10 @@ use parking_lot::{Condvar, Mutex};
 use ringfence_core::sync::SyncPoint;
 
 use super::share::{Shares, hash};
-use super::{ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE};
-use super::{Paired, Shared, classify};
+use super::{
+    ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE, Paired,
+    Shared, classify,
+};
 use crate::device::Device;
 use crate::upload::fill::{copy, staged};
 use crate::upload::segment::Segment;
@@ -328,8 +330,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
 
     /// Adds to the figures of all what was done since the last time.
     fn count(&mut self) {
-        self.shared.counters.add(&self.figures);
-        self.figures = ConstantFigures::default();
+        self.shared.figures.lock().add(&std::mem::take(&mut self.figures));
     }
 }
 

@@ -7,9 +7,7 @@
 //! What is found was compared, not only hashed. | a look, an entry | O(bytes) expected | Memory is kept from frame to
 //! frame.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
-use std::hash::{BuildHasherDefault, Hasher};
+use crate::hashed::ByHash;
 
 /// Contents with what was made of each.
 pub(super) struct Shares<T> {
@@ -17,7 +15,7 @@ pub(super) struct Shares<T> {
     bytes: Vec<u8>,
     entries: Vec<Entry<T>>,
     /// The latest entry of each hash. Of two contents with one hash the earlier is not found any more.
-    index: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    index: ByHash<u32>,
 }
 
 struct Entry<T> {
@@ -28,7 +26,7 @@ struct Entry<T> {
 
 impl<T> Shares<T> {
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::new(), entries: Vec::new(), index: HashMap::default() }
+        Self { bytes: Vec::new(), entries: Vec::new(), index: ByHash::default() }
     }
 
     /// What was made of equal content, if `fits`.
@@ -42,10 +40,7 @@ impl<T> Shares<T> {
         self.bytes.extend_from_slice(content);
         let number = self.entries.len() as u32;
         self.entries.push(entry);
-        match self.index.entry(hash) {
-            Slot::Occupied(mut slot) => _ = slot.insert(number),
-            Slot::Vacant(slot) => _ = slot.insert(number),
-        }
+        self.index.insert(hash, number);
     }
 
     /// Forgets all and keeps the memory.
@@ -71,24 +66,6 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
         hash = fold(hash.rotate_left(23), u64::from_le_bytes(word.try_into().expect("eight bytes")));
     }
     fold(hash, u64::from_le_bytes(rest))
-}
-
-/// Numbers that are hashes already.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("only whole numbers are hashed");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
 }
 
 #[cfg(test)]

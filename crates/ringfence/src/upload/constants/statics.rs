@@ -22,18 +22,14 @@ use parking_lot::Mutex;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
-use super::{BoundConstants, ConstantBuffers, ConstantViews, ConstantWriter, LARGE, Shared};
-use super::{CLASS_BYTES, classify};
+use super::{BoundConstants, CLASS_BYTES, ConstantBuffers, ConstantViews, ConstantWriter, LARGE, Shared, classify};
 use crate::device::{BufferUsage, Device};
 use crate::upload::fill::copy;
+use crate::upload::segment::divided_buffer;
 use crate::upload::{UploadBatch, UploadError};
-use ringfence_memory::Allocator;
-use ringfence_memory::Buffer;
-use ringfence_memory::Error;
-use ringfence_memory::extend::Lock;
-use ringfence_memory::extend::retry_after_eviction;
-use ringfence_memory::extend::{Passed, ReclaimRing};
-use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::extend::{Lock, Passed, ReclaimRing, retry_after_eviction};
+use ringfence_memory::memory::{Location, RingSnapshot};
+use ringfence_memory::{Allocator, Buffer, Error};
 
 /// What one write of staged content has at most, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;
@@ -217,7 +213,8 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 
     fn buffer(&self, shared: &Shared<D, V>, slot_bytes: u64, slots: u32) -> Result<Buffer<D>, Error> {
         let usage = shared.desc.usage | BufferUsage::COPY_DST;
-        super::device_buffer(&self.memory, slot_bytes * u64::from(slots), usage, &shared.name, shared.at)
+        let (bytes, named) = (slot_bytes * u64::from(slots), (&*shared.name, shared.at));
+        divided_buffer(&self.memory, bytes, usage, Location::Device, named)
     }
 
     fn pool(

@@ -1,0 +1,137 @@
+//! Items that are alive several times, at the same offset each time.
+//!
+//! ```text
+//!   space ▲ ┌──w──┐         ┌──w──┐      w, the workspace of a function that is called twice; x may have its bytes
+//!         │ └─────┘┌───x───┐└─────┘      between the calls, which no single lifetime of w would allow
+//!         └────────────────────────▶ time
+//! ```
+
+use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
+use super::passes::listed;
+use super::problem::{Problem, Relation, Sizes};
+use super::sections;
+use super::shape::Bits;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A buffer that is alive several times and has the same bytes each time.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct RecurringItem {
+    /// In units; at least 1.
+    pub size: u64,
+    /// The offset is to be a multiple of it; a power of two.
+    pub alignment: u64,
+    /// When it is alive, in any order; at least one.
+    pub lifetimes: Vec<Lifetime>,
+}
+
+impl Problem {
+    /// A problem of items that are alive several times. [`verify`](super::verify) proves its plans: given an [`Item`]
+    /// for each lifetime, with the offset of the item that it is of. O(n² / 64), and O(n²) a section at worst.
+    ///
+    /// # Errors
+    /// The first item that cannot be planned.
+    pub fn with_recurring(items: &[RecurringItem]) -> Result<Self, ItemError> {
+        let sizes = Sizes {
+            size: items.iter().map(|item| item.size).collect(),
+            alignment: items.iter().map(|item| item.alignment).collect(),
+        };
+        check_sizes(sizes.pairs())?;
+        let (mut alive, mut owners) = (Vec::new(), Vec::new());
+        for (index, item) in items.iter().enumerate() {
+            let one = |&lifetime: &Lifetime| Item { lifetime, ..Item::new(item.size, 0, 1) };
+            let own: Vec<Item> = item.lifetimes.iter().map(one).collect();
+            check_lifetimes(&own).map_err(|error| match error {
+                ItemError::EmptyLifetime { lifetime, .. } => ItemError::EmptyLifetime { index, lifetime },
+                error => error,
+            })?;
+            if own.is_empty() {
+                return Err(ItemError::Unused { index });
+            }
+            owners.resize(owners.len() + own.len(), index as u32);
+            alive.extend(own);
+        }
+        let (spans, section_count) = sections::cut(&alive);
+        let mut cliques = vec![Vec::new(); section_count];
+        for (span, &owner) in spans.iter().zip(&owners) {
+            cliques[span.range()].iter_mut().for_each(|members| members.push(owner));
+        }
+        let mut clashes = Bits::new(items.len());
+        for members in &mut cliques {
+            // Lifetimes of one item may overlap.
+            members.dedup();
+            for &a in members.iter() {
+                members.iter().for_each(|&b| clashes.set(a as usize, b as usize));
+            }
+        }
+        let begin = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.lower).min().unwrap_or(0);
+        let length = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.upper - held.lower).sum();
+        let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(length).collect());
+        let shape = listed(clashes, &cliques, items.len());
+        Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::portfolio::Random;
+    use super::super::{plan, verify};
+    use super::*;
+
+    /// An item for each lifetime, and its offset.
+    fn one_by_one(items: &[RecurringItem], offsets: &[u64]) -> (Vec<Item>, Vec<u64>) {
+        let each = items.iter().zip(offsets).flat_map(|(item, &offset)| {
+            let one =
+                move |&lifetime| (Item { lifetime, alignment: item.alignment, ..Item::new(item.size, 0, 1) }, offset);
+            item.lifetimes.iter().map(one)
+        });
+        each.unzip()
+    }
+
+    #[test]
+    fn what_is_alive_twice_lends_its_bytes_between() {
+        let item = |size, lives: &[(u64, u64)]| {
+            let lifetimes = lives.iter().map(|&(lower, upper)| Lifetime { lower, upper }).collect();
+            RecurringItem { size, alignment: 1, lifetimes }
+        };
+        let items = [item(8, &[(6, 8), (0, 2)]), item(8, &[(2, 6)]), item(4, &[(1, 3)]), item(4, &[(5, 7)])];
+        let plan = plan(&Problem::with_recurring(&items).unwrap(), |_| true);
+        assert_eq!((plan.height, plan.load, plan.offsets[0]), (12, 12, plan.offsets[1]));
+        let unused = Problem::with_recurring(&[items[0].clone(), item(1, &[])]);
+        assert_eq!(unused.unwrap_err(), ItemError::Unused { index: 1 });
+        let empty = Problem::with_recurring(&[items[0].clone(), item(1, &[(1, 2), (5, 5)])]);
+        assert!(matches!(empty, Err(ItemError::EmptyLifetime { index: 1, .. })));
+    }
+
+    #[test]
+    fn plans_are_right_at_every_lifetime_and_as_low_as_those_of_one_lifetime() {
+        let mut random = Random(23);
+        for round in 0..200 {
+            let mut below = |end: u64| (random.next() * end as f64) as u64;
+            let mut life = || {
+                let lower = below(30);
+                Lifetime { lower, upper: lower + 1 + below(6) }
+            };
+            let mut lives: Vec<Vec<Lifetime>> = (0..12 + round % 9).map(|_| vec![life()]).collect();
+            if round % 2 == 0 {
+                // Apart from the first by far.
+                let again = |held: Lifetime| Lifetime { lower: held.lower + 50, upper: held.upper + 50 };
+                lives.iter_mut().step_by(3).for_each(|held| held.push(again(held[0])));
+            }
+            let item = |lifetimes| RecurringItem { size: 1 + below(20), alignment: 1 << below(3), lifetimes };
+            let items: Vec<RecurringItem> = lives.into_iter().map(item).collect();
+            let mut steps = 0;
+            let go_on = |steps: &mut u64, more| {
+                *steps += more;
+                *steps < 100_000
+            };
+            let found = plan(&Problem::with_recurring(&items).unwrap(), |progress| go_on(&mut steps, progress.steps));
+            let (alive, offsets) = one_by_one(&items, &found.offsets);
+            verify(&alive, &offsets, found.height).unwrap();
+            if round % 2 == 1 {
+                let once = plan(&Problem::new(&alive).unwrap(), |_| true);
+                assert_eq!((found.load, found.height), (once.load, once.height), "round {round}");
+            }
+        }
+    }
+}
