@@ -1,5 +1,6 @@
 //! Buffers of the policy: uploads and default buffers.
 
+use std::panic;
 use std::sync::Arc;
 
 use super::default_pool::{DefaultPool, DefaultRanges, tlsf_pool};
@@ -145,6 +146,7 @@ impl<D: Device> Inner<D> {
         DefaultPool { usage, strategy, ranges }
     }
 
+    #[track_caller]
     fn create_placed_buffer(
         &self,
         heaps: &HeapPools<D>,
@@ -166,6 +168,7 @@ impl<D: Device> Inner<D> {
         };
         // SAFETY: what `place` returns comes of what it is given.
         let ((placed, place), needs) = unsafe { shared.create_with::<Buffers>(&info, desc, place) }?;
+        shared.note_handed_out(&place, panic::Location::caller(), None);
         // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
         let buffer = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ringfence::debugging::{Finding, Leak};
+use ringfence::device::{TextureDesc, TextureUsage};
+use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{
     AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, DebugDesc, FastConstants, FastConstantsDesc,
@@ -69,6 +71,29 @@ fn what_the_library_makes_is_of_the_programs_line() {
     drop((ring, readback, constants, content, fast, transient));
     world.memory.reclaim();
     assert_eq!(world.memory.debug().live(), []);
+    world.finish();
+}
+
+#[test]
+fn what_a_placement_policy_makes_is_of_the_programs_line() {
+    let world = world(0);
+    let line = line!();
+    let desc = PlacementDesc { texture_bytes_max: 64 * KIB, ..Default::default() };
+    let policy = Placement::new(&world.memory, desc).expect("sound");
+    let usage = TextureUsage::SAMPLED | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let shape = |side| TextureDesc { width: side, height: side, usage, ..Default::default() };
+    let (small, large) = (shape(16), shape(512));
+    let pooled = policy.create_texture(&small, "pooled").expect("there is room");
+    let alone = policy.create_texture(&large, "alone").expect("there is room");
+    let back = policy.create_readback_texture(&small, "back").expect("there is room");
+    let upload = BufferRequest { size: 100, dynamism: Dynamism::Dynamic, ..Default::default() };
+    let upload = policy.create_buffer(&upload).expect("there is room");
+    let heap = policy.aliased_heap(&small, MIB, "heap").expect("there is room");
+    let leaks = leaks(&world);
+    let names = [("small textures", 2), ("alone", 7), ("back", 8), ("uploads", 2), ("heap", 11)];
+    names.into_iter().for_each(|(name, below)| of_line(&leaks, name, line + below));
+    drop((pooled, alone, back, upload, heap, policy));
+    assert_eq!(self::leaks(&world), []);
     world.finish();
 }
 
