@@ -78,6 +78,11 @@ unsafe impl Create<Buffers> for Device {
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { self.create_buffer(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        if info.p_next.is_null() && info.size <= NEVER_DEDICATED_BYTES_MAX {
+            // SAFETY: the buffer is this device's and alive.
+            let needed = unsafe { device.get_buffer_memory_requirements(raw) };
+            return Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)));
+        }
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
         // SAFETY: the buffer is this device's and alive.
@@ -197,6 +202,10 @@ impl Device {
         Ok(())
     }
 }
+
+/// Up to here a plain buffer is not asked whether it wants dedicated memory: Vulkan has no such buffer require it, and
+/// a preference is not worth a memory object. That question takes three times as long as the other.
+const NEVER_DEDICATED_BYTES_MAX: u64 = 64 << 10;
 
 /// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only
 /// read is storage.

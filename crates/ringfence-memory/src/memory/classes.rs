@@ -55,7 +55,7 @@ impl Classes {
     }
 
     /// The size and alignment of [`Self::apart`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
         // What is no alignment stays so, to be refused.

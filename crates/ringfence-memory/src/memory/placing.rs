@@ -41,6 +41,25 @@ use crate::observe::{Call, Event, SlowPath};
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
+/// By which way a place was found.
+pub(crate) enum Way<D: Device> {
+    /// A slot that this thread had cached; nothing watches. With a share in the allocator, if one was cached too.
+    Ready(Option<Arc<Shared<D>>>),
+    /// Any other.
+    Other,
+}
+
+impl<D: Device> Way<D> {
+    /// The share in the allocator that came with the place.
+    #[inline(always)]
+    pub(crate) fn owner(self) -> Option<Arc<Shared<D>>> {
+        match self {
+            Self::Ready(owner) => owner,
+            Self::Other => None,
+        }
+    }
+}
+
 /// What is to be placed, and how.
 pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
     pub(crate) needs: Requirements,
@@ -191,7 +210,7 @@ impl<D: Device> Shared<D> {
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         request: PlacementRequest<'_, '_, D>,
-        made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Option<Arc<Self>>) -> T,
+        made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Way<D>) -> T,
     ) -> Result<T, Error>
     where
         D: Create<K>,
@@ -203,7 +222,7 @@ impl<D: Device> Shared<D> {
 /// Plain requests: one step, decided beforehand.
 impl<D: Device> Shared<D> {
     /// Memory for a resource and what `made` makes of the resource there, or why there is none: nothing has changed
-    /// then. With a slot that was cached may come a share in the allocator that was cached too.
+    /// then.
     ///
     /// Two ways to `made` rather than one value of both ways: that would be written in parts and read as a whole, which
     /// processors are slow at.
@@ -212,14 +231,14 @@ impl<D: Device> Shared<D> {
         &self,
         resource: &R,
         request: PlacementRequest<'_, '_, D>,
-        made: impl FnOnce(R::Made, Place<D>, Option<Arc<Self>>) -> T,
+        made: impl FnOnce(R::Made, Place<D>, Way<D>) -> T,
     ) -> Result<T, Error> {
         if let Some((arena, class, ready, owner)) = self.ready_slot(&request) {
             // SAFETY: the arena's memory is of a type and class that the requirements allow, and the slot is aligned.
             let bound = unsafe { resource.bind(self, &ready.memory, ready.offset) };
             let place = Place::slot(arena, class, ready);
             match bound {
-                Ok(bound) => return Ok(made(bound, place, owner)),
+                Ok(bound) => return Ok(made(bound, place, Way::Ready(owner))),
                 Err(error) => {
                     self.free_place(place);
                     if !error.is_out_of_memory() {
@@ -231,7 +250,7 @@ impl<D: Device> Shared<D> {
         // A copy of its own: what is lent lies in memory, and the request above in registers.
         let PlacementRequest { needs, desc, pool } = request;
         let request = PlacementRequest { needs, desc, pool };
-        self.find_place_otherwise(resource, &request, move |bound, place| made(bound, place, None))
+        self.find_place_otherwise(resource, &request, move |bound, place| made(bound, place, Way::Other))
     }
 
     /// As [`Shared::find_place`], without the slots of this thread.

@@ -25,7 +25,7 @@ use crate::device::{
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
-    Shared, Slots, Unplaced,
+    Shared, Slots, Unplaced, Way,
 };
 use crate::observe::debugging::MemoryAddress;
 use crate::observe::{Call, Event, RangeId};
@@ -107,12 +107,14 @@ impl<D: Device> Allocation<D> {
         is_mixed: bool,
     ) -> Result<Self, Error> {
         let PlacementRequest { needs, desc, .. } = request;
-        let made = shared.find_place(resource, request, move |(), place, owner| {
-            let owner = owner.unwrap_or_else(|| Arc::clone(shared));
+        let at = panic::Location::caller();
+        shared.find_place(resource, request, move |(), place, way| {
+            if let Way::Other = way {
+                shared.note_handed_out(&place, at, None);
+            }
+            let owner = way.owner().unwrap_or_else(|| Arc::clone(shared));
             Self::of_place(owner, place, &needs, desc, is_mixed)
-        })?;
-        shared.note_handed_out(&made.place, panic::Location::caller(), None);
-        Ok(made)
+        })
     }
 
     /// Bytes for resources that the caller makes of them.
