@@ -46,7 +46,8 @@ pub(super) struct Block<D: Device> {
 }
 
 impl<D: Device> Block<D> {
-    /// A driver buffer for ranges to share, for the line of the program that made the pool. A driver call: no lock may be held that an allocation needs.
+    /// A driver buffer for ranges to share, for the line of the program that made the pool. A driver call: no lock may
+    /// be held that an allocation needs.
     pub(super) fn buffer(
         shared: &Shared<D>,
         bytes: u64,
