@@ -323,6 +323,10 @@ pub trait Cutter: RangeAllocator + Peek {
     /// From below a limit, where the algorithm can.
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
+    /// Units that the range of `slot`, of `size` units, keeps from others while it lives: rounding included; 0 if it is
+    /// freed.
+    fn taken(&self, slot: u32, size: u64) -> u64;
+
     /// Whether an empty heap of `capacity` units would grant a request.
     fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool;
 }
@@ -339,6 +343,11 @@ impl Cutter for Tlsf {
 
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
         Tlsf::allocate_below(self, size, alignment, limit)
+    }
+
+    #[inline]
+    fn taken(&self, _slot: u32, size: u64) -> u64 {
+        size // nothing is rounded: see `cut`
     }
 
     fn would_hold(_: Algorithm, capacity: u64, size: u64, _alignment: u64) -> bool {
@@ -361,6 +370,15 @@ impl Cutter for AnyAllocator {
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
         let Self::Tlsf(tlsf) = self else { return None };
         tlsf.allocate_below(size, alignment, limit)
+    }
+
+    fn taken(&self, slot: u32, size: u64) -> u64 {
+        match self {
+            Self::Buddy(buddy) => buddy.live_size(slot),
+            Self::Linear(rows) => rows.live_size(slot),
+            Self::Equal(blocks) => blocks.block_size,
+            Self::Tlsf(_) | Self::FreeList(_) => size,
+        }
     }
 
     fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool {

@@ -140,6 +140,13 @@ impl Buddy {
         1 << self.granule_log2
     }
 
+    /// Units of the live range of `slot`, rounding included; 0 if there is none. O(1).
+    #[must_use]
+    pub fn live_size(&self, slot: u32) -> u64 {
+        let node = slot as usize;
+        if self.nodes.get(node) == Some(&USED) { self.length_of(node, self.order_of(node)) } else { 0 }
+    }
+
     /// The order of the smallest node that holds `size` and begins at a multiple of `alignment`. The root, which begins
     /// at 0, is aligned to anything.
     fn order_for(&self, size: u64, alignment: u64) -> u32 {

@@ -85,12 +85,15 @@ impl Clock {
         SyncPoint::new(self.id, value)
     }
 
-    /// Nothing panics while it is locked.
+    /// What panics while it is locked has changed nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the next value.
+    ///
+    /// # Panics
+    /// If the fence was seen at [`u64::MAX`] or just below it: no value is left.
     pub fn open(&self) -> u64 {
         let mut room = Vec::new();
         loop {
@@ -107,6 +110,7 @@ impl Clock {
 
     /// Opens the next value; `room` is for when the list of open ones is full.
     fn issue(&self, state: &mut State, room: &mut Vec<u64>) -> u64 {
+        assert!(state.issued < u64::MAX - 1, "{} has no value left: its fence was signalled near 2^64", self.id);
         if state.open.len() == state.open.capacity() {
             room.append(&mut state.open);
             core::mem::swap(&mut state.open, room);
@@ -321,5 +325,14 @@ mod tests {
         let closes = clock.closes();
         clock.leave(7);
         assert_eq!(clock.closes(), closes, "it was not open");
+    }
+
+    #[test]
+    fn values_end_below_the_last_number() {
+        let clock = Clock::new(TimelineId::of(1, 0), 0);
+        clock.saw(u64::MAX - 2);
+        assert_eq!(clock.open(), u64::MAX - 1);
+        let next = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| clock.open()));
+        assert!(next.is_err() && clock.is_open(u64::MAX - 1), "refused, and nothing has changed");
     }
 }

@@ -183,6 +183,13 @@ impl LinearRanges {
         is_it.then_some(entry)
     }
 
+    /// Units of the live range of `slot`; 0 if there is none: it is freed, and what is beside it is not.
+    #[must_use]
+    pub fn live_size(&self, slot: u32) -> u64 {
+        let row = if slot & HIGH != 0 { &self.high } else { &self.low };
+        row.entries.get(row.at(slot)).filter(|entry| entry.live).map_or(0, |entry| entry.size)
+    }
+
     #[cold]
     fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
         AllocError::OutOfSpace { size, alignment, free: self.free_size(), largest_free: self.largest_free() }

@@ -405,7 +405,8 @@ pub struct Span {
     pub offset: u64,
     /// Units, rounding included.
     pub size: u64,
-    /// The [`Range::slot`] of the range that lives here; `None` if the span is free.
+    /// The [`Range::slot`] of the range that lives here; `None` if the span is free. A freed range that no request can
+    /// have yet still shows its slot.
     pub slot: Option<u32>,
 }
 

@@ -2,7 +2,7 @@
 //! does, stale and foreign ranges are refused.
 
 use proptest::prelude::*;
-use ringfence_core::algorithm::{Algorithm, AnyAllocator, EqualBlocks, virtual_allocator};
+use ringfence_core::algorithm::{Algorithm, AnyAllocator, Cutter, EqualBlocks, virtual_allocator};
 use ringfence_core::blocks::{Blocks, BlocksDesc};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;
@@ -298,4 +298,29 @@ fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     blocks.trim();
     blocks.blocks().validate().expect("sound");
     blocks.allocate(3, 1).expect("room");
+}
+
+/// What a range takes is what the free size loses; of one that is freed in the middle of a linear block, nothing.
+#[test]
+fn what_a_range_takes_is_what_others_cannot_have() {
+    let equal = Algorithm::Equal { block_size: 40 };
+    for algorithm in [Algorithm::Tlsf, Algorithm::Buddy { granule: 16 }, Algorithm::FreeList, Algorithm::Linear, equal]
+    {
+        let mut ranges = AnyAllocator::cut(algorithm, 4000);
+        let mut live = Vec::new();
+        for size in [33, 1, 40, 17] {
+            let before = ranges.free_size();
+            let range = ranges.allocate(size, 1).expect("room");
+            assert_eq!(ranges.taken(range.slot(), size), before - ranges.free_size(), "{algorithm:?}, {size}");
+            live.push(range);
+        }
+        ranges.free(live.remove(1)).expect("live");
+        let mut taken = Vec::new();
+        ranges.for_each_span(&mut |span| taken.extend(span.slot.map(|slot| ranges.taken(slot, span.size))));
+        taken.retain(|units| *units != 0);
+        taken.sort_unstable();
+        let mut expected: Vec<_> = live.iter().map(|range| ranges.taken(range.slot(), range.size())).collect();
+        expected.sort_unstable();
+        assert_eq!(taken, expected, "{algorithm:?}");
+    }
 }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+pub use record::Recorder;
 
 use super::record::TextureParts;
 use super::sharing::{ShareKind, ShareSupport};
@@ -70,6 +71,7 @@ macro_rules! forward {
 }
 
 mod descriptors;
+mod record;
 mod sharing;
 mod sparse;
 

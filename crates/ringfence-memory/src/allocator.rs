@@ -44,7 +44,7 @@ impl<D: Device> Allocator<D> {
     /// Adds a timeline, which is the progress of a queue: what is retired from now on waits for this timeline too.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// [`DeviceError::Lost`]; [`DeviceError::InvalidInfo`] where the fence shows 2⁶³ or more.
     ///
     /// # Safety
     /// The fence is of this allocator's device (on Vulkan a timeline semaphore) and outlives the allocator and all that
@@ -204,7 +204,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After
-    /// `Ok` nothing waits.
+    /// `Ok` nothing waits, and the eviction callback is removed: it may own the allocator.
     ///
     /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it only
     /// checks. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames, whose
@@ -214,7 +214,9 @@ impl<D: Device> Allocator<D> {
     /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed for another
     /// reason than device loss. What was retired still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        self.shared.shutdown(timeout)
+        let reclaimed = self.shared.shutdown(timeout)?;
+        self.budgets().set_eviction(None);
+        Ok(reclaimed)
     }
 
     /// Figures of memory and of driver calls, cheap enough for each frame: O(memory types + objects kept for

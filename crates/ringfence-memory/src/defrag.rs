@@ -62,7 +62,7 @@ pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics};
 pub struct DefragDesc {
     /// The most bytes that a pass copies. A larger range is moved in a pass of its own.
     pub bytes_per_pass_max: u64,
-    /// The most moves of a pass.
+    /// The most moves of a pass; 0 counts as 1.
     pub moves_per_pass_max: usize,
     /// A block is not compacted further once more bytes than this were copied for each byte by which its longest hole
     /// grew.

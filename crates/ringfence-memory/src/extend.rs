@@ -5,6 +5,11 @@
 //! long as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
 //! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with [`Shared::add_pool`].
 
+use std::panic::Location;
+
+use crate::device::{BufferInfo, Device};
+use crate::{AllocationDesc, Allocator, Buffer, Error};
+
 pub use crate::memory::Made;
 pub use crate::memory::Shared;
 pub use crate::memory::descriptor_heaps::ReclaimHeap;
@@ -15,6 +20,21 @@ pub use crate::memory::{Memory, Place};
 pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
+
+/// As [`Allocator::create_buffer`], for a library that knows at which line of the program the buffer was asked for.
+///
+/// # Errors
+/// As there.
+pub fn create_buffer_at<D: Device>(
+    memory: &Allocator<D>,
+    info: &BufferInfo<'_, D>,
+    desc: AllocationDesc<'_>,
+    at: &'static Location<'static>,
+) -> Result<Buffer<D>, Error> {
+    let buffer = memory.create_buffer(info, desc)?;
+    buffer.note_made_at(at);
+    Ok(buffer)
+}
 
 /// Atomics and cells that `loom` replaces in models.
 #[doc(hidden)]

@@ -546,7 +546,8 @@ impl<D: Device> Buffer<D> {
     /// in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
     /// `frame` may be of any queue; the program orders the copy after what other queues write to the old buffer. Both
-    /// buffers need the usages for copies. If the frame is dropped, the bytes are lost.
+    /// buffers need the usages for copies. If the frame is dropped, the bytes are lost. Uploads that were gathered for
+    /// this buffer and are not recorded yet go to the old one, and are lost unless they are recorded before the copy.
     ///
     /// # Errors
     /// The frame is of another allocator, `keep_bytes` is more than one of the two buffers has, or the new buffer could

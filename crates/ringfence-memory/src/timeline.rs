@@ -214,6 +214,9 @@ impl<D: Device> Timeline<D> {
 
     /// Begins a submission: objects that are written or retired from now on are kept until the submission is complete.
     /// O(open frames).
+    ///
+    /// # Panics
+    /// If the fence has no value left, since it was signalled with one near [`u64::MAX`].
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
         self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
@@ -311,6 +314,9 @@ pub enum WaitError {
     Device(DeviceError),
 }
 
+/// What a new timeline's fence shows at most: values are left for all frames of a program.
+const COMPLETED_MAX: u64 = u64::MAX >> 1;
+
 /// A number that no other allocator of the process has; never 0.
 fn next_owner() -> u32 {
     // Not in the seam: it orders nothing.
@@ -342,6 +348,7 @@ impl<D: Device> Lifetimes<D> {
             // What a lost device's fences show, and no value is left to be signalled.
             return Err(DeviceError::Lost);
         }
+        DeviceError::invalid("the fence of a timeline has values left").at_most(completed, COMPLETED_MAX)?;
         loop {
             let count = self.entries.read_recursive().len();
             // Host memory is got without the lock: a global allocator of the program's may come back here.

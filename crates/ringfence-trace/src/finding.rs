@@ -203,6 +203,9 @@ impl fmt::Display for Operation {
             OperationKind::Retired => "retired",
             OperationKind::Released => "released",
         };
-        write!(f, "#{} {deed} by {:?}: {}", self.number, self.thread, self.subject)
+        // What is released does not wait any more.
+        let is_retired = self.subject.is_retired && self.kind != OperationKind::Released;
+        let subject = Leak { is_retired, ..self.subject.clone() };
+        write!(f, "#{} {deed} by {:?}: {subject}", self.number, self.thread)
     }
 }

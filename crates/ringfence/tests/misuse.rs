@@ -8,7 +8,7 @@ use ringfence::core::tlsf::Tlsf;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
-use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Requirements, ResourceClass};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
 use ringfence::{
@@ -323,4 +323,18 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         constants.writer(&frame).expect("our own").bind(&bound).expect("the host writes it");
     }
     frame.discard();
+}
+
+#[test]
+fn a_fence_without_values_left_is_refused() {
+    let world = world();
+    let made = |value| {
+        // SAFETY: nothing is submitted.
+        unsafe { world.memory.timeline(world.device.create_fence(value)) }.map(|timeline| timeline.begin().value())
+    };
+    let refused = DeviceError::invalid("the fence of a timeline has values left");
+    for value in [u64::MAX - 1, u64::MAX - 2, 1 << 63] {
+        assert_eq!(made(value), refused.at_most(value, u64::MAX >> 1).map(|()| 0));
+    }
+    assert_eq!(made(u64::MAX >> 1), Ok(1 << 63));
 }

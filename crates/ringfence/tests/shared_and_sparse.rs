@@ -10,7 +10,7 @@ use ringfence::device::{
 use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc, sharing};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc, PoolDesc, ShareError, sharing};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;
@@ -184,4 +184,34 @@ fn a_handle_of_another_device_is_refused_by_the_driver_too() {
         drop(handle);
     }
     assert_eq!(devices[0].live(), sim::Live::default());
+}
+
+#[test]
+fn no_bytes_have_no_pages() {
+    let world = world(DebugDesc::default());
+    let sparse = SparseBuffer::new(&world.memory, &info(8 * PAGE), AllocationDesc::default()).expect("room");
+    let pages = |start, end| sparse.pages_of(std::ops::Range { start, end });
+    assert_eq!([pages(5, 5), pages(5, 2), pages(3 * PAGE, 3 * PAGE)], [0..0, 0..0, 3..3]);
+    assert_eq!([pages(PAGE + 5, 2), pages(5, 6), pages(5, PAGE + 1)], [1..1, 0..1, 0..2]);
+    drop(sparse);
+    world.finish();
+}
+
+/// Beyond what was exported lies the next one in the block.
+#[test]
+fn more_than_was_exported_is_not_imported() {
+    let world = world(DebugDesc::default());
+    let share = Some(ShareKind::Simulated);
+    let pool = PoolDesc { memory_type: 1, share, block_bytes: 1 << 20, ..Default::default() };
+    let pool = world.memory.create_pool(pool).expect("such a pool");
+    let buffers = [(); 2].map(|()| pool.create_buffer(&info(4096), AllocationDesc::default()).expect("room"));
+    let import = |size| {
+        let (handle, layout) = buffers[0].export().expect("it is shared");
+        // SAFETY: the handle is of this description, or is refused.
+        unsafe { sharing::import_buffer(&world.memory, &info(size), handle, &layout, AllocationDesc::default()) }
+    };
+    assert_eq!(import(8192).err(), Some(ShareError::Larger { size: 8192, exported_bytes: 4096 }));
+    assert_eq!(import(4096).map(|buffer| buffer.size()), Ok(4096));
+    drop((buffers, pool));
+    world.finish();
 }

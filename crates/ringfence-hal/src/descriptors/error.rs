@@ -56,7 +56,8 @@ pub enum DescriptorError {
         largest_free: u32,
     },
     /// There is one already: a device has one shader-visible heap of each kind, which every command list binds.
-    #[error("there is a shader-visible heap of {kind} already")]
+    /// A dropped one counts until a reclaim has destroyed it.
+    #[error("there is a shader-visible heap of {kind} already, or a dropped one that is not reclaimed yet")]
     SecondHeap {
         /// Its kind.
         kind: HeapKind,

@@ -1,5 +1,6 @@
 //! The driver's memory objects: made, counted against the device's limit and the budgets, imported, freed.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -104,15 +105,22 @@ impl<D: Device> Shared<D> {
     }
 
     /// Allocates a memory object of `size` bytes for resources outside the arenas: within the limits, counted as
-    /// dedicated memory. If memory is short, retired objects that the device is done with are destroyed and empty
-    /// blocks freed, once, and it is tried again.
+    /// dedicated memory, and listed by debugging as made at the line `at`. If memory is short, retired objects that the
+    /// device is done with are destroyed and empty blocks freed, once, and it is tried again.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is no memory then, or any other error of the driver.
     ///
     /// # Panics
     /// If there is no arena of the index `arena`.
-    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
+    pub fn make_heap(
+        &self,
+        arena: u32,
+        size: u64,
+        alignment: u64,
+        name: &str,
+        at: &'static Location<'static>,
+    ) -> Result<Backing<D>, Error> {
         let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
         let mut attempt = Attempt::at(memory_type, size, &AllocationDesc::default());
@@ -125,6 +133,8 @@ impl<D: Device> Shared<D> {
         memory.pin();
         let request = Request { size, alignment, name, ..Default::default() };
         let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &memory, 0, &request);
+        let place = Place::heap(Arc::clone(&memory), arena, number);
+        self.note_whole(&place, &AllocationDesc { name, ..Default::default() }, at);
         Ok(Backing::Heap { memory, arena, number })
     }
 
@@ -137,11 +147,7 @@ impl<D: Device> Shared<D> {
     /// If the memory object has another owner.
     pub unsafe fn free_backing(&self, backing: Backing<D>) {
         match backing {
-            Backing::Heap { memory, arena, number } => {
-                self.record(|| Recorded::Freed { block: memory.block, offset: 0 });
-                self.arenas[arena as usize].remove_dedicated(number);
-                self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
-            }
+            Backing::Heap { memory, arena, number } => self.free_place(Place::heap(memory, arena, number)),
             Backing::Buffer { object, place } => self.destroy_pair(RawObject::Buffer(object), place),
         }
     }

@@ -54,7 +54,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// callback.
     ///
     /// It is called on the thread whose allocation failed, with no lock held, and may use the allocator; its own
-    /// requests do not call it again. If it panics, nothing was made and nothing is lost. The previous callback is
+    /// requests do not call it again. A callback that owns a clone of the allocator keeps it and its memory alive
+    /// until the callback is removed: by `None`, or by [`Allocator::shutdown`](crate::Allocator::shutdown) when it
+    /// succeeds. If it panics, nothing was made and nothing is lost. The previous callback is
     /// dropped here, or at the end of a call of it that is under way.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));

@@ -56,7 +56,8 @@ pub struct AllocationDesc<'a> {
     /// that was made. Without effect on textures.
     /// [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts the additional bytes.
     pub may_be_larger: bool,
-    /// A value of the caller's: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
+    /// A value of the caller's: returned by [`Resource::user_data`](crate::Resource::user_data), and in snapshots, as
+    /// JSON and as VMA's.
     pub user_data: u64,
 }
 

@@ -223,10 +223,11 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
-    pub(crate) fn note_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
+    /// Memory was made or imported as a whole, for the program at this line.
+    pub(crate) fn note_whole(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         if self.observers.debug().is_some() {
             let size = self.memory_of(place).size - place.offset;
-            // Without a place for the host: what others have written there is not filled over.
+            // Without a place for the host: what others write there is not filled over.
             self.note_new(place, desc, size, Margins::default(), None);
             self.note_handed_out(place, at, None);
         }
@@ -240,9 +241,9 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What was made was handed to the program, at this line.
+    /// Notes for debugging at which line of the program what was made was asked for.
     #[inline]
-    pub(crate) fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
+    pub fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
         if self.observers.debug().is_some()
             && let Some(key) = self.key_of(place)
         {

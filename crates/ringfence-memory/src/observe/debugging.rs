@@ -15,7 +15,7 @@
 //! | anything | one lock for all threads, an entry in a map a live range |
 //! | margins | the margin on each side of every range in a block, in front at least its alignment; both written when it is made and read when it is released |
 //! | fills | every mapped byte written twice: when it is made and when it is released |
-//! | history | host memory for as many operations as are asked for, set aside at once |
+//! | history | host memory for as many operations as there were, up to what is asked for |
 //!
 //! The host writes guards and fills, so they exist only in memory that the host sees: in every host-visible memory type
 //! (on Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the

@@ -196,7 +196,7 @@ impl<D: Device> Allocation<D> {
         self.place.is_dedicated()
     }
 
-    /// The caller's value: the library only shows it in reports.
+    /// The caller's value: the library writes it to snapshots, and does nothing else with it.
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data

@@ -86,6 +86,14 @@ pub enum ShareError {
         /// Bytes of the memory.
         memory_bytes: u64,
     },
+    /// The resource is larger than what was exported: beyond it lie other resources of its block.
+    #[error("a resource of {size} bytes was described, and {exported_bytes} bytes were exported")]
+    Larger {
+        /// Bytes that it needs as described.
+        size: u64,
+        /// Bytes of the exported one ([`SharedMemory::size`]).
+        exported_bytes: u64,
+    },
     /// The memory is tied to one resource, so that nothing else can be placed there.
     #[error("the memory is tied to one resource: import it as that")]
     Tied,

@@ -60,7 +60,8 @@ pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, 
 /// Dropping the buffer retires it, as any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
-/// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
+/// The handle is another device's, the buffer does not lie in the memory as `from` says, it needs more bytes than were
+/// exported, the driver refuses it.
 ///
 /// # Safety
 /// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
@@ -193,6 +194,9 @@ impl<D: Share> Importer<'_, D> {
             let (memory_type, memory_type_bits) = (from.memory_type, needs.memory_type_bits);
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits }.into());
         }
+        if needs.size > from.size {
+            return Err(ShareError::Larger { size: needs.size, exported_bytes: from.size });
+        }
         let tied = if from.is_tied { K::tie(unplaced) } else { Tied::Nothing };
         // SAFETY: the caller promises what is asked of the handle; it is tied to this resource, if to any.
         let place = unsafe { self.import_place(handle, from, needs, tied, desc) }?;
@@ -251,6 +255,6 @@ impl<D: Share> Importer<'_, D> {
 
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
-        self.shared.note_imported(place, desc, panic::Location::caller());
+        self.shared.note_whole(place, desc, panic::Location::caller());
     }
 }

@@ -302,10 +302,11 @@ impl<D: Device> SparseBuffer<D> {
         self.table.is_bound(page)
     }
 
-    /// The pages that bytes lie in.
+    /// The pages that bytes lie in: none for an empty range.
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
-        bytes.start / self.layout.alignment..bytes.end.div_ceil(self.layout.alignment)
+        let first = bytes.start / self.layout.alignment;
+        first..if bytes.is_empty() { first } else { bytes.end.div_ceil(self.layout.alignment) }
     }
 }
 

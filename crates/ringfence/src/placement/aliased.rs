@@ -11,6 +11,7 @@
 //! last one is released.
 
 use std::fmt;
+use std::panic;
 use std::sync::Arc;
 
 use super::desc::{Route, TextureKind};
@@ -33,6 +34,7 @@ pub struct AliasedHeap<D: Device> {
 }
 
 impl<D: Device> AliasedHeap<D> {
+    #[track_caller]
     pub(super) fn new(shared: &Arc<Shared<D>>, like: &TextureDesc, bytes: u64, name: &str) -> Result<Self, Error> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, like)?;
@@ -45,7 +47,8 @@ impl<D: Device> AliasedHeap<D> {
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: needs.memory_type_bits };
         let memory_type = shared.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
         let arena = shared.arena_index(memory_type, needs.class);
-        let backing = shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name)?;
+        let backing =
+            shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name, panic::Location::caller())?;
         let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was requested") };
         shared.device.note_aliasing(&memory.object, 0, bytes, true);
         let whole = Arc::new(Place::heap(memory, arena, number));

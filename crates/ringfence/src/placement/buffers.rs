@@ -1,5 +1,6 @@
 //! Buffers of the policy: uploads and default buffers.
 
+use std::panic;
 use std::sync::Arc;
 
 use super::default_pool::{DefaultPool, DefaultRanges, tlsf_pool};
@@ -73,7 +74,7 @@ impl<D: Device> Inner<D> {
         let route = self.desc.upload_route(request.size, alignment);
         // What the shared buffers are not made for gets one of its own.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
-        let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, "uploads");
+        let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, ("uploads", self.at));
         let found = match route {
             Route::UploadSmall => self.upload_small.allocate(self.padded(request.size), alignment, make),
             Route::UploadBig => self.upload_big.allocate(self.padded(request.size), alignment, make),
@@ -98,7 +99,9 @@ impl<D: Device> Inner<D> {
         let made = match &pool.ranges {
             DefaultRanges::Placed(heaps) => self.create_placed_buffer(heaps, request, route),
             DefaultRanges::Suballocated(ranges) => {
-                let make = |bytes| Block::buffer(self.shared(), bytes, pool.usage, Location::Device, "default buffers");
+                let make = |bytes| {
+                    Block::buffer(self.shared(), bytes, pool.usage, Location::Device, ("default buffers", self.at))
+                };
                 let found = ranges.allocate(self.padded(request.size), self.alignment(request), make);
                 found.map(|found| BufferLocation::in_pool(self.shared(), found, request.size, Location::Device, route))
             }
@@ -134,6 +137,7 @@ impl<D: Device> Inner<D> {
                 "default buffers",
                 default_block_bytes,
                 idle_frames,
+                self.at,
             )),
             Strategy::Suballocated => {
                 DefaultRanges::Suballocated(tlsf_pool(self.shared(), default_block_bytes, idle_frames))
@@ -142,6 +146,7 @@ impl<D: Device> Inner<D> {
         DefaultPool { usage, strategy, ranges }
     }
 
+    #[track_caller]
     fn create_placed_buffer(
         &self,
         heaps: &HeapPools<D>,
@@ -163,6 +168,7 @@ impl<D: Device> Inner<D> {
         };
         // SAFETY: what `place` returns comes of what it is given.
         let ((placed, place), needs) = unsafe { shared.create_with::<Buffers>(&info, desc, place) }?;
+        shared.note_handed_out(&place, panic::Location::caller(), None);
         // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
         let buffer = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)

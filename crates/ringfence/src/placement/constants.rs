@@ -27,6 +27,7 @@ pub enum ConstantsLocation<D: Device> {
 
 impl<D: Device> Inner<D> {
     /// See [`Placement::create_constants`](super::Placement::create_constants).
+    #[track_caller]
     pub(super) fn create_constants(
         &self,
         content: &[u8],
@@ -50,6 +51,7 @@ impl<D: Device> Inner<D> {
         }
     }
 
+    #[track_caller]
     fn create_lasting_constants(&self, content: &[u8], name: &str) -> Result<BufferLocation<D>, UploadError> {
         let (size, usage) = (content.len() as u64, BufferUsage::CONSTANT);
         let request = BufferRequest { size, usage, dynamism: Dynamism::Dynamic, name, ..Default::default() };

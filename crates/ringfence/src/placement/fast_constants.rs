@@ -20,6 +20,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,6 +109,8 @@ pub(super) enum Cleaning {
 struct State<D: Device> {
     memory: Allocator<D>,
     desc: FastConstantsDesc<'static>,
+    /// The line of the program that made it.
+    at: &'static panic::Location<'static>,
     /// Of each constant: the device's for constants, and no two share an atom of flushes.
     alignment: u64,
     name: String,
@@ -128,10 +131,12 @@ pub struct FastConstants<D: Device> {
 impl<D: Device> FastConstants<D> {
     /// Makes pages for constants that live for one frame. No memory is allocated before the first write.
     #[must_use]
+    #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
         Self::with_cleaning(memory, desc, Cleaning::Own)
     }
 
+    #[track_caller]
     pub(super) fn with_cleaning(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
         // A page of 0 bytes refuses everything as too large.
         let desc = FastConstantsDesc { page_bytes: desc.page_bytes.min(BYTES_MAX), ..desc };
@@ -145,6 +150,7 @@ impl<D: Device> FastConstants<D> {
         let alignment = alignment.max(capabilities.non_coherent_atom_bytes);
         let state = Arc::new(State {
             memory: memory.clone(),
+            at: panic::Location::caller(),
             alignment,
             name: desc.name.to_owned(),
             desc: FastConstantsDesc { name: "", ..desc },
@@ -259,7 +265,7 @@ impl<D: Device> State<D> {
     /// Made without the lock: it is a driver call.
     fn buddy(&self, bytes: u64) -> Result<Block<D>, Error> {
         let FastConstantsDesc { usage, location, .. } = self.desc;
-        Block::buffer(self.memory.shared(), bytes, usage, location, &self.name)
+        Block::buffer(self.memory.shared(), bytes, usage, location, (&self.name, self.at))
     }
 
     /// Its figures without its name.

@@ -4,6 +4,7 @@
 //! for each: on most devices one is ever used. Objects that need more than [`COMMON_ALIGNMENT`] have parts of their own
 //! (on Direct3D 12 the heap itself has to be aligned for multisampled ones).
 
+use std::panic;
 use std::sync::{Arc, OnceLock};
 
 use ringfence_core::tlsf::Tlsf;
@@ -24,6 +25,8 @@ type Part<D> = Arc<RangePool<D, Tlsf>>;
 /// See the [module](self).
 pub(super) struct HeapPools<D: Device> {
     name: &'static str,
+    /// The line of the program that made the policy.
+    at: &'static panic::Location<'static>,
     block_bytes: u64,
     idle_frames: u64,
     /// Two for each arena: see [`HeapPools::part`].
@@ -32,10 +35,16 @@ pub(super) struct HeapPools<D: Device> {
 
 impl<D: Device> HeapPools<D> {
     /// No heap yet.
-    pub(super) fn new(shared: &Shared<D>, name: &'static str, block_bytes: u64, idle_frames: u64) -> Self {
+    pub(super) fn new(
+        shared: &Shared<D>,
+        name: &'static str,
+        block_bytes: u64,
+        idle_frames: u64,
+        at: &'static panic::Location<'static>,
+    ) -> Self {
         let types = shared.device.capabilities().memory_types.len();
         let parts = (0..types * 3 * 2).map(|_| OnceLock::new()).collect();
-        Self { name, block_bytes, idle_frames, parts }
+        Self { name, at, block_bytes, idle_frames, parts }
     }
 
     /// The part for an arena's memory type and class.
@@ -90,7 +99,7 @@ impl<D: Device> HeapPools<D> {
     /// Asks the driver for a heap.
     fn make_heap(&self, shared: &Shared<D>, arena: u32, bytes: u64, needs: Requirements) -> Result<Block<D>, Error> {
         let alignment = needs.alignment.max(COMMON_ALIGNMENT);
-        let backing = shared.make_heap(arena, bytes, alignment, self.name)?;
+        let backing = shared.make_heap(arena, bytes, alignment, self.name, self.at)?;
         let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was requested") };
         let memory = Arc::clone(memory);
         Ok(Block { backing, memory, base: 0, mapped: None, address: None })

@@ -1,5 +1,6 @@
 //! The allocators of the policy, which every handle shares.
 
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -27,6 +28,8 @@ pub(super) struct Inner<D: Device> {
     /// By [`TextureKind`](super::TextureKind).
     pub(super) textures: [HeapPools<D>; 4],
     pub(super) frame: AtomicU64,
+    /// The line of the program that made the policy.
+    pub(super) at: &'static panic::Location<'static>,
 }
 
 impl<D: Device> Inner<D> {

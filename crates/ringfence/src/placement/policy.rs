@@ -1,6 +1,7 @@
 //! The policy: takes a request, finds the allocator that serves it, and reclaims at the end of a frame.
 
 use std::fmt;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,6 +57,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] with the rule of the description that does not hold.
+    #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: PlacementDesc) -> Result<Self, Error> {
         if let Some(rule) = desc.broken_rule() {
             return Err(DeviceError::invalid(rule).into());
@@ -69,8 +71,9 @@ impl<D: Device> Placement<D> {
             shrink_after: u32::try_from(desc.idle_frames).unwrap_or(u32::MAX),
             ..Default::default()
         };
+        let at = panic::Location::caller();
         let names = ["small textures", "textures", "render targets", "storage textures"];
-        let textures = names.map(|name| HeapPools::new(shared, name, desc.texture_block_bytes, desc.idle_frames));
+        let textures = names.map(|name| HeapPools::new(shared, name, desc.texture_block_bytes, desc.idle_frames, at));
         let inner = Inner {
             memory: memory.clone(),
             upload_small: RangePool::new(
@@ -86,6 +89,7 @@ impl<D: Device> Placement<D> {
             textures,
             frame: AtomicU64::new(0),
             desc,
+            at,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -250,6 +254,7 @@ impl<D: Device> Placement<D> {
     ///
     /// # Errors
     /// The driver refuses the description, or there is no memory.
+    #[track_caller]
     pub fn aliased_heap(&self, like: &TextureDesc, bytes: u64, name: &str) -> Result<AliasedHeap<D>, Error> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }

@@ -18,6 +18,7 @@
 //! | allocate that needs a block | driver calls, under the lock of those who also found no room, and no other |
 //! | free | that of the range allocator, one short lock, no driver call |
 
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,19 +46,21 @@ pub(super) struct Block<D: Device> {
 }
 
 impl<D: Device> Block<D> {
-    /// A driver buffer for ranges to share. A driver call: no lock may be held that an allocation needs.
+    /// A driver buffer for ranges to share, for the line of the program that made the pool. A driver call: no lock may
+    /// be held that an allocation needs.
     pub(super) fn buffer(
         shared: &Shared<D>,
         bytes: u64,
         usage: BufferUsage,
         location: Location,
-        name: &str,
+        (name, at): (&str, &'static panic::Location<'static>),
     ) -> Result<Self, Error> {
         let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
         let has_address = Create::<Buffers>::has_address(&shared.device, &info);
         let alignment = shared_alignment(shared.device.capabilities(), usage, bytes, has_address);
         let desc = AllocationDesc { name, location, alignment, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
+        shared.note_handed_out(&place, at, None);
         // SAFETY: the object is alive, and was described as one that has an address.
         let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });
         let (memory, base) = (shared.shared_memory_of(&place), place.offset);

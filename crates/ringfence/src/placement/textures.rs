@@ -1,5 +1,6 @@
 //! Textures of the policy: planned, pooled by kind, read back.
 
+use std::panic;
 use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
@@ -28,12 +29,14 @@ impl<D: Device> Inner<D> {
     }
 
     /// See [`Placement::create_texture`](super::Placement::create_texture).
+    #[track_caller]
     pub(super) fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
         let info = Create::<Textures>::describe(self.memory.device(), desc)?;
         self.create_texture_as(TextureKind::of(desc), &info, name)
     }
 
     /// See [`Placement::create_texture_as`](super::Placement::create_texture_as).
+    #[track_caller]
     pub(super) fn create_texture_as(
         &self,
         kind: TextureKind,
@@ -59,6 +62,7 @@ impl<D: Device> Inner<D> {
         };
         // SAFETY: what `place` returns comes of what it is given.
         let ((placed, place), needs) = unsafe { shared.create_with::<Textures>(info, desc, place) }?;
+        shared.note_handed_out(&place, panic::Location::caller(), None);
         // SAFETY: the object was made of `info` just now, and bound to the place.
         let texture =
             unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info) };
@@ -66,6 +70,7 @@ impl<D: Device> Inner<D> {
     }
 
     /// See [`Placement::create_readback_texture`](super::Placement::create_readback_texture).
+    #[track_caller]
     pub(super) fn create_readback_texture(
         &self,
         desc: &TextureDesc,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic;
 
 use ringfence_alias::{PassOrder, PassUse, Progress};
 use ringfence_core::range::Invalid;
@@ -25,8 +26,9 @@ pub struct TransientAllocator<D: Device>(State<D>);
 impl<D: Device> TransientAllocator<D> {
     /// Makes a transient allocator over an allocator. No memory is allocated yet.
     #[must_use]
+    #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
-        Self(State::new(memory, desc))
+        Self(State::new(memory, desc, panic::Location::caller()))
     }
 
     /// Begins a graph execution. Handles of the previous one are stale from now on. No driver call.

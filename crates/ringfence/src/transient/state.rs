@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::marker::PhantomData;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,6 +31,8 @@ pub(super) struct State<D: Device> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) desc: TransientDesc<'static>,
     pub(super) name: Box<str>,
+    /// The line of the program that made it.
+    at: &'static panic::Location<'static>,
     /// In passes and handles, to refuse those of other transient allocators.
     pub(super) owner: u32,
     pub(super) order: Order,
@@ -70,12 +73,13 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<D: Device> State<D> {
-    pub(super) fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
+    pub(super) fn new(memory: &Allocator<D>, desc: TransientDesc<'_>, at: &'static panic::Location<'static>) -> Self {
         static OWNERS: AtomicU32 = AtomicU32::new(1);
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
         Self {
             shared: Arc::clone(memory.shared()),
             name: desc.name.into(),
+            at,
             desc: TransientDesc { name: "", ..desc },
             owner,
             order: Order::new(owner).of_allocator(memory.shared().owner()),
@@ -241,10 +245,11 @@ impl<D: Device> State<D> {
         let for_targets = if holds_targets { capabilities.target_memory_alignment } else { 1 };
         let alignment = needs.alignment.max(HEAP_ALIGNMENT).max(for_targets);
         let max = capabilities.memory_object_bytes_max;
-        let rounded = |bytes: u64| bytes.next_multiple_of(HEAP_ALIGNMENT).min(max);
+        let rounded = |bytes: u64| bytes.checked_next_multiple_of(HEAP_ALIGNMENT).map_or(max, |bytes| bytes.min(max));
         let mut made = Err(DeviceError::OutOfDeviceMemory.into());
         for bytes in [rounded(bytes), rounded(needs.size)] {
-            made = self.shared.make_heap(arena, bytes, alignment, &self.name).map(|backing| (backing, bytes));
+            let backing = self.shared.make_heap(arena, bytes, alignment, &self.name, self.at);
+            made = backing.map(|backing| (backing, bytes));
             if !made.as_ref().is_err_and(Error::is_out_of_memory) {
                 break;
             }
@@ -346,6 +351,7 @@ impl<D: Device> State<D> {
         let dedicated = Dedicated::Always;
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
         let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
+        self.shared.note_handed_out(&place, self.at, None);
         let object = self.add_object::<K>(placed.object, place, wanted, None, 0);
         if let Some(key) = wanted.key {
             self.solo.insert(key, u64::from(object), object);

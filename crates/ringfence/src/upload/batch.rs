@@ -32,6 +32,10 @@ use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
+///
+/// A destination that gets another object before the batch is recorded (a move of a defragmentation, `resize`,
+/// `replace`, `swap_mips`) gets none of its bytes, and nothing reports it: they go to the old object. Record the batch
+/// before that, or add the copies after it.
 pub struct UploadBatch<D: Device> {
     sources: Vec<RawBuffer<D>>,
     targets: Vec<RawBuffer<D>>,

@@ -33,6 +33,7 @@ mod share;
 mod statics;
 
 use std::fmt;
+use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -237,6 +238,8 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     desc: ConstantsDesc<'static>,
     name: String,
+    /// The line of the program that made it.
+    at: &'static panic::Location<'static>,
     views: Arc<V>,
     /// One a class.
     dynamic: [Arc<RingState<D>>; CLASSES],
@@ -252,14 +255,17 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     ///
     /// # Errors
     /// As `UploadRing::new`, and those of `views`.
+    #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
         check_location(desc.location)?;
         let views = Arc::new(views);
-        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);
+        let at = panic::Location::caller();
+        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class, at);
         let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];
         let shared = Arc::new(Shared {
             memory: memory.clone(),
             name: desc.name.to_owned(),
+            at,
             statics: statics::Statics::new(memory),
             desc: ConstantsDesc { name: "", ..desc },
             views,
@@ -363,6 +369,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     desc: &ConstantsDesc<'_>,
     views: &Arc<V>,
     class: usize,
+    at: &'static panic::Location<'static>,
 ) -> Result<Arc<RingState<D>>, Error> {
     let slot_bytes = CLASS_BYTES[class.min(LARGE - 1)];
     let what = ["256", "512", "1024", "large"][class];
@@ -389,11 +396,12 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
             (class != LARGE).then(|| views.make(buffer, slot_bytes, slots)).transpose()
         };
         let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
-            let buffer = divided_buffer(&memory_too, capacity, mirror_usage, Location::Device, &mirror_name)?;
+            let (location, named) = (Location::Device, (&*mirror_name, at));
+            let buffer = divided_buffer(&memory_too, capacity, mirror_usage, location, named)?;
             Ok(Mirror { address: buffer.device_address(), heap: heap(&buffer)?, buffer })
         };
         Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
     };
     let pair: segment::Pair<D> = Box::new(pair);
-    RingState::new(memory, ring, true, Some(pair))
+    RingState::new(memory, ring, true, Some(pair), at)
 }

@@ -17,6 +17,7 @@
 //! | read | one driver call for progress, the copy, an invalidation where the memory needs it |
 
 use std::fmt;
+use std::panic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -100,7 +101,7 @@ impl<D: Device> ReadbackRing<D> {
         let ReadbackDesc { capacity, usage, when_full, name } = desc;
         let location = Location::Readback;
         let ring = UploadDesc { capacity, usage, when_full, location, page_bytes: 0, name };
-        Ok(Self { state: RingState::new(memory, ring, false, None)? })
+        Ok(Self { state: RingState::new(memory, ring, false, None, panic::Location::caller())? })
     }
 
     /// Reserves bytes for a result of `frame`, at a multiple of `alignment`.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 use std::sync::Arc;
 
 use ringfence_core::range::Invalid;
@@ -33,7 +34,7 @@ impl<D: Device> UploadRing<D> {
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         check_location(desc.location)?;
-        Ok(Self { state: RingState::new(memory, desc, true, None)? })
+        Ok(Self { state: RingState::new(memory, desc, true, None, Location::caller())? })
     }
 
     /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels; see

@@ -1,32 +1,36 @@
 //! One buffer of a ring: from when it was made until the ring got a larger or smaller one, and its last user is gone.
 
 use std::any::Any;
+use std::panic::Location as Line;
 
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
-use ringfence_memory::extend::shared_alignment;
+use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
-/// A buffer that is divided, aligned for whatever its parts may be used for.
+/// A buffer that is divided, aligned for whatever its parts may be used for: with its name, and the line of the program
+/// that it is made for.
 pub(super) fn divided_buffer<D: Device>(
     memory: &Allocator<D>,
     size: u64,
     usage: BufferUsage,
     location: Location,
-    name: &str,
+    (name, at): (&str, &'static Line<'static>),
 ) -> Result<Buffer<D>, Error> {
     let device = memory.device();
     let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage })?;
     let has_address = Create::<Buffers>::has_address(device, &info);
     let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
-    memory.create_buffer(&info, AllocationDesc { name, location, alignment, ..Default::default() })
+    create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
 }
 
 /// How a ring was made, and what follows from it.
 pub(super) struct Config<D: Device> {
     pub(super) name: String,
+    /// The line of the program that made it.
+    pub(super) at: &'static Line<'static>,
     pub(super) desc: UploadDesc<'static>,
     /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
     pub(super) short_pins: bool,
@@ -66,7 +70,8 @@ pub(crate) struct Segment<D: Device> {
 impl<D: Device> Segment<D> {
     /// Makes its buffer: a driver call.
     pub(super) fn buffer(memory: &Allocator<D>, config: &Config<D>, capacity: u64) -> Result<Buffer<D>, Error> {
-        divided_buffer(memory, capacity, config.desc.usage, config.desc.location, &config.name)
+        let named = (&*config.name, config.at);
+        divided_buffer(memory, capacity, config.desc.usage, config.desc.location, named)
     }
 
     /// Makes what goes with the buffer. That may be the program's code: no lock may be held.

@@ -1,5 +1,6 @@
 //! What the handles of a ring share: its bookkeeping under one short lock.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,8 +111,10 @@ impl<D: Device> RingState<D> {
         desc: UploadDesc<'_>,
         short_pins: bool,
         pair: Option<Pair<D>>,
+        at: &'static Location<'static>,
     ) -> Result<Arc<Self>, Error> {
-        let config = Config { name: desc.name.to_owned(), desc: UploadDesc { name: "", ..desc }, short_pins, pair };
+        let (name, desc) = (desc.name.to_owned(), UploadDesc { name: "", ..desc });
+        let config = Config { name, at, desc, short_pins, pair };
         let buffer = Segment::buffer(memory, &config, desc.capacity)?;
         let segment = Segment::around(buffer, memory, &config, desc.capacity, 0)?;
         let books = Books {

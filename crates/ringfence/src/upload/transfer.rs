@@ -67,6 +67,9 @@ impl<D: Device> TransferQueue<D> {
 
     /// Stages bytes for `offset` of a buffer. Waits only if the ring is full.
     ///
+    /// They go to the object that the buffer has now: one that is moved, resized or replaced before
+    /// [`TransferQueue::submit`] does not get them, and nothing reports it.
+    ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
     pub fn upload(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {

@@ -1,5 +1,8 @@
 //! Budgets, limits and the number of memory objects.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use ringfence::core::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{Create, DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage, Textures};
@@ -363,5 +366,20 @@ fn a_limit_holds_for_heaps_of_every_kind() {
     execution.acquire_texture(&small, pass, "").expect("a heap of just what is needed");
     execution.finish(&[]);
     drop((transient, placement));
+    world.finish();
+}
+
+/// A callback that owns the allocator would keep it, with all its memory.
+#[test]
+fn a_shutdown_removes_the_eviction_callback() {
+    let world = on_card(64 * MIB, 64 * MIB);
+    let (memory, token) = (world.memory.clone(), Arc::new(()));
+    let held = Arc::clone(&token);
+    world.memory.budgets().set_eviction(Some(Box::new(move |_| {
+        let _ = &held;
+        memory.budgets().trim() > 0
+    })));
+    world.memory.shutdown(Duration::ZERO).expect("nothing is under way");
+    assert_eq!(Arc::strong_count(&token), 1, "the callback is gone");
     world.finish();
 }

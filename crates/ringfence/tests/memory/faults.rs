@@ -1,12 +1,14 @@
 //! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
 
-use ringfence::device::fault::{Call, Rule};
+use ringfence::device::fault::{Call, Recorder, Rule};
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
-use ringfence::sim::Profile;
+use ringfence::sim::{BufferRange, Command, Profile};
 use ringfence::sparse::{SparseBuffer, SparseTexture};
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
+use ringfence::{
+    AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc, UploadBatch, UploadDesc, UploadRing,
+};
 
-use ringfence_testkit::fixture::FaultyFixture;
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, info, needs, world};
 
@@ -121,4 +123,25 @@ fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone
         assert_eq!(world.memory.statistics().recycled_count, 0, "{call:?}");
         world.finish();
     }
+}
+
+/// The copies that a program gathers behind the injector are recorded for the device underneath.
+#[test]
+fn an_upload_behind_the_injector_reaches_the_device() {
+    let world = FaultyFixture::faulty(FixtureDesc::default());
+    let ring = UploadRing::new(&world.memory, UploadDesc { capacity: KIB, ..Default::default() }).expect("room");
+    let target = world.buffer(256, AllocationDesc::default()).expect("there is room");
+    let frame = world.timeline().begin();
+    let staged = ring.write_for(&frame, &[7; 256], 4).expect("there is room");
+    let mut batch = UploadBatch::new();
+    batch.copy(&staged, &target, 0).expect("it fits");
+    let mut recorder = Recorder(Vec::<Command>::new());
+    // SAFETY: what is recorded is submitted as `frame`.
+    unsafe { batch.record(&mut recorder) };
+    world.submit_frame(frame, recorder.0);
+    world.device.run_until_idle();
+    assert_eq!(world.device.peek(BufferRange::new(*target.object(), 0, 256)).expect("alive"), [7; 256]);
+    assert_eq!(world.device.take_hazards(), []);
+    drop((ring, target));
+    world.finish();
 }

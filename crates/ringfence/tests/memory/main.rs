@@ -8,6 +8,7 @@ mod export;
 mod fallback;
 mod faults;
 mod growth;
+mod leaks;
 mod moves;
 mod plan;
 mod pools;

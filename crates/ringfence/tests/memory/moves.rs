@@ -1,6 +1,6 @@
 //! A move is made with the description that the resource has, and of what can be copied.
 
-use ringfence::defrag::{DefragDesc, MoveError};
+use ringfence::defrag::{DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, AllocatorDesc};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
@@ -88,6 +88,36 @@ fn what_may_be_larger_is_moved_with_what_it_was_requested_with() {
     assert_eq!(buffer.size(), bytes);
     drop(pass);
     world.complete(frame);
+    drop((buffers, run));
+    world.finish();
+}
+
+#[test]
+fn a_pass_of_no_moves_is_one_of_one() {
+    let world = fixture();
+    let desc = AllocationDesc { movable: true, ..Default::default() };
+    let buffers = (0..60).map(|_| world.buffer(300 * KIB, desc).expect("there is room"));
+    let mut buffers: Vec<_> = buffers.collect::<Vec<_>>().into_iter().step_by(3).collect();
+    world.complete(world.timeline().begin());
+    world.memory.reclaim();
+    let mut run = world.memory.defragment(DefragDesc { moves_per_pass_max: 0, ..Default::default() });
+    let mut passes = 0;
+    while run.state() != DefragState::Done {
+        let frame = world.timeline().begin();
+        let mut pass = run.begin_pass(&frame).expect("its own frame");
+        assert!(pass.moves().len() <= 1);
+        for buffer in &mut buffers {
+            if pass.has(buffer) {
+                pass.copy_buffer(buffer).expect("it can be copied");
+            }
+        }
+        drop(pass);
+        world.complete(frame);
+        world.memory.reclaim();
+        passes += 1;
+        assert!(passes < 1000, "it does not end");
+    }
+    assert!(run.statistics().moved_count > 0);
     drop((buffers, run));
     world.finish();
 }

@@ -190,3 +190,43 @@ fn a_block_that_could_never_hold_the_request_is_not_asked_for() {
     assert_eq!(world.memory.create_pool(zero).err(), Some(Error::ZeroSize));
     world.finish();
 }
+
+/// What the statistics, the snapshot and the check of the allocator say of a pool's ranges is the same, whatever cuts
+/// its blocks.
+#[test]
+fn figures_of_a_pool_are_those_of_its_snapshot() {
+    let algorithms = [
+        Algorithm::Tlsf,
+        Algorithm::FreeList,
+        Algorithm::Linear,
+        Algorithm::Buddy { granule: 512 },
+        Algorithm::Equal { block_size: 8 * KIB },
+    ];
+    for algorithm in algorithms {
+        let world = world();
+        let desc = PoolDesc { memory_type: 1, block_bytes: MIB, algorithm, name: "pool", ..Default::default() };
+        let pool = world.memory.create_pool(desc).expect("such a pool");
+        let agree = |count: usize| {
+            world.memory.debug().validate().expect("the counts are those of the blocks");
+            let snapshot = world.memory.snapshot();
+            let ranges: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).collect();
+            let bytes: u64 = ranges.iter().map(|range| range.bytes).sum();
+            let figures = pool.statistics();
+            assert_eq!((figures.range_count, figures.range_bytes), (count as u64, bytes), "{algorithm:?}");
+            assert_eq!(ranges.len(), count, "{algorithm:?}");
+            assert!(ranges.iter().all(|range| range.name == "range"), "{algorithm:?}: {ranges:?}");
+        };
+        let desc = AllocationDesc { name: "range", ..Default::default() };
+        let sizes = [5000, 300, 2600, 4096, 700];
+        let mut held: Vec<_> = sizes.map(|size| pool.allocate(needs(size, 16), desc).expect("there is room")).into();
+        agree(5);
+        // From the middle, where a linear block does not get its bytes back yet.
+        for count in (0..5).rev() {
+            drop(held.remove(count / 2));
+            world.memory.reclaim();
+            agree(count);
+        }
+        drop(pool);
+        world.finish();
+    }
+}

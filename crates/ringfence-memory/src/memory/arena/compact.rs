@@ -38,7 +38,7 @@ pub(crate) struct PassLimits {
 
 impl PassLimits {
     pub(crate) fn new(bytes: u64, moves: usize) -> Self {
-        Self { bytes, moves, is_untouched: true }
+        Self { bytes, moves: moves.max(1), is_untouched: true }
     }
 
     pub(crate) fn allow(&self, bytes: u64) -> bool {

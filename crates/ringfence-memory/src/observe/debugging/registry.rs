@@ -139,7 +139,7 @@ impl<M: Watched> Debugger<M> {
     pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
         let state = State {
             live: BTreeMap::new(),
-            history: VecDeque::with_capacity(desc.history_count as usize),
+            history: VecDeque::new(), // the program's limit may be any number
             findings: VecDeque::new(),
             operations: 0,
         };
@@ -306,12 +306,17 @@ impl<M: Watched> Debugger<M> {
             return;
         }
         let mut state = self.state.lock();
-        let mut leaks = Vec::new();
-        for (key, entry) in state.live.iter_mut().filter(|(_, entry)| !entry.is_reported) {
-            entry.is_reported = true;
-            leaks.push(entry.describe(*key));
+        let (mut leaks, mut small) = (Vec::new(), None);
+        for (key, entry) in state.live.iter_mut().rev() {
+            // What small buffers lie in comes just before them, and leaks because they do.
+            let end = key.offset + entry.size;
+            let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
+            small = key.is_small.then_some(*key).or(small);
+            if (key.is_small || !is_shared) && !std::mem::replace(&mut entry.is_reported, true) {
+                leaks.push(entry.describe(*key));
+            }
         }
-        leaks.into_iter().for_each(|leak| state.found(Finding::Leak(leak)));
+        leaks.into_iter().rev().for_each(|leak| state.found(Finding::Leak(leak)));
     }
 
     pub(crate) fn take_findings(&self) -> Vec<Finding> {

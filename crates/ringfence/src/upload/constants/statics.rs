@@ -213,7 +213,8 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 
     fn buffer(&self, shared: &Shared<D, V>, slot_bytes: u64, slots: u32) -> Result<Buffer<D>, Error> {
         let usage = shared.desc.usage | BufferUsage::COPY_DST;
-        divided_buffer(&self.memory, slot_bytes * u64::from(slots), usage, Location::Device, &shared.name)
+        let (bytes, named) = (slot_bytes * u64::from(slots), (&*shared.name, shared.at));
+        divided_buffer(&self.memory, bytes, usage, Location::Device, named)
     }
 
     fn pool(

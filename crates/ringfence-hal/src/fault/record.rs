@@ -1,0 +1,52 @@
+//! Copies that a library records behind the fault injector. Nothing there can fail.
+
+use super::FaultInjector;
+use crate::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
+use crate::{Device, RawBuffer, RawTexture};
+
+/// A recorder of the device underneath, for what is made behind its [`FaultInjector`]: objects are the same there.
+///
+/// ```
+/// # use ringfence_hal::fault::{FaultInjector, Recorder};
+/// # use ringfence_hal::record::Record;
+/// # use ringfence_sim as sim;
+/// let mut recorder = Recorder(Vec::<sim::Command>::new());
+/// // unsafe { batch.record(&mut recorder) }
+/// # fn records(_: &mut impl Record<FaultInjector<sim::Device>>) {}
+/// # records(&mut recorder);
+/// let commands = recorder.0; // for the device itself
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Recorder<R>(pub R);
+
+impl<D: Device, R: Record<D>> Record<FaultInjector<D>> for Recorder<R> {
+    unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        // SAFETY: here and below, the caller promises the same of the same objects.
+        unsafe { self.0.begin_copies(buffers, textures) };
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
+        // SAFETY: as above.
+        unsafe { self.0.copy_buffer(src, dst, regions) };
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion) {
+        // SAFETY: as above.
+        unsafe { self.0.copy_buffer_to_texture(src, dst, region) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
+        // SAFETY: as above.
+        unsafe { self.0.read_texels(reads) };
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
+        // SAFETY: as above.
+        unsafe { self.0.copy_textures(copies) };
+    }
+
+    unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        // SAFETY: as above.
+        unsafe { self.0.end_copies(buffers, textures) };
+    }
+}
