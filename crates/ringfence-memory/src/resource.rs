@@ -6,7 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_core::recycled::{Recycling, Wanted};
+use ringfence_core::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
@@ -132,8 +132,26 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
             let made = move |placed, place: Place<D>, way: Way<D>| {
                 let owner = way.owner().or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
-                let recycling = wanted.and_then(|wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits));
-                Self::made(owner, info, desc, recycling, memory_bytes, placed, place)
+                let portable = Create::<K>::portable(&shared.device, info);
+                let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
+                let key = || Create::<K>::key(&shared.device, info).map(Box::new);
+                let recycle = |wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits);
+                let bound = Bound {
+                    memory_bytes,
+                    location: desc.location,
+                    has_address: Create::<K>::has_address(&shared.device, info),
+                    added: 0,
+                    user_data: desc.user_data,
+                    is_desc_full: portable.as_ref().is_some_and(is_full),
+                    key: if portable.is_none() { key() } else { None },
+                    desc: portable,
+                    parts: K::parts_of(|| Create::<K>::parts(&shared.device, info)),
+                    is_altered: AtomicBool::new(false),
+                    recycling: wanted.and_then(recycle),
+                    placed,
+                    place,
+                };
+                Self { bound: ManuallyDrop::new(K::boxed(&shared.shells, bound)), shared: ManuallyDrop::new(owner) }
             };
             match pool {
                 None => shared.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, desc), made),
@@ -144,39 +162,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         resource.note_made_at(panic::Location::caller());
         shared.write_due();
         Ok(resource)
-    }
-
-    /// A handle to an object that was made of `info` just now, and bound to the place.
-    #[expect(clippy::too_many_arguments, reason = "as a structure they would be written in parts and read as a whole")]
-    #[inline(always)]
-    fn made(
-        shared: Arc<Shared<D>>,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: &AllocationDesc<'_>,
-        recycling: Option<Recycling>,
-        memory_bytes: u64,
-        placed: Placed<<D as Create<K>>::Object>,
-        place: Place<D>,
-    ) -> Self {
-        let device = &shared.device;
-        let portable = Create::<K>::portable(device, info);
-        let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
-        let bound = Bound {
-            memory_bytes,
-            location: desc.location,
-            has_address: Create::<K>::has_address(device, info),
-            added: 0,
-            user_data: desc.user_data,
-            is_desc_full: portable.as_ref().is_some_and(is_full),
-            key: if portable.is_none() { Create::<K>::key(device, info).map(Box::new) } else { None },
-            desc: portable,
-            parts: K::parts_of(|| Create::<K>::parts(device, info)),
-            is_altered: AtomicBool::new(false),
-            recycling,
-            placed,
-            place,
-        };
-        Self { bound: ManuallyDrop::new(K::boxed(&shared.shells, bound)), shared: ManuallyDrop::new(shared) }
     }
 
     /// Makes a resource of a driver's object and the place of `memory_bytes` bytes that it is bound to. It has no

@@ -40,6 +40,7 @@ mod event;
 mod finding;
 mod format;
 mod reader;
+mod recorder;
 mod snapshot;
 mod state;
 mod statistics;
@@ -51,6 +52,7 @@ pub use event::{Event, PlannedRange};
 pub use finding::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 pub use format::{MAGIC, VERSION, VERSION_MIN};
 pub use reader::{Reader, TraceError};
+pub use recorder::Recorder;
 pub use snapshot::{
     BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
 };

@@ -13,7 +13,6 @@
 //!
 //! What a program knows beforehand it can announce: [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -35,6 +34,7 @@ impl<D: Device> Shared<D> {
 /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
+#[derive(Debug)]
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
@@ -72,11 +72,5 @@ impl Drop for Maintenance {
             // A panic of the thread is shown by the panic hook; there is nothing to add here.
             let _ = thread.join();
         }
-    }
-}
-
-impl fmt::Debug for Maintenance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Maintenance")
     }
 }

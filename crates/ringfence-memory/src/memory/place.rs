@@ -88,8 +88,8 @@ impl<D: Device> Place<D> {
             Found::Range(InBlock { memory, allocation, ticket }) => {
                 (allocation.offset(), Hold::Range { memory, allocation, ticket })
             }
-            Found::Slot { class, named, ready: Ready { slot: allocation, memory, offset } } => {
-                (offset, Hold::Slot { class, named, memory, allocation })
+            Found::Slot { class, named, ready: Ready { slot, memory, offset } } => {
+                (offset, Hold::Slot { class, named, memory, allocation: slot })
             }
         };
         Self { offset: offset + front, arena, hold }

@@ -31,7 +31,7 @@ use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure};
-use super::slots::{Class, Ready};
+use super::slots::Class;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
@@ -233,7 +233,9 @@ impl<D: Device> Shared<D> {
         request: PlacementRequest<'_, '_, D>,
         made: impl FnOnce(R::Made, Place<D>, Way<D>) -> T,
     ) -> Result<T, Error> {
-        if let Some((arena, class, ready, owner)) = self.ready_slot(&request) {
+        if let Some((arena, class)) = self.plain_class(&request)
+            && let Some((ready, owner)) = self.arenas[arena as usize].slots.take_ready(class)
+        {
             // SAFETY: the arena's memory is of a type and class that the requirements allow, and the slot is aligned.
             let bound = unsafe { resource.bind(self, &ready.memory, ready.offset) };
             let place = Place::slot(arena, class, ready);
@@ -247,10 +249,10 @@ impl<D: Device> Shared<D> {
                 }
             }
         }
-        // A copy of its own: what is lent lies in memory, and the request above in registers.
-        let PlacementRequest { needs, desc, pool } = request;
-        let request = PlacementRequest { needs, desc, pool };
-        self.find_place_otherwise(resource, &request, move |bound, place| made(bound, place, Way::Other))
+        // What is lent lies in memory: a copy, so that the request above lies in registers.
+        self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
+            made(bound, place, Way::Other)
+        })
     }
 
     /// As [`Shared::find_place`], without the slots of this thread.
@@ -288,15 +290,6 @@ impl<D: Device> Shared<D> {
     ) -> Result<T, Error> {
         let (bound, place) = self.find_place_in_steps(resource, request)?;
         Ok(made(bound, place))
-    }
-
-    /// A slot of this thread for a plain request that nothing is noted of, and a share in the allocator if one is
-    /// cached with it.
-    #[inline(always)]
-    fn ready_slot(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class, Ready<D>, Option<Arc<Self>>)> {
-        let (arena, class) = self.plain_class(request)?;
-        let (ready, owner) = self.arenas[arena as usize].slots.take_ready(class)?;
-        Some((arena, class, ready, owner))
     }
 
     /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a

@@ -394,28 +394,16 @@ impl<D: Device> Shared<D> {
         let (object, place) = owner.take_apart(item);
         owner.note_released(&place);
         owner.destroy_object(object);
-        if owner.is_watched() {
-            owner.free_place(place);
-            return Self::keep_owner(owner);
-        }
-        Self::free_place_and_owner(owner, place);
-    }
-
-    /// Frees bytes that no subscriber looks at, and keeps a share in the allocator for this thread's next handle: with a
-    /// slot by one exchange.
-    #[inline]
-    fn free_place_and_owner(owner: Arc<Self>, place: Place<D>) {
         match place {
+            // With a slot by one exchange.
             Place {
                 arena: ArenaRef::Own(arena),
                 hold: Hold::Slot { class, named: false, memory, allocation: slot },
                 offset,
-            } => Slots::put_ready(
-                owner,
-                |owner| &owner.arenas[arena as usize].slots,
-                class,
-                || Ready { slot, memory, offset },
-            ),
+            } if !owner.is_watched() => {
+                let ready = || Ready { slot, memory, offset };
+                Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
+            }
             place => {
                 owner.free_place(place);
                 Self::keep_owner(owner);

@@ -25,10 +25,12 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        self.create_named::<K>(info, &desc, |unplaced, needs| {
+        let (made, needs) = self.create_measured::<K, _>(info, &desc, |unplaced, needs| {
             // SAFETY: the resource was measured just now, and is placed once.
-            unsafe { self.place::<K>(unplaced, needs, desc) }
-        })
+            unsafe { self.place::<K>(unplaced, needs, desc) }.map(|made| (made, needs))
+        })?;
+        self.name_new::<K>(&made.0.object, desc.name);
+        Ok((made, needs))
     }
 
     /// As [`Shared::create`], but `place` decides where. It gets requirements that hold in every memory type that the
@@ -49,24 +51,11 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        self.create_named::<K>(info, &desc, |unplaced, needs| {
+        let (made, needs) = self.create_measured::<K, _>(info, &desc, |unplaced, needs| {
             let types = self.order.candidates(desc.location, needs.memory_type_bits);
-            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
-            place(unplaced, needs)
-        })
-    }
-
-    fn create_named<K: Kind>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: &AllocationDesc<'_>,
-        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
-    where
-        D: Create<K>,
-    {
-        let place = |unplaced: &_, needs| Ok((place(unplaced, needs)?, needs));
-        let (made, needs) = self.create_measured::<K, _>(info, desc, place)?;
+            let wide = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
+            place(unplaced, wide).map(|made| (made, needs))
+        })?;
         self.name_new::<K>(&made.0.object, desc.name);
         Ok((made, needs))
     }
