@@ -39,7 +39,10 @@ const EVENTS_PER_TIME: u32 = 64;
 /// Budgets are recorded that often at the most.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);
 
-/// A switch for recording, and what is being recorded. See the [module](self).
+/// Writes a trace while the program runs: any thread adds events, and what is written to is never called under a lock.
+///
+/// An event is one short lock; [`Recorder::is_on`] is a load. A write that fails or panics ends the recording, and
+/// [`Recorder::stop`] says why.
 pub struct Recorder {
     is_on: AtomicBool,
     events: Mutex<Events>,
