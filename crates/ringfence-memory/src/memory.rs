@@ -97,7 +97,7 @@ pub use memory_object::{Memory, RawObject};
 pub use place::Place;
 pub(crate) use place::{ArenaRef, Common, Hold, SharedBuffer};
 pub use placing::Made;
-pub(crate) use placing::{Bytes, BytesFor, PlacementRequest, Prepared, Unplaced, Way};
+pub(crate) use placing::{Bytes, BytesFor, Origin, PlacementRequest, Prepared, Unplaced};
 pub use plan::{Plan, PlannedWay, Planner};
 pub(crate) use pool_state::PoolState;
 pub use pressure::{Evict, Pressure, Tried};

@@ -17,7 +17,7 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, ArenaRef, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared, Way,
+    AllocationDesc, ArenaRef, Bound, Location, Memory, Origin, Place, PlacementRequest, PoolState, RawObject, Shared,
 };
 use crate::observe::RangeId;
 use crate::observe::debugging::MemoryAddress;
@@ -130,8 +130,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         };
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
-            let made = move |placed, place: Place<D>, way: Way<D>| {
-                let owner = way.owner().or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
+            let made = move |placed, place: Place<D>, origin: Origin<D>| {
+                let owner =
+                    origin.owner().or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
                 let portable = Create::<K>::portable(&shared.device, info);
                 let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
                 let key = || Create::<K>::key(&shared.device, info).map(Box::new);
@@ -635,7 +636,7 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     unplaced: &<D as Create<K>>::Unplaced,
     needs: Requirements,
     desc: &AllocationDesc<'_>,
-    made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Way<D>) -> T,
+    made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Origin<D>) -> T,
 ) -> Result<T, Error> {
     let request = PlacementRequest::of_pool(pool, needs, desc)?;
     if desc.share.is_some() && needs.requires_dedicated {

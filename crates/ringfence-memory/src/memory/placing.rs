@@ -41,21 +41,21 @@ use crate::observe::{Call, Event, SlowPath};
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-/// By which way a place was found.
-pub(crate) enum Way<D: Device> {
-    /// A slot that this thread had cached; nothing watches. With a share in the allocator, if one was cached too.
-    Ready(Option<Arc<Shared<D>>>),
-    /// Any other.
-    Other,
+/// Where a place was found.
+pub(crate) enum Origin<D: Device> {
+    /// A slot in this thread's cache; nothing watches. With a share in the allocator, if one was cached too.
+    ThreadCache(Option<Arc<Shared<D>>>),
+    /// Anywhere else.
+    Elsewhere,
 }
 
-impl<D: Device> Way<D> {
+impl<D: Device> Origin<D> {
     /// The share in the allocator that came with the place.
     #[inline(always)]
     pub(crate) fn owner(self) -> Option<Arc<Shared<D>>> {
         match self {
-            Self::Ready(owner) => owner,
-            Self::Other => None,
+            Self::ThreadCache(owner) => owner,
+            Self::Elsewhere => None,
         }
     }
 }
@@ -210,7 +210,7 @@ impl<D: Device> Shared<D> {
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         request: PlacementRequest<'_, '_, D>,
-        made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Way<D>) -> T,
+        made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Origin<D>) -> T,
     ) -> Result<T, Error>
     where
         D: Create<K>,
@@ -231,7 +231,7 @@ impl<D: Device> Shared<D> {
         &self,
         resource: &R,
         request: PlacementRequest<'_, '_, D>,
-        made: impl FnOnce(R::Made, Place<D>, Way<D>) -> T,
+        made: impl FnOnce(R::Made, Place<D>, Origin<D>) -> T,
     ) -> Result<T, Error> {
         if let Some((arena, class)) = self.plain_class(&request)
             && let Some((ready, owner)) = self.arenas[arena as usize].slots.take_ready(class)
@@ -240,7 +240,7 @@ impl<D: Device> Shared<D> {
             let bound = unsafe { resource.bind(self, &ready.memory, ready.offset) };
             let place = Place::slot(arena, class, ready);
             match bound {
-                Ok(bound) => return Ok(made(bound, place, Way::Ready(owner))),
+                Ok(bound) => return Ok(made(bound, place, Origin::ThreadCache(owner))),
                 Err(error) => {
                     self.free_place(place);
                     if !error.is_out_of_memory() {
@@ -251,7 +251,7 @@ impl<D: Device> Shared<D> {
         }
         // What is lent lies in memory: a copy, so that the request above lies in registers.
         self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
-            made(bound, place, Way::Other)
+            made(bound, place, Origin::Elsewhere)
         })
     }
 

@@ -7,12 +7,12 @@
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal slots;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
-//!          thread caches                           a few slots cached for each thread
+//!          thread caches                           some slots cached for each thread
 //! ```
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
-//! Each thread has a few slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive
+//! Each thread has some slots in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive
 //! for their next owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots
 //! empties the thread caches first.
 //!

@@ -24,8 +24,8 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
-    Shared, Slots, Unplaced, Way,
+    AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
+    Ready, Shared, Slots, Unplaced,
 };
 use crate::observe::debugging::MemoryAddress;
 use crate::observe::{Call, Event, RangeId};
@@ -108,11 +108,11 @@ impl<D: Device> Allocation<D> {
     ) -> Result<Self, Error> {
         let PlacementRequest { needs, desc, .. } = request;
         let at = panic::Location::caller();
-        shared.find_place(resource, request, move |(), place, way| {
-            if let Way::Other = way {
+        shared.find_place(resource, request, move |(), place, origin| {
+            if let Origin::Elsewhere = origin {
                 shared.note_handed_out(&place, at, None);
             }
-            let owner = way.owner().unwrap_or_else(|| Arc::clone(shared));
+            let owner = origin.owner().unwrap_or_else(|| Arc::clone(shared));
             Self::of_place(owner, place, &needs, desc, is_mixed)
         })
     }
