@@ -51,7 +51,9 @@ impl Kind for Buffers {
 
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
         invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-        invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)
+        invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)?;
+        invalid("a usage of buffers that is not known")
+            .flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
     }
 
     fn is_copied(desc: &BufferDesc) -> bool {
@@ -84,6 +86,8 @@ impl Kind for Textures {
         ] {
             invalid(at_least_one).at_least(count.into(), 1)?;
         }
+        let usages = [usage, TextureUsage::all()].map(|usage| usage.bits().into());
+        invalid("a usage of textures that is not known").flags(usages[0], usages[1])?;
         let [mips, samples] = [mips, samples].map(u64::from);
         if !samples.is_power_of_two() {
             return Err(invalid("samples come in powers of two").with(Numbers::Given(samples)));
@@ -281,6 +285,7 @@ mod tests {
             (TextureDesc { layers: 0, ..valid }, "layer (0, at least 1)"),
             (TextureDesc { mips: 0, ..valid }, "level (0, at least 1)"),
             (TextureDesc { usage: TextureUsage::empty(), ..valid }, "something (0, at least 1)"),
+            (TextureDesc { usage: TextureUsage::from_bits_retain(0x43), ..valid }, "known (0x43, of 0x3f)"),
             (TextureDesc { samples: 3, ..valid }, "powers of two (3)"),
             (TextureDesc { mips: 8, ..valid }, "allows (8, at most 7)"),
             (TextureDesc { samples: 4, mips: 2, ..valid }, "one mip level (2, only 1)"),
@@ -305,5 +310,7 @@ mod tests {
         assert!(error.ends_with("byte (0, at least 1)"), "{error}");
         let error = Buffers::check(&BufferDesc { size: 4, usage: BufferUsage::empty() }).expect_err("no usage");
         assert!(error.to_string().ends_with("something (0, at least 1)"), "{error}");
+        let unknown = BufferDesc { size: 4, usage: BufferUsage::from_bits_retain(1 << 31) };
+        assert!(Buffers::check(&unknown).expect_err("an unknown usage").to_string().contains("not known"));
     }
 }

@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | [`Timeline::submitted`] | its value will be signalled | waits for its value |
 //! | [`Frame::discard`] | it was not and will not be submitted | does not wait for it |
-//! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one |
+//! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one, as does all that is retired until then |
 //!
 //! No value is given to two frames. Objects that wait for the value of a discarded frame are released with the next
 //! value that is signalled, or as soon as all earlier submissions are complete. A frame that is dropped is *unresolved*
@@ -49,8 +49,8 @@ pub use ringfence_core::retire_bin::RetireBin;
 ///
 /// It ends in one of three ways. [`Timeline::submitted`] declares that it was submitted, [`Frame::discard`] that it was
 /// not and will not be. Dropping it declares neither, since an error or a panic may drop it before or after the
-/// submission: objects that were in use while it was open are kept until the timeline's fence has reached its value or
-/// a later one.
+/// submission: what was in use while it was open, and all that is retired from then on, is kept until the timeline's
+/// fence has reached its value or a later one, or [`Timeline::discard_dropped`] says that it never will.
 #[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,

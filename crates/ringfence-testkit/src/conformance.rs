@@ -194,6 +194,7 @@ macro_rules! conformance {
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
             an_upload_that_is_refused_leaves_no_frame_open,
+            uploads_that_were_not_submitted_are_discarded,
             what_is_staged_has_an_address_where_buffers_have_one,
         );
         $crate::conformance!(@ $open, texels:

@@ -405,6 +405,10 @@ pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
         _ if within(format, F::R64G64_UINT, F::R64G64_SFLOAT) => TexelFormat::color(16),
         _ if within(format, F::R64G64B64_UINT, F::R64G64B64_SFLOAT) => TexelFormat::color(24),
         _ if within(format, F::R64G64B64A64_UINT, F::R64G64B64A64_SFLOAT) => TexelFormat::color(32),
+        F::A8_UNORM_KHR => TexelFormat::color(1),
+        F::A1B5G5R5_UNORM_PACK16_KHR | F::R10X6_UNORM_PACK16 | F::R12X4_UNORM_PACK16 => TexelFormat::color(2),
+        F::R10X6G10X6_UNORM_2PACK16 | F::R12X4G12X4_UNORM_2PACK16 => TexelFormat::color(4),
+        F::R10X6G10X6B10X6A10X6_UNORM_4PACK16 | F::R12X4G12X4B12X4A12X4_UNORM_4PACK16 => TexelFormat::color(8),
         F::X8_D24_UNORM_PACK32 => TexelFormat::depth_stencil(4, 0),
         F::D16_UNORM_S8_UINT => TexelFormat::depth_stencil(2, 1),
         F::BC1_RGB_UNORM_BLOCK | F::BC1_RGB_SRGB_BLOCK => TexelFormat::compressed(4, 4, 8),
@@ -535,6 +539,8 @@ mod tests {
         for portable in Format::ALL {
             assert_eq!(portable_format(format(*portable)), Some(*portable));
         }
+        assert_eq!(texel_format(vk::Format::A8_UNORM_KHR), Some(TexelFormat::color(1)));
+        assert_eq!(texel_format(vk::Format::R10X6G10X6_UNORM_2PACK16), Some(TexelFormat::color(4)));
         assert_eq!(texel_format(vk::Format::R8G8B8_SINT), Some(TexelFormat::color(3)));
         assert_eq!(texel_format(vk::Format::R64G64B64_SFLOAT), Some(TexelFormat::color(24)));
     }

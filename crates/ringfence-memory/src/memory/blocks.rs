@@ -49,8 +49,10 @@ impl<D: Device> Shared<D> {
             let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
-            let found = found.or_else(|| arena.slots.allocate_recalled(class));
-            found.or_else(|| arena.grow_slots(class, |request| self.range_in(arena, request, attempt).ok()))
+            let found = found.or_else(|| arena.slots.allocate_recalled(class, false));
+            let found =
+                found.or_else(|| arena.grow_slots(class, |request| self.range_in(arena, request, attempt).ok()));
+            found.or_else(|| arena.slots.allocate_recalled(class, true))
         })?;
         Some(arena.found(class, slot, &request))
     }

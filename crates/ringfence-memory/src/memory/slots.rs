@@ -100,6 +100,9 @@ pub(crate) struct Slots<D: Device, O = ()> {
     is_closed: AtomicBool,
     /// The tick of the last sweep of the thread caches.
     swept: AtomicU64,
+    /// A bit for each class whose slots were recalled since then: to recall a few again and again would leave all
+    /// threads without any.
+    recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of slots that have one, by class, pool and slot.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
@@ -156,6 +159,7 @@ impl<D: Device, O> Slots<D, O> {
             })),
             is_closed: AtomicBool::new(false),
             swept: AtomicU64::new(0),
+            recalled: AtomicU32::new(0),
             demand: std::array::from_fn(|_| AtomicU32::new(0)),
             notes: Mutex::new(HashMap::new()),
         }
@@ -273,9 +277,12 @@ impl<D: Device, O> Slots<D, O> {
         chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
-    /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for.
-    pub(super) fn allocate_recalled(&self, class: Class) -> Option<Ready<D>> {
-        self.empty_thread_caches();
+    /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for, `again` or
+    /// once a tick.
+    pub(super) fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<D>> {
+        let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
+        (again || recalled >> class.index & 1 == 0).then_some(())?;
+        self.thread_caches.empty_class(class.index as usize, |ready| self.free(class.index, false, ready.slot));
         self.allocate_thorough(class)
     }
 
@@ -286,7 +293,7 @@ impl<D: Device, O> Slots<D, O> {
         let refilled = || self.refill(class).then(cached).flatten();
         cached().or_else(refilled).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
-            let Ready { slot, offset, .. } = found.or_else(|| self.allocate_recalled(class))?;
+            let Ready { slot, offset, .. } = found.or_else(|| self.allocate_recalled(class, true))?;
             self.free(class.index, false, slot);
             Some(offset)
         })
@@ -299,13 +306,10 @@ impl<D: Device, O> Slots<D, O> {
         self.thread_caches.close(|class, ready| self.free(class as u32, false, ready.slot));
     }
 
-    fn empty_thread_caches(&self) {
-        self.thread_caches.empty(|class, ready| self.free(class as u32, false, ready.slot));
-    }
-
     /// Gives the slots of thread caches back that no thread has used since the last tick. Once a tick.
     fn sweep_thread_caches(&self, tick: u64) {
         if self.swept.swap(tick, Ordering::Relaxed) != tick {
+            self.recalled.store(0, Ordering::Relaxed);
             self.thread_caches.sweep(|class, ready| self.free(class as u32, false, ready.slot));
         }
     }
@@ -391,7 +395,7 @@ impl<D: Device, O> Slots<D, O> {
     }
 
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
-        self.empty_thread_caches();
+        self.thread_caches.empty(|class, ready| self.free(class as u32, false, ready.slot));
         self.each().find_map(|(_, chain)| chain.take_empty())
     }
 

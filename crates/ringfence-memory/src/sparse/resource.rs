@@ -284,7 +284,7 @@ impl<D: Sparse> SparseBuffer<D> {
 }
 
 impl<D: Device> SparseBuffer<D> {
-    /// Its bytes: addresses, not memory.
+    /// The bytes of its pages: as it was described, rounded up to whole pages. Addresses, not memory.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size

@@ -243,6 +243,28 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     transfer.abandon();
 }
 
+/// A submission that the driver has refused is discarded: nothing waits for it. Where that is not known it is abandoned,
+/// and all that is dropped waits for a later value of its timeline.
+pub fn uploads_that_were_not_submitted_are_discarded<G: Gpu>(rig: &mut Rig<G>) {
+    let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
+    let target = rig.buffer(64, Location::Device, "target");
+    for is_known in [true, false] {
+        transfer.upload(&[1; 64], &target, 0).expect("there is room");
+        transfer.submit(|_, _| Err(())).expect_err("the driver refuses it");
+        if is_known {
+            transfer.discard()
+        } else {
+            transfer.abandon()
+        }
+        drop(rig.buffer(64, Location::Device, "made later"));
+        rig.memory.reclaim();
+        assert_eq!(rig.memory.statistics().retired_count, u64::from(!is_known));
+    }
+    rig.timeline().discard_dropped();
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().retired_count, 0);
+}
+
 /// A frame that was begun for what was refused would hold back whatever is dropped, until something else is submitted.
 pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) {
     let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));

@@ -148,10 +148,20 @@ impl<D: Device> TransferQueue<D> {
     }
 
     /// Discards the uploads since the last submission. If a submission of them has failed, its frame is dropped rather
-    /// than discarded, as a part may be under way: its bytes are kept until a later value is reached.
+    /// than discarded, as a part may be under way: its bytes, and whatever is retired from then on, are kept until a
+    /// later value is reached ([`Frame`]). Where it is known that nothing is under way, use [`TransferQueue::discard`].
     pub fn abandon(&mut self) {
         self.batch.clear();
         self.end_frame();
+    }
+
+    /// Discards the uploads since the last submission, none of which was submitted or will be: nothing waits for them.
+    /// For a submission that the driver has refused.
+    ///
+    /// The caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline) promised that this is true.
+    pub fn discard(&mut self) {
+        self.was_tried = false;
+        self.abandon();
     }
 
     fn end_frame(&mut self) {

@@ -150,6 +150,43 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_cached() {
     world.finish();
 }
 
+/// Threads that recall each other's slots again and again would all have none. What one recall gave is used up before a
+/// block is made.
+#[test]
+fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() {
+    let world = world(Profile::h200(), AllocatorDesc::default());
+    let take = |never_grow| {
+        let desc = AllocationDesc { never_grow, ..Default::default() };
+        world.memory.allocate(needs(KIB, 256), desc).ok()
+    };
+    let free_elsewhere = |mut held: Vec<_>| {
+        // A thread caches slots once it has requested one.
+        let free_all = || {
+            held.pop().into_iter().for_each(free);
+            held.extend(take(false));
+            held.into_iter().for_each(free);
+        };
+        std::thread::scope(|scope| _ = scope.spawn(free_all));
+    };
+    let blocks = || world.memory.statistics().total().block_count;
+    let mut held: Vec<_> = (0..100).map_while(|_| take(false)).collect();
+    for tick in 0..3 {
+        // What is there is full.
+        held.extend(std::iter::from_fn(|| take(true)));
+        let before = blocks();
+        world.memory.reclaim();
+        // The first few of a size are ranges, and so are the last, where no chunk of slots has room.
+        free_elsewhere(held.drain(16..80).collect());
+        held.extend((0..64).map_while(|_| take(false)));
+        assert_eq!((tick, blocks()), (tick, before), "what another thread had cached was enough");
+        free_elsewhere(held.split_off(held.len() - 64));
+        held.extend(take(false));
+        assert_eq!((tick, blocks()), (tick, before + 1), "a second recall within the tick is none");
+    }
+    drop(held);
+    world.finish();
+}
+
 #[test]
 fn an_allocation_outlives_its_allocator_whatever_is_cached() {
     let FaultyFixture { memory, device: sim, .. } = world(Profile::h200(), AllocatorDesc::default());
