@@ -27,7 +27,8 @@ pub enum Algorithm {
     Tlsf,
     /// [`Buddy`].
     Buddy {
-        /// The smallest part, in units: a power of two.
+        /// The smallest part, in units: a power of two. A heap has at most 2²⁹ of them, each of which takes 16 to 20
+        /// bytes of host memory.
         granule: u64,
     },
     /// [`FreeList`].
@@ -39,6 +40,17 @@ pub enum Algorithm {
         /// Units of each block.
         block_size: u64,
     },
+}
+
+impl Algorithm {
+    /// The largest heap that it can cut, in units: 2²⁹ granules for [`Algorithm::Buddy`].
+    #[must_use]
+    pub const fn capacity_max(self) -> u64 {
+        match self {
+            Self::Buddy { granule } => granule.saturating_mul(Buddy::GRANULES_MAX),
+            _ => u64::MAX,
+        }
+    }
 }
 
 /// A range allocator of a chosen [`Algorithm`].

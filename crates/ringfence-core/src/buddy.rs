@@ -96,6 +96,9 @@ pub struct Buddy {
 }
 
 impl Buddy {
+    /// The most granules that one can have.
+    pub const GRANULES_MAX: u64 = 1 << ORDER_MAX;
+
     /// An empty buddy over `0..capacity` whose smallest block is `granule` units. O(capacity / granule) in time and in
     /// host memory.
     ///
@@ -108,7 +111,7 @@ impl Buddy {
         assert!(capacity != 0 && capacity <= 1 << 63, "the capacity {capacity} is not in 1..=2^63");
         assert!(granule.is_power_of_two(), "the granule {granule} is not a power of two");
         let granules = capacity.div_ceil(granule);
-        assert!(granules <= 1 << ORDER_MAX, "{granules} granules are more than 2^{ORDER_MAX}");
+        assert!(granules <= Self::GRANULES_MAX, "{granules} granules are more than 2^{ORDER_MAX}");
         let granule_log2 = granule.trailing_zeros();
         let root_order = granules.next_power_of_two().trailing_zeros();
 

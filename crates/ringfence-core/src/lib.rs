@@ -22,7 +22,8 @@
 //! | [`linear`] | a bump page | O(1) |
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
-//! | [`low_water`] | when the next block is made | O(1) |
+//! | [`block_sizes`] | how large the next block is | O(1) |
+//! | [`low_water`] | when it is made | O(1) |
 //! | [`ticket`] | whether a range may be moved, now | one exchange |
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
@@ -44,6 +45,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod algorithm;
+pub mod block_sizes;
 pub mod blocks;
 pub mod buddy;
 #[cfg(feature = "std")]

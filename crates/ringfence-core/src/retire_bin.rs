@@ -337,14 +337,15 @@ impl<T> RetireBin<T> {
     /// As [`RetireBin::release_near`], by a thread that does so again and again: [`RetireBin::release_unspared`] leaves
     /// its items to it for a while.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
-        self.spare_own();
+        if let Some(shard) = self.own.get(thread_number()) {
+            shard.spared.store(SPARED, Ordering::Relaxed);
+        }
         self.release_near(passed, items_max, each)
     }
 
-    /// As [`RetireBin::release_passed`], but passes by the shards whose threads do this or [`RetireBin::release_own`]
+    /// As [`RetireBin::release_passed`], but passes by the shards of other threads that do [`RetireBin::release_own`]
     /// themselves, a few times after each time that they did. Else threads would take items from one another.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
-        self.spare_own();
         let own = thread_number();
         let is_spared = |index: usize, shard: &Shard<T>| {
             let left = shard.spared.load(Ordering::Relaxed);
@@ -355,12 +356,6 @@ impl<T> RetireBin<T> {
             is_spared
         };
         self.give_out(passed, items_max, is_spared, &mut |lent, most| lent.release(most, &mut each))
-    }
-
-    fn spare_own(&self) {
-        if let Some(shard) = self.own.get(thread_number()) {
-            shard.spared.store(SPARED, Ordering::Relaxed);
-        }
     }
 
     /// As [`RetireBin::release`] of every item, passed or not: for when the device is idle, lost or gone.

@@ -45,7 +45,6 @@
 
 mod arena;
 mod block_memory;
-mod block_sizes;
 mod blocks;
 mod bound;
 mod budget;
@@ -85,7 +84,6 @@ mod types;
 mod watching;
 
 pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, PassLimits, Reserved};
-pub(crate) use block_sizes::BlockSizes;
 pub use bound::ResourceKind;
 pub(crate) use bound::{Bound, Item, SmallBound};
 pub use budget::Budget;

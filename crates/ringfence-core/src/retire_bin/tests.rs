@@ -417,3 +417,30 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
     assert!(out.into_iter().all(|(item, _)| seen.insert(item)), "nothing came out twice");
     assert_eq!(seen.len() as u64, THREADS * ITEMS);
 }
+
+/// A thread that takes out what all have put in leaves nothing of its own for itself.
+#[test]
+fn what_a_thread_put_in_is_spared_only_if_it_takes_that_out_itself() {
+    for takes_own in [false, true] {
+        let bin = RetireBin::with_shards(8);
+        let ((puts, is_put), (goes, go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        std::thread::scope(|scope| {
+            let bin = &bin;
+            scope.spawn(move || {
+                if takes_own {
+                    bin.release_own(&Everything, usize::MAX, drop);
+                } else {
+                    bin.release_unspared(&Everything, usize::MAX, drop);
+                }
+                bin.retire(&SyncSet::new(), 1);
+                puts.send(bin.has_own_shard()).expect("the test waits");
+                go.recv().expect("the test goes on");
+            });
+            if is_put.recv().expect("it is put in") {
+                let count = (1..).find(|_| bin.release_unspared(&Everything, usize::MAX, drop) == 1);
+                assert_eq!(count, Some(if takes_own { SPARED + 1 } else { 1 }));
+            }
+            goes.send(()).expect("the thread waits");
+        });
+    }
+}

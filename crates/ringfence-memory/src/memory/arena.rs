@@ -24,6 +24,7 @@ use std::thread::Thread;
 
 use parking_lot::Mutex;
 use ringfence_core::algorithm::{Algorithm, Cutter};
+use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
 use ringfence_core::range::Invalid;
@@ -32,7 +33,6 @@ use ringfence_trace::TypeStatistics;
 use smallvec::SmallVec;
 
 use super::block_memory::BlockMemory;
-use super::block_sizes::BlockSizes;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
@@ -111,10 +111,10 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     wake: Arc<Wake>,
 }
 
-/// The thread that makes blocks before they are needed, asleep until there is something to do.
-#[derive(Default)]
+/// The threads that make blocks before they are needed, asleep until there is something to do.
+#[derive(Default, Debug)]
 pub(crate) struct Wake {
-    pub(super) sleeper: Mutex<Option<Thread>>,
+    pub(super) sleepers: Mutex<Vec<Thread>>,
     /// Set when blocks are made ahead for the first time; never cleared.
     pub(super) served: AtomicBool,
 }
@@ -126,9 +126,7 @@ impl Wake {
 
     /// Called once when an arena's free bytes fall below its mark.
     pub(crate) fn wake(&self) {
-        if let Some(thread) = &*self.sleeper.lock() {
-            thread.unpark();
-        }
+        self.sleepers.lock().iter().for_each(Thread::unpark);
     }
 }
 
@@ -370,7 +368,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
-        (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
+        (wanted.saturating_sub(state.empty_blocks().sum()), state.blocks.block_count())
     }
 
     /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock
@@ -495,11 +493,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Gives chunks without a live slot back to their blocks: no driver call.
-    pub(crate) fn free_empty_chunks(&self) {
-        while let Some(chunk) = self.slots.take_empty() {
-            self.free_chunk(chunk);
-        }
+    /// Gives chunks without a live slot back to their blocks, without a driver call; says whether there were any.
+    pub(crate) fn free_empty_chunks(&self) -> bool {
+        std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
     /// An empty block, however short it has been so, taken out to be freed. What was announced is void then.
@@ -511,10 +507,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Bytes of blocks in which nothing lives.
-    pub(crate) fn empty_bytes(&self) -> u64 {
+    /// Bytes of blocks in which nothing lives, but for those that a trim leaves for `kept` blocks to stay.
+    pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
         self.free_empty_chunks();
-        self.state.lock().empty_bytes()
+        let state = self.state.lock();
+        let goes = state.blocks.block_count().saturating_sub(kept);
+        state.empty_blocks().take(goes).sum()
     }
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
@@ -593,15 +591,15 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
-    /// Bytes of blocks in which nothing lives. O(blocks).
-    fn empty_bytes(&self) -> u64 {
+    /// Bytes of each block in which nothing lives. O(blocks).
+    fn empty_blocks(&self) -> impl Iterator<Item = u64> {
         let empty = self.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
-        empty.map(|(_, block, _)| block.memory.size).sum()
+        empty.map(|(_, block, _)| block.memory.size)
     }
 
     /// Whether what was announced would miss an empty block of up to `block` bytes.
     fn keeps_empty(&self, block: u64) -> bool {
-        self.announced != 0 && self.empty_bytes() < self.announced.saturating_add(block)
+        self.announced != 0 && self.empty_blocks().sum::<u64>() < self.announced.saturating_add(block)
     }
 
     /// What an allocation keeps from others, rounding included.

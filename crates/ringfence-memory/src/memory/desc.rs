@@ -1,5 +1,8 @@
 //! How an allocator is set up.
 
+use ringfence_core::block_sizes::BlockSizes;
+
+use crate::device::{Capabilities, MemoryProperties, MemoryType};
 use crate::observe::debugging::DebugDesc;
 
 /// How an allocator is set up.
@@ -16,8 +19,8 @@ pub struct AllocatorDesc {
     /// resource may then make and free a block each time.
     pub empty_block_grace: u64,
     /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be up to half as large
-    /// again as its resource, and an empty pool keeps its bytes until a reclaim. Without slots every range has the
-    /// exact size.
+    /// again as its resource, and an empty pool keeps its bytes until its grace is over or memory is short. Without
+    /// slots every range has the exact size.
     pub small_slots: bool,
     /// The most bytes that objects kept for recycling hold, in all heaps together: buffers and textures that the device
     /// is done with, which stay bound to their memory for the next request with the same description. They count as
@@ -49,5 +52,15 @@ impl Default for AllocatorDesc {
             window_bytes_max: 128 << 20,
             debug: DebugDesc::default(),
         }
+    }
+}
+
+impl AllocatorDesc {
+    /// Of blocks of a memory type that grow with use.
+    pub(crate) fn block_sizes(&self, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
+        let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
+        let wanted_max = if is_host { self.host_block_bytes_max } else { self.device_block_bytes_max };
+        let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
+        BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
     }
 }

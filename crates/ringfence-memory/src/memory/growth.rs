@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+use super::arena::Wake;
 use super::shared::Shared;
 use crate::device::Device;
 
@@ -38,6 +39,7 @@ impl<D: Device> Shared<D> {
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
+    wake: Arc<Wake>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,9 +48,10 @@ impl Maintenance {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped) = (Arc::downgrade(shared), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("ringfence".into()).spawn(move || run(&weak, &stopped))?;
-        *shared.wake.sleeper.lock() = Some(thread.thread().clone());
+        let wake = Arc::clone(&shared.wake);
+        wake.sleepers.lock().push(thread.thread().clone());
         thread.thread().unpark(); // something may have been wanted before it could be woken
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { stop, wake, thread: Some(thread) })
     }
 }
 
@@ -68,9 +71,12 @@ impl Drop for Maintenance {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
+            let id = thread.thread().id();
+            self.wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
             thread.thread().unpark();
-            // A panic of the thread is shown by the panic hook; there is nothing to add here.
-            let _ = thread.join();
+            // The thread itself may be the last to drop what owns this: then it ends by itself. A panic of the thread
+            // is shown by the panic hook; there is nothing to add here.
+            let _ = (id != std::thread::current().id()).then(|| thread.join());
         }
     }
 }

@@ -53,8 +53,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// the device is done with are destroyed and the request is tried again, at most 8 times. `None` removes the
     /// callback.
     ///
-    /// It is called on the thread whose allocation failed, with no lock held, and may use the allocator; its own
-    /// requests do not call it again. A callback that owns a clone of the allocator keeps it and its memory alive
+    /// It is called on the thread whose allocation failed, with no lock held, and may use the allocator; what it
+    /// requests itself, of any allocator, calls no callback. A callback that owns a clone of the allocator keeps it and its memory alive
     /// until the callback is removed: by `None`, or by [`Allocator::shutdown`](crate::Allocator::shutdown) when it
     /// succeeds. If it panics, nothing was made and nothing is lost. The previous callback is
     /// dropped here, or at the end of a call of it that is under way.

@@ -163,7 +163,7 @@ impl<D: Device> Planner<'_, D> {
     /// # Errors
     /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.0.plan(&PlacementRequest::new(needs, &desc))
+        self.0.plan(&PlacementRequest::new(desc.aligned(needs)?, &desc))
     }
 
     /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it would request:

@@ -13,8 +13,8 @@
 //! One thread at a time goes through what all have retired; others that reclaim meanwhile release their own. Where
 //! threads drop faster than it destroys, they help: a thread with more than 1,024 objects of its own that wait destroys
 //! up to 64 of them that have passed, and what it drops itself at once if the device is done with everything. So at
-//! most 1,280 objects wait for each thread that drops, and for each of the few places that threads beyond the 64th
-//! share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It asks the device at
+//! most 1,280 objects wait for each thread that drops, and for each of the few places that threads without one of
+//! their own share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It asks the device at
 //! most once in 32 drops, and waits for no thread that takes objects out.
 //!
 //! | operation | cost |
@@ -42,6 +42,7 @@ use super::rings::Seen;
 use super::shared::Shared;
 use super::slots::{Ready, Slots};
 use crate::device::{Device, DeviceError};
+use crate::observe::unlocked::is_locked;
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
@@ -68,6 +69,9 @@ impl Drop for Scratch<'_> {
 /// The most objects that a thread has dropped and the GPU is done with that wait for a reclaim, but for at most one
 /// chunk of [`RetireBin`] more: beyond that, the thread's drops destroy some.
 const CROWD: usize = 1024;
+
+/// How long a request that finds no memory waits for objects that another thread is destroying.
+const OTHERS_WAIT: Duration = Duration::from_millis(2);
 
 /// How many objects a drop destroys at the most, beside its own.
 const HELP_MAX: usize = 64;
@@ -312,6 +316,9 @@ impl<D: Device> Shared<D> {
 
     fn reclaim_unless_busy(&self, objects_max: usize, is_short: bool) -> Reclaimed {
         let Some(mut scratch) = Scratch::take(&self.releases.scratch) else {
+            if is_short && !Helping::is_under_way() {
+                return self.reclaim_beside_another();
+            }
             let objects = self.release_own(objects_max);
             return Reclaimed { objects, waiting: self.releases.retired.len(), ..Default::default() };
         };
@@ -319,6 +326,21 @@ impl<D: Device> Shared<D> {
         drop(scratch);
         self.after_reclaim(seen);
         reclaimed
+    }
+
+    /// As [`Shared::reclaim_last`], again and again until the other thread has destroyed what it has taken out, or for
+    /// [`OTHERS_WAIT`]: a request is about to fail for memory that will be free in a moment.
+    fn reclaim_beside_another(&self) -> Reclaimed {
+        let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
+        loop {
+            let reclaimed = self.reclaim_last();
+            let is_alone = self.releases.scratch.lock().is_some();
+            if is_alone || reclaimed.waiting == 0 || is_locked() || Instant::now() > until {
+                let objects = reclaimed.objects.max(before.saturating_sub(reclaimed.waiting));
+                return Reclaimed { objects, ..reclaimed };
+            }
+            yield_now();
+        }
     }
 
     /// As [`Shared::reclaim`], also if another thread is in that call. For the end of the allocator.

@@ -48,9 +48,11 @@ impl<D: Device> Releases<D> {
 pub struct Reclaimed {
     /// Resources that were destroyed.
     pub objects: usize,
-    /// Blocks that were freed.
+    /// Empty blocks that were freed since their grace was over. Not those that went with their last range, where there
+    /// is no grace, or with their pool.
     pub blocks: usize,
-    /// Resources that still wait for the device (or for a later call, if this one was bounded).
+    /// Resources that still wait: for the device, for a later call if this one was bounded, or for one by a thread that
+    /// reclaims what it has dropped itself while another is in the call.
     pub waiting: usize,
     /// Whether the device is lost. Everything that was waiting for it has been destroyed then.
     pub device_lost: bool,

@@ -11,7 +11,6 @@ use ringfence_core::recycled::Recycled;
 use ringfence_core::tlsf::Tlsf;
 
 use super::arena::{Arena, ArenaDesc, Wake};
-use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
 use super::classes::Classes;
 use super::decide::{View, plain_types};
@@ -90,7 +89,7 @@ impl<D: Device> Shared<D> {
                 heap: held.heap,
                 class: ResourceClass::Buffer,
                 groups: classes.groups,
-                sizes: BlockSizes::growing(capabilities, held, &desc),
+                sizes: desc.block_sizes(capabilities, held),
                 blocks,
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
@@ -201,9 +200,11 @@ impl<D: Device> Shared<D> {
 
     /// Bytes of blocks of a heap in which nothing lives.
     pub(crate) fn empty_bytes(&self, heap: u32) -> u64 {
-        let own = self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(Arena::empty_bytes).sum::<u64>();
+        let own =
+            self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(|arena| arena.empty_bytes(0)).sum::<u64>();
         let pools = self.custom_pools.read();
-        own + pools.iter().filter(|pool| pool.arena.desc.heap == heap).map(|pool| pool.arena.empty_bytes()).sum::<u64>()
+        let pools = pools.iter().filter(|pool| pool.arena.desc.heap == heap);
+        own + pools.map(|pool| pool.arena.empty_bytes(pool.block_count_min)).sum::<u64>()
     }
 
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.

@@ -16,7 +16,7 @@ use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
 use super::request::AllocationDesc;
-use super::shared::Shared;
+use super::shared::{OwnArena, Shared};
 use crate::device::{Device, DeviceError};
 use crate::error::Error;
 use crate::observe::unlocked::{drop_unlocked, is_locked};
@@ -154,10 +154,13 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Destroys what the device is done with, and what is recycled in this heap; says whether something went.
+    /// Destroys what the device is done with and what is recycled in this heap, and makes ranges of slots that nothing
+    /// uses; says whether something went.
     fn release_unused_of(&self, heap: u32) -> bool {
         let any_retired = self.reclaim_in_shortage().objects > 0;
-        self.empty_recycled(|held| held == heap) || any_retired
+        let any_recycled = self.empty_recycled(|held| held == heap);
+        let arenas = self.arenas.iter().filter(|arena| arena.desc.heap == heap);
+        arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_recycled, |any, freed| any || freed)
     }
 
     /// Whether the request may be served by now in a block that is in use: a trim has released something, or this does,
@@ -177,13 +180,12 @@ impl<D: Device> Shared<D> {
             return false;
         }
         let Some(callback) = self.evict.read().clone() else { return false };
-        if !is_locked() {
-            attempt.tried |= Tried::EVICTION;
-        }
         let (heap, Attempt { size, location, .. }) = (self.heap_of(best), *attempt);
         let budget = self.budgets.heap(heap);
         let (usage_bytes, budget_bytes) = (budget.usage_bytes, budget.budget_bytes);
-        call(callback, Pressure { size, location, heap, usage_bytes, budget_bytes, round })
+        let called = call(callback, Pressure { size, location, heap, usage_bytes, budget_bytes, round });
+        attempt.tried.set(Tried::EVICTION, called.is_some() || attempt.tried.contains(Tried::EVICTION));
+        called == Some(true)
     }
 
     /// Why a request has no memory, all having been tried.
@@ -230,21 +232,22 @@ fn note(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> 
     NOTED.try_with(|noted| noted.replace(call)).ok().flatten()
 }
 
-/// Calls the callback; or, under a lock, notes that it is to be called. Says whether something went.
-fn call(callback: Arc<Evict>, pressure: Pressure) -> bool {
+/// Calls the callback, and says whether something went; or, under a lock, notes that it is to be called. `None` if it
+/// was not called.
+fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     if is_locked() {
         let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
         let call = Some((callback, pressure));
         let surplus = if is_wanted { note(call) } else { call };
         // The callback may be gone but for this: its `Drop` is the caller's code.
         drop_unlocked(surplus);
-        return false;
+        return None;
     }
     if pressure.round >= EVICTIONS_MAX || EVICTING.replace(true) {
-        return false;
+        return None;
     }
     let _until_it_returns = Reset(&EVICTING, false);
-    callback(&pressure)
+    Some(callback(&pressure))
 }
 
 /// Calls `work`, which makes a request under a lock and holds none afterwards. If it fails because memory is short, the
@@ -269,9 +272,12 @@ pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Re
             drop_unlocked(noted);
             return result;
         };
-        if !call(Arc::clone(callback), Pressure { round, ..*pressure }) {
+        let called = call(Arc::clone(callback), Pressure { round, ..*pressure });
+        if called != Some(true) {
             let mut error = *error;
-            if let Error::OutOfMemory { tried, .. } | Error::OverBudget { tried, .. } = &mut error {
+            if (called.is_some() || round > 0)
+                && let Error::OutOfMemory { tried, .. } | Error::OverBudget { tried, .. } = &mut error
+            {
                 *tried |= Tried::EVICTION;
             }
             return Err(error);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_core::algorithm::Algorithm;
+use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::BlocksDesc;
 
 use super::{Allocation, Buffer, Resource, Texture};
@@ -12,8 +13,8 @@ use crate::device::sharing::ShareKind;
 use crate::device::{BufferInfo, Device, DeviceError, Numbers, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::memory::{
-    AllocationDesc, Arena, ArenaDesc, ArenaRef, BlockSizes, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState,
-    Shared, TypeStatistics, memory_alignment,
+    AllocationDesc, Arena, ArenaDesc, ArenaRef, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState, Shared,
+    TypeStatistics, memory_alignment,
 };
 
 /// How a custom pool is made.
@@ -24,7 +25,7 @@ pub struct PoolDesc<'a> {
     pub memory_type: u32,
     /// The class of resources that will be placed in it, for devices that keep classes apart.
     pub class: ResourceClass,
-    /// Bytes of each block; 0 for blocks that grow with use.
+    /// Bytes of each block; 0 for blocks that grow with use. At most [`Algorithm::capacity_max`].
     pub block_bytes: u64,
     /// Blocks that are made at once and kept always; no more than `block_count_max`.
     pub block_count_min: usize,
@@ -102,9 +103,12 @@ impl<D: Device> Pool<D> {
         }
         let block_alignment = desc.block_alignment.max(memory_alignment(capabilities, desc.class));
         let sizes = match desc.block_bytes {
-            0 => BlockSizes::growing(capabilities, held, &shared.desc).aligned_to(block_alignment),
+            0 => shared.desc.block_sizes(capabilities, held).aligned_to(block_alignment),
             bytes => BlockSizes::fixed(bytes),
         };
+        if sizes.max > desc.algorithm.capacity_max() {
+            return Err(Error::TooLarge { size: sizes.max, max: desc.algorithm.capacity_max() });
+        }
         let kept = desc.block_count_min.max(shared.desc.empty_blocks_kept);
         let desc_of_arena = ArenaDesc {
             memory_type: desc.memory_type,

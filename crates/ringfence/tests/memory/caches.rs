@@ -245,3 +245,18 @@ fn threads_that_only_make_and_threads_that_only_give_back() {
     });
     world.finish();
 }
+
+/// Chunks of slots that nothing uses are free memory, as soon as memory is short.
+#[test]
+fn what_may_not_grow_gets_the_bytes_of_empty_slots() {
+    let world = world(Profile::h200(), AllocatorDesc::default());
+    let held = many(&world, 2_000, 10 * KIB);
+    held.into_iter().for_each(free);
+    let bytes = world.memory.statistics().total().block_bytes;
+    let desc = AllocationDesc { never_grow: true, ..Default::default() };
+    let held: Vec<_> = std::iter::from_fn(|| world.memory.allocate(needs(5_000, 256), desc).ok()).collect();
+    assert!(held.len() as u64 * 6 * KIB > bytes / 10 * 9, "{} of 5,000 bytes in {bytes}", held.len());
+    assert_eq!(world.memory.statistics().total().block_bytes, bytes);
+    drop(held);
+    world.finish();
+}

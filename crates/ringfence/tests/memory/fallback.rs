@@ -1,13 +1,16 @@
 //! Each step of the fallback order, reached by making the steps before it fail.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryProperties};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error, Tried};
 
-use crate::world::{KIB, MIB, on_card, on_device, world};
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
+
+use crate::world::{KIB, MIB, card, on_card, on_device, world};
 
 const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 
@@ -177,4 +180,67 @@ fn an_error_that_freeing_cannot_help_ends_the_fallback_at_once() {
     assert_eq!(world.buffer(KIB, on_device()).err(), Some(Error::Device(DeviceError::Lost)));
     assert_eq!(world.faults.calls() - before, 2, "one to measure, one for memory");
     world.finish();
+}
+
+/// Another thread may be in a reclaim for long, in a driver call. What is dropped and done is free for requests.
+#[test]
+fn a_request_destroys_what_is_done_while_another_thread_reclaims() {
+    let mut profile = card(16 * MIB, 16 * MIB);
+    profile.capabilities.memory_types.truncate(1);
+    let desc = AllocatorDesc { recycled_bytes_max: 0, ..Default::default() };
+    let allocator = FixtureDesc { profile, allocator: desc, timelines: 1, ..Default::default() };
+    let world = FaultyFixture::faulty(allocator);
+    let held: Vec<_> = std::iter::from_fn(|| world.buffer(MIB, AllocationDesc::default()).ok()).collect();
+    assert!(held.len() > 8);
+    drop(held);
+    let ((enters, entered), (goes, go)) = (channel(), channel::<()>());
+    let wait = Mutex::new(go);
+    world.faults.set_hook(Some(Box::new(move |_, _| {
+        enters.send(()).expect("the test waits for it");
+        wait.lock().expect("no panic").recv().expect("the test sends it");
+    })));
+    world.faults.add(Rule { call: Some(Call::Completed), count: 1, ..Rule::new(OUT) });
+    std::thread::scope(|scope| {
+        scope.spawn(|| world.memory.reclaim());
+        entered.recv().expect("the reclaim reads the timeline");
+        let made = world.buffer(MIB, AllocationDesc::default());
+        goes.send(()).expect("the hook waits for it");
+        made.expect("all is free");
+    });
+    world.faults.set_hook(None);
+    world.finish();
+}
+
+/// The flag says that the callback ran. In a callback none is called: of no allocator.
+#[test]
+fn an_error_names_the_callback_only_if_it_was_called() {
+    let (outer, inner) = (on_card(16 * MIB, 16 * MIB), on_card(16 * MIB, 16 * MIB));
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
+    let held = [&outer, &inner].map(|world| world.buffer(15 * MIB, alone).expect("room"));
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    inner.memory.budgets().set_eviction(Some(Box::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        false
+    })));
+    let (memory, seen) = (inner.memory.clone(), Arc::new(Mutex::new(None)));
+    let into = Arc::clone(&seen);
+    outer.memory.budgets().set_eviction(Some(Box::new(move |_| {
+        let refused = memory.create_buffer(&crate::world::info(15 * MIB), alone);
+        *into.lock().expect("no panic") = refused.err();
+        false
+    })));
+    let evicted = |error: Option<Error>| match error {
+        Some(Error::OutOfMemory { tried, .. }) => tried.contains(Tried::EVICTION),
+        other => panic!("{other:?}"),
+    };
+    assert!(evicted(outer.buffer(15 * MIB, alone).err()));
+    let nested = seen.lock().expect("no panic").take();
+    assert_eq!((evicted(nested), calls.load(Ordering::Relaxed)), (false, 0));
+    assert!(evicted(inner.buffer(15 * MIB, alone).err()));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    outer.memory.budgets().set_eviction(None);
+    drop(held);
+    outer.finish();
+    inner.finish();
 }

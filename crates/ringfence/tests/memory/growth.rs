@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::device::ResourceClass;
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error};
+use ringfence::device::{BufferDesc, BufferUsage, ResourceClass};
+use ringfence::sim::{Device, Profile, SimOptions};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
 
 use ringfence_testkit::fixture::FaultyFixture;
 
@@ -284,4 +285,47 @@ fn slots_serve_what_is_common_and_give_their_chunks_back() {
     assert!(world.memory.budgets().trim() >= 1, "the chunks went with their slots");
     assert_eq!(world.memory.statistics().total().block_count, 0);
     world.finish();
+}
+
+/// As [`the_librarys_thread_makes_blocks_while_the_program_goes_on`], after a second thread has come and gone.
+#[test]
+fn a_second_thread_that_ends_leaves_the_first_at_work() {
+    let world = world(card(16 << 30, 16 << 30), AllocatorDesc::default());
+    let maintenance = world.memory.budgets().maintain_in_background().expect("a thread");
+    drop(world.memory.budgets().maintain_in_background().expect("a thread"));
+    let mut held = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    for count in 2..5 {
+        while world.memory.statistics().total().block_count < count {
+            let total = world.memory.statistics().total();
+            // A byte of what is there is left, so that only the thread makes blocks.
+            if total.block_bytes - total.range_bytes > 2 * MIB || held.is_empty() {
+                held.push(world.buffer(MIB, on_device()).expect("room"));
+            }
+            assert!(Instant::now() < deadline, "block {count} is made ahead");
+            std::thread::yield_now();
+        }
+    }
+    drop((maintenance, held));
+    world.finish();
+}
+
+/// The thread that makes blocks may be the last to hold the allocator, and with it what owns the thread.
+#[test]
+fn the_librarys_thread_may_end_what_owns_it() {
+    for _ in 0..50 {
+        let (dropped, is_dropped) = std::sync::mpsc::channel::<()>();
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let maintenance = memory.budgets().maintain_in_background().expect("a thread");
+        memory.budgets().set_eviction(Some(Box::new(move |_| {
+            let _owned = (&maintenance, &dropped);
+            false
+        })));
+        let info = BufferDesc { size: 4 * MIB, usage: BufferUsage::COPY_DST };
+        let made = || memory.create_buffer(&info, AllocationDesc::default()).expect("room");
+        let held: Vec<_> = (0..20).map(|_| made()).collect();
+        drop((held, memory));
+        let end = is_dropped.recv_timeout(Duration::from_secs(120));
+        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback is gone");
+    }
 }

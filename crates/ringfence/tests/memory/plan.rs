@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::Profile;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, Plan, PlannedWay};
+use ringfence::{
+    Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, Plan, PlannedWay, PoolDesc,
+};
 
 use ringfence_testkit::fixture::FaultyFixture;
 
@@ -192,4 +194,37 @@ fn two_hundred_sizes_go_as_planned_whether_they_may_be_larger_or_not() {
         assert_eq!(recycled > 100, may_be_larger, "{recycled}");
         world.finish();
     }
+}
+
+#[test]
+fn a_plan_has_the_alignment_of_the_request() {
+    let world = world(Profile::h200(), AllocatorDesc::default());
+    let held = world.memory.allocate(needs(100, 1), AllocationDesc::default()).expect("room");
+    for alignment in [4 * KIB, MIB, 3] {
+        let desc = AllocationDesc { alignment, ..Default::default() };
+        let (plan, made) =
+            (world.memory.plan().memory(needs(100, 1), desc), world.memory.allocate(needs(100, 1), desc));
+        let placed = plan.map(|plan| match plan.way {
+            PlannedWay::InBlock { offset } => offset,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(placed, made.as_ref().map(Allocation::offset).map_err(|error| *error));
+    }
+    drop(held);
+    world.finish();
+}
+
+/// A trim leaves them, so that no request gets their bytes.
+#[test]
+fn a_plan_does_not_count_on_blocks_that_a_pool_keeps() {
+    let world = world(card(16 * MIB, 16 * MIB), AllocatorDesc::default());
+    let desc = PoolDesc { block_bytes: 4 * MIB, block_count_min: 2, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("room");
+    let desc = AllocationDesc { memory_types: 1, ..Default::default() };
+    for size in [7 * MIB, 12 * MIB] {
+        let plan = world.memory.plan().memory(needs(size, 256), desc).is_ok();
+        assert_eq!((size, plan), (size, world.memory.allocate(needs(size, 256), desc).is_ok()));
+    }
+    drop(pool);
+    world.finish();
 }

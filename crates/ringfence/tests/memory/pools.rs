@@ -230,3 +230,19 @@ fn figures_of_a_pool_are_those_of_its_snapshot() {
         world.finish();
     }
 }
+
+/// A buddy has at most 2^29 granules, and each takes host memory.
+#[test]
+fn a_pool_of_more_granules_than_a_buddy_has_is_refused() {
+    let world = world();
+    let pool = |block_bytes, granule, block_count_min| {
+        let algorithm = Algorithm::Buddy { granule };
+        world.memory.create_pool(PoolDesc { block_bytes, block_count_min, algorithm, ..Default::default() }).err()
+    };
+    let max = 1 << 29;
+    assert_eq!(pool(1 << 30, 1, 0), Some(Error::TooLarge { size: 1 << 30, max }));
+    assert_eq!(pool((1 << 29) + 1, 1, 1), Some(Error::TooLarge { size: (1 << 29) + 1, max }));
+    assert_eq!(pool(1 << 30, 2, 0), None);
+    assert_eq!(pool(0, 1, 0), None, "those that grow have up to 256 MiB");
+    world.finish();
+}

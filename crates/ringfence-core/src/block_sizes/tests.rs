@@ -1,5 +1,7 @@
 //! The sizes of blocks, by count and by need.
 
+use std::vec::Vec;
+
 use super::*;
 
 #[test]

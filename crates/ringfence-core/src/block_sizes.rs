@@ -1,4 +1,4 @@
-//! How large the blocks of an arena are.
+//! How large the blocks of a heap are.
 //!
 //! ```text
 //!   block     0     1     2     3     4     5 …
@@ -6,18 +6,17 @@
 //! ```
 //!
 //! A heap of 8 GiB has blocks of 4 MiB to 256 MiB for the device, one of 256 MiB of 1 MiB to 32 MiB: never more than an
-//! eighth of it. Nothing is taken until something is requested.
+//! eighth of it. Nothing is taken until something is requested. Every operation is O(1).
 
-use super::desc::AllocatorDesc;
-use crate::device::{Capabilities, MemoryProperties, MemoryType};
-
+/// See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BlockSizes {
-    pub(crate) first: u64,
+pub struct BlockSizes {
+    /// The first block, in bytes.
+    pub first: u64,
     /// What blocks grow to, doubling.
-    pub(crate) max: u64,
+    pub max: u64,
     /// How often a block that the driver refuses is halved.
-    pub(crate) halvings: u32,
+    pub halvings: u32,
 }
 
 impl BlockSizes {
@@ -26,16 +25,9 @@ impl BlockSizes {
     const LEAST: u64 = 64 << 10;
     const HALVINGS: u32 = 3;
 
-    /// Blocks of a memory type that grow with use.
-    pub(crate) fn growing(capabilities: &Capabilities, held: &MemoryType, desc: &AllocatorDesc) -> Self {
-        let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
-        let wanted_max = if is_host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
-        let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
-        Self::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
-    }
-
     /// Blocks for a heap of this size: an eighth of it at most.
-    pub(crate) fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
+    #[must_use]
+    pub fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
         let largest = wanted_max.min(heap_bytes / 8).min(object_bytes_max).max(Self::LEAST);
         let max = 1 << largest.ilog2();
         let first = (max / Self::FIRST_PER_MAX).max(Self::FIRST_LEAST).min(max);
@@ -43,16 +35,20 @@ impl BlockSizes {
     }
 
     /// The same for blocks whose alignment the driver rounds their size to: none is smaller than that.
-    pub(crate) fn aligned_to(self, alignment: u64) -> Self {
+    #[must_use]
+    pub fn aligned_to(self, alignment: u64) -> Self {
         Self { first: self.first.max(alignment.min(self.max)), ..self }
     }
 
-    pub(crate) fn fixed(bytes: u64) -> Self {
+    /// Blocks of one size, of which a smaller one will not do.
+    #[must_use]
+    pub const fn fixed(bytes: u64) -> Self {
         Self { first: bytes, max: bytes, halvings: 0 }
     }
 
     /// The size of a block that is made ahead of need, when `count` are held.
-    pub(crate) fn present(self, count: usize) -> u64 {
+    #[must_use]
+    pub fn present(self, count: usize) -> u64 {
         1_u64
             .checked_shl(count.min(63) as u32)
             .and_then(|times| self.first.checked_mul(times))
@@ -61,14 +57,14 @@ impl BlockSizes {
     }
 
     /// What to try when `count` blocks are held and `bytes` are announced: as large as they allow, then less.
-    pub(crate) fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
+    pub fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(count).max(least).min(self.max);
         (0..=self.halvings).map(move |halving| wanted >> halving)
     }
 
     /// What to try for a request when `count` blocks are held: the present size, then less, down to what it needs.
-    pub(crate) fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> + Clone {
+    pub fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> + Clone {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
         let wanted = self.present(count).max(least).max(need);
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
