@@ -158,7 +158,8 @@ pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 impl<D: Device> Planner<'_, D> {
     /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or as dedicated
     /// memory, and what would be requested of the driver. Changes nothing. If no other thread allocates in between and
-    /// the driver grants what its budgets allow, the call does what the plan says.
+    /// the driver grants what its budgets allow, the call does what the plan says; where a heap is nearly full the call
+    /// may find more, as it destroys what is retired or recycled, of which a plan does not know what blocks it empties.
     ///
     /// # Errors
     /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.
