@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::Location as Line;
 
+use super::batch::place_hash;
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
@@ -59,6 +60,8 @@ pub(crate) struct Segment<D: Device> {
     pub(crate) generation: u64,
     /// The address of its first byte for shaders, where it was made to have one.
     pub(crate) address: Option<u64>,
+    /// Goes with what is staged.
+    pub(super) place_hash: u32,
     /// Which of its bytes may have been handed out again.
     pub(super) released: Released,
     /// Reservations start and end at multiples of this: the atom of flushes, where there is one.
@@ -86,7 +89,8 @@ impl<D: Device> Segment<D> {
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();
+        let place_hash = place_hash(&buffer);
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
-        Ok(Self { buffer, generation, address, released: Released::new(), atom, paired })
+        Ok(Self { buffer, generation, address, place_hash, released: Released::new(), atom, paired })
     }
 }
