@@ -132,7 +132,7 @@ pub struct Staged<D: Device> {
     pub address: Option<u64>,
     /// The number of the allocator whose frames keep the bytes.
     pub(crate) owner: u32,
-    /// [`batch::place_hash`] of the buffer; 0 for one that no program can copy to, if it was not worth the time.
+    /// [`segment::place_hash`] of the buffer; 0 for one that no program can copy to, if it was not worth the time.
     pub(crate) place_hash: u32,
 }
 
@@ -149,7 +149,7 @@ impl<D: Device> Staged<D> {
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let (owner, place_hash) = (buffer.shared().owner(), batch::place_hash(buffer));
+        let (owner, place_hash) = (buffer.shared().owner(), segment::place_hash(buffer));
         Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner, place_hash })
     }
 }

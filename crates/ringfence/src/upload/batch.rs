@@ -21,6 +21,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::segment::place_hash;
 use super::{Staged, Texels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
@@ -29,8 +30,8 @@ use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 /// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are
 /// grouped, and where copies to a buffer overlap the later one wins. Copies to a texture must not overlap.
 ///
-/// A buffer is a source of a batch or a destination, not both: nothing orders a copy that reads what another one writes.
-/// Such a copy is refused; it goes into another batch, which is recorded after this one.
+/// A buffer is a source of a batch or a destination, not both: nothing orders a copy that reads what another one
+/// writes. Such a copy is refused; it goes into another batch, which is recorded after this one.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
@@ -110,8 +111,8 @@ pub enum BatchError {
     Texels(#[from] TexelError),
     /// Rows, slices or layers of the staged texels overlap, or do not begin at a block.
     #[error(
-        "{row_bytes} bytes from row to row and {slice_bytes} from slice to slice, where a row of blocks of {block_bytes} \
-         bytes has {row_needed} and a slice {slice_needed}"
+        "{row_bytes} bytes from row to row and {slice_bytes} from slice to slice, where a row has {row_needed} in \
+         blocks of {block_bytes}, and a slice {slice_needed}"
     )]
     TexelPitch {
         /// Bytes from one row of blocks to the next.
@@ -194,13 +195,6 @@ pub struct TexelTarget {
 enum Role {
     Source(u32),
     Target(u32),
-}
-
-/// A number for the bytes that a buffer is bound to. Other buffers may have the same; never 0.
-pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
-    let memory = std::ptr::from_ref(buffer.memory()) as u64;
-    let mixed = (memory ^ buffer.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as u32 | 1
 }
 
 #[derive(Clone, Copy)]
@@ -449,8 +443,8 @@ impl<D: Device> UploadBatch<D> {
     ///   frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with.
-    /// - The [`Staged`] values are as the ring or [`Staged::of`] returned them; offset and distances of texels are as the
-    ///   device demands.
+    /// - The [`Staged`] values are as the ring or [`Staged::of`] returned them; offset and distances of texels are as
+    ///   the device demands.
     /// - Texels do not overlap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
@@ -532,8 +526,8 @@ impl<D: Device> UploadBatch<D> {
         !self.regions.windows(2).all(|pair| pair[0].src_offset != pair[1].src_offset || follows(pair))
     }
 
-    /// Cuts out of each copy what a later one goes over. From the last copy back, each takes what is not covered yet, and
-    /// covers it; as covered ranges are joined, each of them is met once. Rare, so that it may take its memory.
+    /// Cuts out of each copy what a later one goes over. From the last copy back, each takes what is not covered yet,
+    /// and covers it; as covered ranges are joined, each of them is met once. Rare, so that it may take its memory.
     fn hide(&mut self) {
         // Where a covered range of a target ends, by where it begins.
         let mut covered: BTreeMap<(u32, u64), u64> = BTreeMap::new();

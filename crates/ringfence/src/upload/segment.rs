@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::panic::Location as Line;
 
-use super::batch::place_hash;
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
@@ -25,6 +24,13 @@ pub(super) fn divided_buffer<D: Device>(
     let has_address = Create::<Buffers>::has_address(device, &info);
     let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
     create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
+}
+
+/// A number for the bytes that a buffer is bound to. Other buffers may have the same; never 0.
+pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
+    let memory = std::ptr::from_ref(buffer.memory()) as u64;
+    let mixed = (memory ^ buffer.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32 | 1
 }
 
 /// How a ring was made, and what follows from it.
