@@ -132,20 +132,25 @@ pub struct Staged<D: Device> {
     pub address: Option<u64>,
     /// The number of the allocator whose frames keep the bytes.
     pub(crate) owner: u32,
+    /// [`segment::place_hash`] of the buffer; 0 for one that no program can copy to, if it was not worth the time.
+    pub(crate) place_hash: u32,
 }
 
 impl<D: Device> Staged<D> {
     /// Bytes that the program staged in a buffer of its own: for [`UploadBatch::copy`]. They have no address.
     ///
     /// # Errors
-    /// [`BatchError::OutOfRange`] if they lie outside the buffer.
+    /// [`BatchError::ZeroSize`]; [`BatchError::OutOfRange`] if they lie outside the buffer.
     pub fn of(buffer: &Buffer<D>, offset: u64, size: u64) -> Result<Self, BatchError> {
+        if size == 0 {
+            return Err(BatchError::ZeroSize);
+        }
         let target_size = buffer.size();
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let owner = buffer.shared().owner();
-        Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner })
+        let (owner, place_hash) = (buffer.shared().owner(), segment::place_hash(buffer));
+        Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner, place_hash })
     }
 }
 

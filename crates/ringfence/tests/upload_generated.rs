@@ -75,6 +75,10 @@ fn merged_copies_do_what_the_copies_one_by_one_do() {
             let bytes_from = &content[source][from as usize..][..size as usize];
             twin[target][to as usize..][..size as usize].copy_from_slice(bytes_from);
             bytes += size;
+            // What is merged already is merged again with what comes after.
+            if dice.below(16) == 0 {
+                batch.figures();
+            }
         }
         let figures = batch.figures();
         let (mut copied, mut regions_seen, mut calls) = (0, 0, 0);

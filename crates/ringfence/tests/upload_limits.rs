@@ -59,6 +59,29 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
     assert_eq!(program.device.take_hazards(), []);
 }
 
+/// An open frame has all of the ring: the writes are refused at once.
+#[test]
+fn a_write_that_is_refused_at_once_counts_as_no_wait() {
+    let program = Program::new(Profile::h200());
+    for timeout in [Duration::MAX, Duration::from_secs(60)] {
+        let desc = UploadDesc { capacity: 4 << 10, when_full: WhenFull::Wait { timeout }, ..Default::default() };
+        let ring = UploadRing::new(&program.memory, desc).expect("there is room");
+        let frame = program.timeline.begin();
+        ring.write(&[1; 4 << 10], 4).expect("all of it");
+        for _ in 0..5 {
+            let refused = ring.write(&[1; 4], 4);
+            assert!(matches!(refused, Err(UploadError::Full { waits_for: Some(_), .. })), "{refused:?}");
+        }
+        let figures = ring.snapshot();
+        assert_eq!((figures.wait_count, figures.wait_ns), (0, 0));
+        program.submit(frame);
+        let frame = program.timeline.begin();
+        ring.write(&[1; 4 << 10], 4).expect("the frame before completes");
+        assert_eq!(ring.snapshot().wait_count, 1);
+        program.submit(frame);
+    }
+}
+
 #[test]
 fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
     let program = Program::new(cramped());

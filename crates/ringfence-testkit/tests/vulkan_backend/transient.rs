@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use ash::vk;
-use ringfence::device::Buffers;
+use ringfence::device::{Buffers, Textures};
 use ringfence::transient::{Execution, Pass, Transient, TransientAllocator, TransientDesc};
-use ringfence::vulkan::{BufferInfo, Device};
+use ringfence::vulkan::{BufferInfo, Device, TextureInfo};
 use ringfence::{Allocator, AllocatorDesc};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::vulkan::VulkanGpu;
@@ -76,4 +76,84 @@ fn a_dependency_is_for_all_that_comes_and_not_for_its_pass_alone() {
     let narrow = three_passes((vk::PipelineStageFlags::COMPUTE_SHADER, vk::AccessFlags::SHADER_WRITE));
     let narrow = narrow.expect("it was there a moment ago");
     assert!(narrow.iter().any(|message| message.starts_with("SYNC-HAZARD-WRITE-AFTER-WRITE")), "{narrow:?}");
+}
+
+/// Records a transition of all of a texture that discards it, as the table of barriers says, and a clear. `source` is the
+/// source access.
+fn discard_and_clear(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image, source: vk::AccessFlags) {
+    let range = vk::ImageSubresourceRange {
+        aspect_mask: vk::ImageAspectFlags::COLOR,
+        base_mip_level: 0,
+        level_count: 1,
+        base_array_layer: 0,
+        layer_count: 1,
+    };
+    let barrier = vk::ImageMemoryBarrier::default()
+        .src_access_mask(source)
+        .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+        .old_layout(vk::ImageLayout::UNDEFINED)
+        .new_layout(vk::ImageLayout::TRANSFER_DST_OPTIMAL)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .image(image)
+        .subresource_range(range);
+    let (all, transfer) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER);
+    let colour = vk::ClearColorValue { float32: [1.0; 4] };
+    // SAFETY: the image is alive, and the command buffer is being recorded.
+    unsafe {
+        device.cmd_pipeline_barrier(commands, all, transfer, Default::default(), &[], &[], &[barrier]);
+        device.cmd_clear_color_image(commands, image, vk::ImageLayout::TRANSFER_DST_OPTIMAL, &colour, &[range]);
+    }
+}
+
+/// Two textures in a pass, whose bytes two others get in the next and in the one after it; what the layers say of the
+/// barriers of the table, and of no others.
+fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
+    let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let queue = Queue::new(&gpu, gpu.queue_family());
+    // SAFETY: the one submission signals the semaphore with the value of its frame.
+    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
+    let mut transient = TransientAllocator::new(&memory, TransientDesc { heap_bytes: 1 << 20, ..Default::default() });
+    let mut execution = transient.begin();
+    let acquire = |execution: &mut Execution<'_, Device>, height, pass: Pass| -> Transient<Textures> {
+        let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED;
+        let info = TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 64, height, usage);
+        execution.acquire_texture(&info, pass, "").expect("there is room")
+    };
+    let passes = [(); 3].map(|()| execution.pass(timeline.id(), &[]).expect("a queue"));
+    let mut held = [64, 64].map(|height| acquire(&mut execution, height, passes[0])).to_vec();
+    held.iter().for_each(|&texture| execution.discard(texture, &[passes[0]]).expect("it is in use"));
+    held.extend(passes[1..].iter().map(|&pass| acquire(&mut execution, 63, pass)));
+    let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.depends, barrier.discards)).collect();
+    assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency serves for both");
+
+    let frame = timeline.begin();
+    let value = frame.value();
+    let device = gpu.device();
+    let device = device.raw();
+    queue.submit(None, value, |commands| {
+        for (barrier, &texture) in execution.barriers().iter().zip(&held) {
+            if barrier.depends {
+                let (reads, writes) = (vk::AccessFlags::MEMORY_READ, vk::AccessFlags::MEMORY_WRITE);
+                let memory = [vk::MemoryBarrier::default().src_access_mask(writes).dst_access_mask(reads | writes)];
+                let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+                // SAFETY: the command buffer is being recorded.
+                unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &memory, &[], &[]) };
+            }
+            discard_and_clear(device, commands, *execution.texture(texture).expect("a handle of now"), source);
+        }
+    });
+    let point = timeline.submitted(frame).expect("in order");
+    execution.finish(&[point]);
+    drop(transient);
+    memory.shutdown(Duration::from_secs(60)).expect("the device is not lost");
+    drop((queue, timeline, memory));
+    Some(gpu.close())
+}
+
+#[test]
+fn textures_that_share_bytes_need_the_barriers_of_the_table_and_no_others() {
+    let Some(messages) = textures_in_three_passes(vk::AccessFlags::MEMORY_WRITE) else { return };
+    assert_eq!(messages, Vec::<String>::new());
 }

@@ -441,7 +441,8 @@ impl<D: Device> FastWriter<D> {
         let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
         let address = address.map(|base| base + offset);
         let owner = self.frame.owner();
-        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address, owner })
+        let (buffer, offset) = (held.object().clone(), held.offset() + offset);
+        Ok(Staged { buffer, offset, size, address, owner, place_hash: 0 })
     }
 
     /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.

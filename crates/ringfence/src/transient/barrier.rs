@@ -31,12 +31,15 @@ use super::spans::NO_OBJECT;
 /// |---|---|---|
 /// | `depends` | one memory barrier for the pass: all commands, memory writes → all commands, memory reads and writes | one unordered-access barrier for the pass, without a resource |
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
-/// | `discards` | image barrier from layout `UNDEFINED`: all commands, no access → what the pass does with it | `DiscardResource`, clear or whole copy first |
+/// | `discards` | image barrier from layout `UNDEFINED`: all commands, memory writes → what the pass does with it | `DiscardResource`, clear or whole copy first |
 ///
 /// On Vulkan the memory barrier is for all that comes, not for its pass alone: a later pass of the queue, with other
 /// stages, gets bytes that are covered by it and no barrier of its own. For the same reason the image barrier begins
 /// with all commands (or with the stages that use the texture), and not with `TOP_OF_PIPE`: it has to come after the
 /// memory barrier of its pass or an earlier one. Waits between queues are for all commands too.
+///
+/// The image barrier's transition writes the texture's bytes, which may be another resource's: memory writes as its
+/// source access order it after those. Synchronization validation reports a hazard without them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// At whose beginning.

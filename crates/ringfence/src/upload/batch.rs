@@ -10,25 +10,28 @@
 //!
 //! Copies whose sources and destinations both lie next to each other become one. Where copies of a batch overlap, the
 //! later one wins, as if they had been recorded one after the other: overwritten parts of the earlier one are not
-//! copied.
+//! copied. For what a batch reads there is no such order: a buffer that it copies to is no source of it.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add a copy | O(1) expected |
 //! | [`UploadBatch::record`] | O(copies · log copies) once after the last copy was added; then O(regions) |
-//! | … where copies to one destination overlap | O(copies²) for that destination |
 //! | [`UploadBatch::clear`] | O(copies); its memory is kept: a steady frame makes nothing |
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::segment::place_hash;
 use super::{Staged, Texels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
+use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are
 /// grouped, and where copies to a buffer overlap the later one wins. Copies to a texture must not overlap.
+///
+/// A buffer is a source of a batch or a destination, not both: nothing orders a copy that reads what another one
+/// writes. Such a copy is refused; it goes into another batch, which is recorded after this one.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
@@ -39,8 +42,8 @@ use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 pub struct UploadBatch<D: Device> {
     sources: Vec<RawBuffer<D>>,
     targets: Vec<RawBuffer<D>>,
-    /// Where a target stands in `targets`, by memory object and offset.
-    known: HashMap<(usize, u64), u32>,
+    /// The index of a buffer in `sources` or `targets`, by [`place_hash`].
+    known: HashMap<u32, Role>,
     copies: Vec<Copy>,
     texels: Vec<TexelCopy<RawTexture<D>>>,
     textures: Vec<TextureTarget<RawTexture<D>>>,
@@ -62,7 +65,7 @@ pub struct BatchFigures {
     pub copy_count: u64,
     /// Bytes of the copies; for textures, as laid out in the ring.
     pub copy_bytes: u64,
-    /// Regions that are copied, texels included; at most `copy_count` unless some overlap.
+    /// Regions that are copied: of buffers at most one a copy unless some overlap; of texels one a layer.
     pub region_count: u64,
     /// Calls that copy.
     pub call_count: u64,
@@ -90,6 +93,9 @@ impl BatchFigures {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
+    /// There are no bytes to copy.
+    #[error("a copy of 0 bytes")]
+    ZeroSize,
     /// The bytes lie outside the destination.
     #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
     OutOfRange {
@@ -103,6 +109,53 @@ pub enum BatchError {
     /// The texels do not fit the texture, or cannot be copied so.
     #[error(transparent)]
     Texels(#[from] TexelError),
+    /// Rows, slices or layers of the staged texels overlap, or do not begin at a block.
+    #[error(
+        "{row_bytes} bytes from row to row and {slice_bytes} from slice to slice, where a row has {row_needed} in \
+         blocks of {block_bytes}, and a slice {slice_needed}"
+    )]
+    TexelPitch {
+        /// Bytes from one row of blocks to the next.
+        row_bytes: u64,
+        /// Bytes from one slice or layer to the next.
+        slice_bytes: u64,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// Bytes of a row of blocks.
+        row_needed: u64,
+        /// Bytes of a slice or layer: exactly these for slices, at least these for layers.
+        slice_needed: u64,
+    },
+    /// The texels end beyond the staged bytes.
+    #[error("{given} staged bytes for texels of {extent:?} in {layers} layers ({format}), which need {needed}")]
+    TexelSize {
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Array layers.
+        layers: u32,
+        /// How they lie in the buffer.
+        format: TexelFormat,
+        /// Bytes that are staged.
+        given: u64,
+        /// Bytes that the texels need; `u64::MAX` if there is no such number.
+        needed: u64,
+    },
+    /// The copy reads the buffer that it writes, or one that another copy of the batch writes.
+    #[error("a copy of {size} bytes from {offset} on of a buffer that the batch copies to")]
+    ReadsTarget {
+        /// The first byte in the source.
+        offset: u64,
+        /// How many.
+        size: u64,
+    },
+    /// The copy writes a buffer that another copy of the batch reads.
+    #[error("a copy of {size} bytes to {offset} of a buffer that the batch copies from")]
+    WritesSource {
+        /// The first byte in the destination.
+        offset: u64,
+        /// How many.
+        size: u64,
+    },
     /// The staged bytes, the destination and the other copies of the batch are not of one allocator, so that no frame
     /// would keep all of them alive.
     #[error(
@@ -135,6 +188,13 @@ pub struct TexelTarget {
     /// Whether the previous contents of the mip of these layers, in all aspects, may be discarded (as on its first
     /// use).
     pub discard: bool,
+}
+
+/// What a buffer is in a batch, with its index there.
+#[derive(Clone, Copy)]
+enum Role {
+    Source(u32),
+    Target(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -211,15 +271,28 @@ impl<D: Device> UploadBatch<D> {
     /// Adds a copy of the staged bytes to `offset` of a buffer, which needs the usage for copies to it. O(1) expected.
     ///
     /// # Errors
-    /// The bytes lie outside the destination; or [`BatchError::Foreign`].
+    /// There are no bytes, or they lie outside the destination; the batch copies to the source or from the destination,
+    /// or these are one buffer; or [`BatchError::Foreign`].
     pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
         let owner = self.check_owners(from, to)?;
         let (size, target_size) = (from.size, to.size());
+        if size == 0 {
+            return Err(BatchError::ZeroSize);
+        }
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let target = self.target(to);
-        let source = self.source(&from.buffer);
+        let (object, hash) = (to.object(), place_hash(to));
+        let source = self.known_source(from)?;
+        let target = match self.role(object, hash) {
+            Some(Role::Source(_)) => return Err(BatchError::WritesSource { offset, size }),
+            Some(Role::Target(target)) => Some(target),
+            None if from.buffer == *object => return Err(BatchError::ReadsTarget { offset: from.offset, size }),
+            None => None,
+        };
+        // Nothing fails from here on.
+        let source = source.unwrap_or_else(|| self.add_source(from));
+        let target = target.unwrap_or_else(|| self.add_target(object, hash));
         let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
         self.copies.push(Copy { target, source, region });
         self.added(owner, size);
@@ -234,7 +307,8 @@ impl<D: Device> UploadBatch<D> {
     /// # Errors
     /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or
     /// several planes; it is multisampled; the region cuts blocks, or units that the device or the queue copies as a
-    /// whole; or [`BatchError::Foreign`].
+    /// whole; the texels are not all among the staged bytes; the batch copies to their buffer; or
+    /// [`BatchError::Foreign`].
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -247,13 +321,12 @@ impl<D: Device> UploadBatch<D> {
         let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
         let partial_depth = to.shared().device.capabilities().partial_depth_copies;
         let parts = check_texels(to.parts(), &wanted, Some(format), self.unit, partial_depth)?;
-        let (texture, source) = (to.object(), self.source(&from.bytes.buffer));
+        from.check_staged()?;
+        let source = self.known_source(&from.bytes)?;
+        // Nothing fails from here on.
+        let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
         for index in 0..layers {
-            let of_layer = u64::from(index).checked_mul(slice_bytes);
-            let Some(buffer_offset) = of_layer.and_then(|bytes| bytes.checked_add(from.bytes.offset)) else {
-                let (offset, size, target_size) = (from.bytes.offset, slice_bytes, from.bytes.size);
-                return Err(BatchError::OutOfRange { offset, size, target_size });
-            };
+            let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
             let layer = layer + index;
             let region =
                 TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
@@ -300,32 +373,42 @@ impl<D: Device> UploadBatch<D> {
         self.merged = false;
     }
 
-    fn source(&mut self, buffer: &RawBuffer<D>) -> u32 {
-        // A frame has few: a ring's buffers.
-        let found = self.sources.iter().rposition(|held| held == buffer);
-        found.unwrap_or_else(|| {
-            self.sources.push(buffer.clone());
-            self.sources.len() - 1
-        }) as u32
+    /// What a buffer is in this batch, if anything.
+    fn role(&self, buffer: &RawBuffer<D>, hash: u32) -> Option<Role> {
+        let at = |list: &[RawBuffer<D>]| list.iter().rposition(|held| held == buffer).map(|index| index as u32);
+        match *self.known.get(&hash)? {
+            role @ Role::Source(index) if self.sources[index as usize] == *buffer => Some(role),
+            role @ Role::Target(index) if self.targets[index as usize] == *buffer => Some(role),
+            // Another buffer with this hash: rare enough to look through all.
+            _ => at(&self.sources).map(Role::Source).or_else(|| at(&self.targets).map(Role::Target)),
+        }
     }
 
-    fn target(&mut self, buffer: &Buffer<D>) -> u32 {
-        let key = (std::ptr::from_ref(buffer.memory()) as usize, buffer.offset());
-        let object = buffer.object();
-        match self.known.get(&key) {
-            Some(&target) if self.targets[target as usize] == *object => return target,
-            // Another buffer over the same bytes: rare enough to look through all.
-            Some(_) => {
-                if let Some(target) = self.targets.iter().position(|held| held == object) {
-                    return target as u32;
-                }
-            }
-            None => {}
+    /// The index of a source, if the batch has it already. Refuses a buffer that the batch copies to.
+    fn known_source(&self, from: &Staged<D>) -> Result<Option<u32>, BatchError> {
+        // Most often the one of the copy before.
+        if self.sources.last() == Some(&from.buffer) {
+            return Ok(Some(self.sources.len() as u32 - 1));
         }
-        let target = self.targets.len() as u32;
-        self.targets.push(object.clone());
-        self.known.insert(key, target);
-        target
+        match self.role(&from.buffer, from.place_hash) {
+            Some(Role::Target(_)) => Err(BatchError::ReadsTarget { offset: from.offset, size: from.size }),
+            Some(Role::Source(index)) => Ok(Some(index)),
+            None => Ok(None),
+        }
+    }
+
+    fn add_source(&mut self, from: &Staged<D>) -> u32 {
+        let index = self.sources.len() as u32;
+        self.sources.push(from.buffer.clone());
+        self.known.insert(from.place_hash, Role::Source(index));
+        index
+    }
+
+    fn add_target(&mut self, buffer: &RawBuffer<D>, hash: u32) -> u32 {
+        let index = self.targets.len() as u32;
+        self.targets.push(buffer.clone());
+        self.known.insert(hash, Role::Target(index));
+        index
     }
 
     /// Whether there is nothing to copy.
@@ -360,7 +443,8 @@ impl<D: Device> UploadBatch<D> {
     ///   frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with.
-    /// - The [`Staged`] values are as the ring returned them: offset, size and row pitch were not changed.
+    /// - The [`Staged`] values are as the ring or [`Staged::of`] returned them; offset and distances of texels are as
+    ///   the device demands.
     /// - Texels do not overlap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
@@ -442,25 +526,30 @@ impl<D: Device> UploadBatch<D> {
         !self.regions.windows(2).all(|pair| pair[0].src_offset != pair[1].src_offset || follows(pair))
     }
 
-    /// Cuts out of each copy what a later one goes over. Rare, so that it may take its time and memory.
+    /// Cuts out of each copy what a later one goes over. From the last copy back, each takes what is not covered yet,
+    /// and covers it; as covered ranges are joined, each of them is met once. Rare, so that it may take its memory.
     fn hide(&mut self) {
+        // Where a covered range of a target ends, by where it begins.
+        let mut covered: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         let mut kept: Vec<Copy> = Vec::with_capacity(self.copies.len());
-        for later in &self.copies {
-            let (from, to) = (later.region.dst_offset, later.end());
-            let touched = |held: &Copy| held.target == later.target && held.region.dst_offset < to && from < held.end();
-            let mut index = 0;
-            while index < kept.len() {
-                if !touched(&kept[index]) {
-                    index += 1;
-                    continue;
-                }
-                let earlier = kept.swap_remove(index);
-                let parts = [earlier.part(0, from), earlier.part(to, u64::MAX)];
-                let left: u64 = parts.iter().flatten().map(|part| part.region.size).sum();
-                self.figures.hidden_bytes += earlier.region.size - left;
-                kept.extend(parts.into_iter().flatten());
+        for copy in self.copies.iter().rev() {
+            let (target, start) = (copy.target, copy.region.dst_offset);
+            let (mut first, mut end, mut open) = (start, copy.end(), copy.end());
+            let mut left = 0;
+            let mut keep = |part: Option<Copy>| {
+                left += part.map_or(0, |part| part.region.size);
+                kept.extend(part);
+            };
+            while let Some((&(_, from), &to)) = covered.range((target, 0)..=(target, open)).next_back()
+                && to >= start
+            {
+                keep(copy.part(to, open));
+                covered.remove(&(target, from));
+                (first, end, open) = (first.min(from), end.max(to), from);
             }
-            kept.push(*later);
+            keep(copy.part(start, open));
+            covered.insert((target, first), end);
+            self.figures.hidden_bytes += copy.region.size - left;
         }
         self.copies = kept;
     }

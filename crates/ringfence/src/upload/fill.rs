@@ -75,6 +75,6 @@ pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
 
 pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64) -> Staged<D> {
     let address = segment.address.map(|base| base + offset);
-    let owner = segment.buffer.shared().owner();
-    Staged { buffer: segment.buffer.object().clone(), offset, size, address, owner }
+    let (owner, place_hash) = (segment.buffer.shared().owner(), segment.place_hash);
+    Staged { buffer: segment.buffer.object().clone(), offset, size, address, owner, place_hash }
 }

@@ -119,8 +119,16 @@ impl<D: Device> RingState<D> {
     ) -> Result<(), UploadError> {
         let waiting = Instant::now();
         let waited = self.shared().wait(oldest, deadline);
-        self.figures.wait_count.fetch_add(1, Ordering::Relaxed);
-        self.figures.wait_ns.fetch_add(nanoseconds(waiting.elapsed()), Ordering::Relaxed);
+        // What is not submitted is refused at once, and a dropped frame is only looked at without a deadline.
+        let is_wait = match waited {
+            Err(WaitError::NotSubmitted(_)) => false,
+            Err(WaitError::Unresolved(_)) => deadline.is_some(),
+            _ => true,
+        };
+        if is_wait {
+            self.figures.wait_count.fetch_add(1, Ordering::Relaxed);
+            self.figures.wait_ns.fetch_add(nanoseconds(waiting.elapsed()), Ordering::Relaxed);
+        }
         match waited {
             Ok(()) => Ok(()),
             Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => Err(self.full(size, Some(point))),

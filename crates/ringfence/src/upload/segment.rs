@@ -26,6 +26,13 @@ pub(super) fn divided_buffer<D: Device>(
     create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
 }
 
+/// A number for the bytes that a buffer is bound to. Other buffers may have the same; never 0.
+pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
+    let memory = std::ptr::from_ref(buffer.memory()) as u64;
+    let mixed = (memory ^ buffer.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32 | 1
+}
+
 /// How a ring was made, and what follows from it.
 pub(super) struct Config<D: Device> {
     pub(super) name: String,
@@ -59,6 +66,8 @@ pub(crate) struct Segment<D: Device> {
     pub(crate) generation: u64,
     /// The address of its first byte for shaders, where it was made to have one.
     pub(crate) address: Option<u64>,
+    /// Goes with what is staged.
+    pub(super) place_hash: u32,
     /// Which of its bytes may have been handed out again.
     pub(super) released: Released,
     /// Reservations start and end at multiples of this: the atom of flushes, where there is one.
@@ -86,7 +95,8 @@ impl<D: Device> Segment<D> {
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();
+        let place_hash = place_hash(&buffer);
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
-        Ok(Self { buffer, generation, address, released: Released::new(), atom, paired })
+        Ok(Self { buffer, generation, address, place_hash, released: Released::new(), atom, paired })
     }
 }

@@ -18,7 +18,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::fill::copy;
-use super::{Staged, UploadError};
+use super::{BatchError, Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 
 /// A box of texels of one aspect, in one or several layers: in the caller's memory, or [`Staged`] in a ring with the
@@ -111,6 +111,33 @@ impl<'a> Texels<&'a [u8]> {
                 Err(UploadError::TexelSize { width, height, depth, layers, format, given, needed })
             }
         }
+    }
+}
+
+impl<D: Device> Texels<Staged<D>> {
+    /// Refuses texels that do not all lie in the staged bytes, or over each other: all fields are the program's to
+    /// change. They are not empty.
+    pub(super) fn check_staged(&self) -> Result<(), BatchError> {
+        let Self { width, height, depth, layers, format, row_bytes, slice_bytes, .. } = *self;
+        let [across, down] = format.block();
+        let block_bytes = u64::from(format.block_bytes(self.aspect).unwrap_or(0)).max(1);
+        let row_needed = u64::from(width.div_ceil(across)) * block_bytes;
+        let rows = u64::from(height.div_ceil(down));
+        let end = |count: u64, distance: u64, last| (count - 1).checked_mul(distance)?.checked_add(last);
+        let layer = end(rows * u64::from(depth), row_bytes, row_needed);
+        let slice_needed = if depth > 1 { row_bytes.checked_mul(rows) } else { layer }.unwrap_or(u64::MAX);
+        let is_sliced = depth == 1 || slice_bytes == slice_needed;
+        let is_layered = layers == 1 || layer.is_some_and(|layer| slice_bytes >= layer);
+        if row_bytes < row_needed || !row_bytes.is_multiple_of(block_bytes) || !is_sliced || !is_layered {
+            return Err(BatchError::TexelPitch { row_bytes, slice_bytes, block_bytes, row_needed, slice_needed });
+        }
+        let needed = layer.and_then(|layer| end(u64::from(layers), slice_bytes, layer)).unwrap_or(u64::MAX);
+        // No byte has an offset beyond all numbers.
+        let given = self.bytes.size.min(u64::MAX - self.bytes.offset);
+        if needed <= given && needed < u64::MAX {
+            return Ok(());
+        }
+        Err(BatchError::TexelSize { extent: [width, height, depth], layers, format, given, needed })
     }
 }
 
