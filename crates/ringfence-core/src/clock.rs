@@ -12,9 +12,11 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | open, submit, discard, leave, what has passed | O(open values), one short lock |
+//! | open, submit, discard, leave, what has passed | O(open and watched values), one short lock |
+//! | watch, how a watched value was closed | O(watched values), one short lock |
 //! | begun, seen, closes | one atomic read |
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::sync::PoisonError;
 
@@ -44,6 +46,50 @@ struct State {
     issued: u64,
     /// Ascending, each above `submitted` unless it was overtaken.
     open: Vec<u64>,
+    watched: Vec<Watched>,
+}
+
+/// A value, and how it was closed, for as long as it is watched.
+struct Watched {
+    value: u64,
+    watches: usize,
+    end: End,
+}
+
+/// How a value was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It is open.
+    Open,
+    /// It was submitted.
+    Submitted,
+    /// It was discarded, or left: nothing says that it was submitted.
+    Unsubmitted,
+}
+
+/// Notes how one value is closed: afterwards the values alone do not show it. Made by [`Clock::watch`].
+pub struct Watch {
+    clock: Arc<Clock>,
+    value: u64,
+}
+
+impl Watch {
+    /// How the value was closed.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.clock.lock().watched(self.value).map_or(End::Unsubmitted, |watched| watched.end)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.clock.lock();
+        let Some(watched) = state.watched(self.value) else { return };
+        watched.watches -= 1;
+        if watched.watches == 0 {
+            state.watched.retain(|watched| watched.watches > 0);
+        }
+    }
 }
 
 /// What stands between now and a value's being reached.
@@ -61,7 +107,7 @@ impl Clock {
     /// Of a timeline whose fence shows `completed`.
     #[must_use]
     pub fn new(id: TimelineId, completed: u64) -> Self {
-        let state = State { submitted: completed, left: 0, issued: completed, open: Vec::new() };
+        let state = State { submitted: completed, left: 0, issued: completed, open: Vec::new(), watched: Vec::new() };
         Self {
             id,
             begun: AtomicU64::new(completed),
@@ -133,13 +179,13 @@ impl Clock {
             return Err(submitted);
         }
         state.submitted = value;
-        self.close(&mut state, value);
+        self.close(&mut state, value, End::Submitted);
         Ok(())
     }
 
     /// Closes the value: it is never signalled.
     pub fn discard(&self, value: u64) {
-        self.close(&mut self.lock(), value);
+        self.close(&mut self.lock(), value, End::Unsubmitted);
     }
 
     /// Closes the value, if it is open: it is not known whether it will be signalled.
@@ -147,7 +193,7 @@ impl Clock {
         let mut state = self.lock();
         if state.open.contains(&value) {
             state.left = state.left.max(value);
-            self.close(&mut state, value);
+            self.close(&mut state, value, End::Unsubmitted);
         }
     }
 
@@ -158,8 +204,38 @@ impl Clock {
         self.begun.store(state.begun(), Ordering::SeqCst);
     }
 
-    fn close(&self, state: &mut State, value: u64) {
+    /// Watches a value from now on. One that is not open counts as not submitted.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, value: u64) -> Watch {
+        let mut room = Vec::new();
+        loop {
+            let mut state = self.lock();
+            let count = state.watched.len();
+            if let Some(watched) = state.watched(value) {
+                watched.watches += 1;
+            } else if count < state.watched.capacity() || count < room.capacity() {
+                let end = if state.open.contains(&value) { End::Open } else { End::Unsubmitted };
+                if count == state.watched.capacity() {
+                    room.append(&mut state.watched);
+                    core::mem::swap(&mut state.watched, &mut room);
+                }
+                state.watched.push(Watched { value, watches: 1, end });
+            } else {
+                // As in `open`: host memory is got without the lock.
+                drop(state);
+                room = Vec::with_capacity((2 * count).max(4));
+                continue;
+            }
+            drop(state);
+            return Watch { clock: Arc::clone(self), value };
+        }
+    }
+
+    fn close(&self, state: &mut State, value: u64, end: End) {
         state.open.retain(|open| *open != value);
+        if let Some(watched) = state.watched(value) {
+            watched.end = end;
+        }
         self.begun.store(state.begun(), Ordering::SeqCst);
         self.closes.fetch_add(1, Ordering::Release);
     }
@@ -253,6 +329,10 @@ impl Clock {
 }
 
 impl State {
+    fn watched(&mut self, value: u64) -> Option<&mut Watched> {
+        self.watched.iter_mut().find(|watched| watched.value == value)
+    }
+
     fn begun(&self) -> u64 {
         self.open.last().copied().unwrap_or(0).max(self.submitted).max(self.left)
     }
@@ -325,6 +405,30 @@ mod tests {
         let closes = clock.closes();
         clock.leave(7);
         assert_eq!(clock.closes(), closes, "it was not open");
+    }
+
+    #[test]
+    fn a_watched_value_says_how_it_was_closed() {
+        let clock = Arc::new(Clock::new(TimelineId::of(1, 0), 0));
+        let values: Vec<u64> = (0..9).map(|_| clock.open()).collect();
+        let mut watches: Vec<Watch> = values.iter().map(|value| clock.watch(*value)).collect();
+        assert!(watches.iter().all(|watch| watch.end() == End::Open));
+        for (number, value) in values.iter().enumerate() {
+            match number % 3 {
+                0 => clock.submit(*value).expect("in order"),
+                1 => clock.discard(*value),
+                _ => clock.leave(*value),
+            }
+        }
+        let again = clock.watch(values[3]);
+        let ends: Vec<End> = watches.iter().map(Watch::end).collect();
+        let wanted = [End::Submitted, End::Unsubmitted, End::Unsubmitted].repeat(3);
+        assert_eq!((ends, again.end()), (wanted, End::Submitted));
+        drop(watches.split_off(3));
+        assert_eq!((again.end(), watches[0].end()), (End::Submitted, End::Submitted), "each goes by itself");
+        drop((watches, again));
+        assert!(clock.lock().watched.is_empty(), "nothing is kept of what is not watched");
+        assert_eq!(clock.watch(values[0]).end(), End::Unsubmitted, "it was closed unseen");
     }
 
     #[test]

@@ -34,7 +34,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_core::clock::{Ahead, Clock};
+use ringfence_core::clock::{Ahead, Clock, Watch};
 use ringfence_core::retire_bin::Reading;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
@@ -113,15 +113,15 @@ impl OpenFrame {
     }
 
     /// The point that is reached once the frame is complete.
+    #[inline]
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.clock.at(self.value)
     }
 
-    /// The number of the allocator that the frame is of.
-    #[inline]
-    pub fn owner(&self) -> u32 {
-        self.clock.id().owner()
+    /// Notes how the frame ends.
+    pub fn watch(&self) -> Watch {
+        self.clock.watch(self.value)
     }
 
     /// Whether no frame was closed since it was last seen to be open. One read.

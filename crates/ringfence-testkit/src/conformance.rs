@@ -251,6 +251,7 @@ macro_rules! conformance {
             every_portable_view_is_written_and_bad_ones_are_refused,
             anything_may_be_dropped_in_any_order,
             constants_come_with_their_descriptors,
+            constants_are_read_where_they_were_bound_after_their_pool_was_exchanged,
             storage_that_is_only_read_lies_in_upload_memory,
             a_trace_tells_of_descriptors_what_a_snapshot_does,
             default_heaps_and_tables_are_made_on_every_device,

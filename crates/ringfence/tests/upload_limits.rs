@@ -1,10 +1,11 @@
-//! Rings where memory is short, and where the device is lost.
+//! Rings and constants where memory is short, where frames are discarded, and where the device is lost.
 
-use ringfence::device::DeviceError;
-use ringfence::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::sim::{Command, Device, Fence, Profile, SimOptions};
+use ringfence::upload::{BoundConstants, ReadbackError, StaticConstants};
 use ringfence::{
-    Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, FastConstants, FastConstantsDesc, ReadbackRing,
-    Timeline, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
+    AllocationDesc, Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, FastConstants, FastConstantsDesc,
+    Frame, Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 use std::time::Duration;
 
@@ -25,9 +26,199 @@ impl Program {
         Self { device, fence, timeline, memory }
     }
 
-    fn submit(&self, frame: ringfence::Frame) {
-        self.device.submit(0, &[], vec![], (self.fence, frame.value())).expect("the device is not lost");
+    fn submit(&self, frame: Frame) {
+        self.submit_commands(frame, vec![]);
+    }
+
+    fn submit_commands(&self, frame: Frame, commands: Vec<Command>) {
+        self.device.submit(0, &[], commands, (self.fence, frame.value())).expect("the device is not lost");
         self.timeline.submitted(frame).expect("in order");
+    }
+
+    /// Small pools, which can be read back.
+    fn constants(&self) -> ConstantBuffers<Device> {
+        let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
+        let desc = ConstantsDesc { dynamic_slots: 8, static_slots: 4, shrink_after: 3, usage, ..Default::default() };
+        ConstantBuffers::new(&self.memory, desc, ()).expect("there is room")
+    }
+
+    /// What is bound, after `commands`, which are of the same frame.
+    fn read(&self, frame: Frame, mut commands: Vec<Command>, bound: &BoundConstants<Device, ()>) -> Vec<u8> {
+        let desc = AllocationDesc { location: Location::Readback, ..Default::default() };
+        let target = BufferDesc { size: bound.size, usage: BufferUsage::COPY_DST };
+        let target = self.memory.create_buffer(&target, desc).expect("there is room");
+        let (src, src_offset, dst) = (bound.buffer, bound.offset, *target.object());
+        commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset: 0, size: bound.size });
+        self.submit_commands(frame, commands);
+        assert!(self.device.run_until_idle());
+        let mut bytes = vec![0; bound.size as usize];
+        target.read(0, &mut bytes).expect("readback memory is mapped");
+        bytes
+    }
+
+    /// Stages in a frame of its own, which is submitted; how many, and what the static ones hold.
+    fn upload(&self, constants: &ConstantBuffers<Device>, all: &[&StaticConstants<Device, ()>]) -> (u64, Vec<u8>) {
+        let frame = self.timeline.begin();
+        let mut batch = UploadBatch::new();
+        let mut writer = constants.writer(&frame).expect("the allocator's own");
+        let count = constants.upload_statics(&mut writer, &mut batch).expect("there is room");
+        drop(writer);
+        let mut commands: Vec<Command> = vec![];
+        // SAFETY: the commands are submitted in the frame that the batch was staged in.
+        unsafe { batch.record(&mut commands) };
+        self.submit_commands(frame, commands);
+        (count, all.iter().map(|held| self.read(self.timeline.begin(), vec![], held.bound())[0]).collect())
+    }
+}
+
+/// How a frame ends that is not submitted.
+const UNSUBMITTED: [fn(Frame); 2] = [Frame::discard, drop::<Frame>];
+
+#[test]
+fn the_result_of_a_frame_that_was_not_submitted_never_comes() {
+    let program = Program::new(Profile::h200());
+    let desc = ReadbackDesc { capacity: 4096, ..Default::default() };
+    let ring = ReadbackRing::new(&program.memory, desc).expect("there is room");
+    for end in UNSUBMITTED {
+        let frame = program.timeline.begin();
+        let (point, mut bytes) = (frame.point(), [0; 64]);
+        let result = ring.reserve(&frame, 64, 4).expect("there is room");
+        let wait = || result.wait(Duration::from_millis(1));
+        assert_eq!((result.is_ready(), wait()), (Ok(false), Err(ReadbackError::NotReady { point })));
+        end(frame);
+        let never = Err(ReadbackError::NotSubmitted { point });
+        assert_eq!((result.is_ready(), wait(), result.read(&mut bytes)), (Ok(false), never, never));
+        // A later frame, whose value covers that one.
+        let frame = program.timeline.begin();
+        let later = ring.reserve(&frame, 64, 4).expect("there is room");
+        program.submit(frame);
+        assert!(program.device.run_until_idle());
+        program.memory.reclaim();
+        assert_eq!((result.is_ready(), wait(), result.read(&mut bytes)), (Ok(false), never, never));
+        assert_eq!((later.is_ready(), later.wait(Duration::ZERO), later.read(&mut bytes)), (Ok(true), Ok(()), Ok(())));
+    }
+    program.memory.reclaim();
+    assert_eq!(ring.snapshot().used_bytes, 0, "all bytes came back");
+}
+
+#[test]
+fn static_content_that_a_frame_staged_in_vain_is_staged_again() {
+    let program = Program::new(Profile::h200());
+    for end in UNSUBMITTED {
+        let constants = program.constants();
+        let stage = |frame: &Frame| {
+            let mut writer = constants.writer(frame).expect("the allocator's own");
+            constants.upload_statics(&mut writer, &mut UploadBatch::new()).expect("there is room")
+        };
+        let mut all: Vec<_> =
+            (1..=7).map(|value| constants.create_static(&[value; 64]).expect("there is room")).collect();
+        let frame = program.timeline.begin();
+        assert_eq!(stage(&frame), 7);
+        all[1].update(&[12; 64]).expect("it fits");
+        all[2].update(&[13; 100]).expect("it fits");
+        assert_eq!(stage(&frame), 2, "twice in one frame");
+        all[3].update(&[14; 64]).expect("it fits");
+        drop(all.pop());
+        end(frame);
+        // One frame more that ends so, with newer content of one.
+        all[4].update(&[15; 64]).expect("it fits");
+        let frame = program.timeline.begin();
+        assert_eq!(stage(&frame), 6, "all but the one that was dropped");
+        end(frame);
+        let held: Vec<_> = all.iter().collect();
+        assert_eq!(program.upload(&constants, &held), (6, vec![1, 12, 13, 14, 15, 6]), "the latest of each");
+        assert_eq!(program.upload(&constants, &held), (0, vec![1, 12, 13, 14, 15, 6]), "once");
+        drop(all);
+        program.memory.reclaim();
+    }
+    assert_eq!(program.device.take_hazards(), []);
+}
+
+/// Frames side by side: what one staged in vain is older than what the other stages.
+#[test]
+fn older_static_content_does_not_come_back_after_newer() {
+    let program = Program::new(Profile::h200());
+    let constants = program.constants();
+    let mut fixed = constants.create_static(&[1; 64]).expect("there is room");
+    let early = program.timeline.begin();
+    let mut writer = constants.writer(&early).expect("the allocator's own");
+    assert_eq!(constants.upload_statics(&mut writer, &mut UploadBatch::new()), Ok(1));
+    drop(writer);
+    fixed.update(&[2; 64]).expect("it fits");
+    assert_eq!(program.upload(&constants, &[&fixed]), (1, vec![2]));
+    early.discard();
+    assert_eq!(program.upload(&constants, &[&fixed]), (0, vec![2]));
+    assert_eq!(program.device.take_hazards(), []);
+}
+
+#[test]
+fn the_rest_of_a_dynamic_slot_is_0() {
+    let program = Program::new(Profile::h200());
+    let constants = program.constants();
+    for size in [256, 16, 1600, 1100] {
+        for value in 1..=20_u8 {
+            let mut dynamic = constants.dynamic(size).expect("a size that is served");
+            dynamic.set(0, &vec![value; size as usize]).expect("it fits");
+            let frame = program.timeline.begin();
+            let bound = constants.writer(&frame).expect("the allocator's own").bind(&dynamic).expect("there is room");
+            let read = program.read(frame, vec![], &bound);
+            let (content, rest) = read.split_at(size as usize);
+            assert!(
+                content.iter().all(|byte| *byte == value) && rest.iter().all(|byte| *byte == 0),
+                "{size}: {read:?}"
+            );
+            program.memory.reclaim();
+        }
+    }
+    assert_eq!(program.device.take_hazards(), []);
+}
+
+#[test]
+fn static_pools_that_stay_empty_are_released() {
+    let program = Program::new(Profile::h200());
+    let constants = program.constants();
+    let create = |value: u8, size: usize| constants.create_static(&vec![value; size]).expect("there is room");
+    let mut all: Vec<_> = (0..40).map(|value| create(value, 64)).collect();
+    let large = create(1, 2000);
+    let kept = all.split_off(37);
+    assert_eq!(constants.static_pool_count(), 11);
+    drop((all, large));
+    for count in [10, 10, 10, 10] {
+        assert_eq!(constants.static_pool_count(), count);
+        program.memory.reclaim();
+    }
+    assert_eq!(constants.static_pool_count(), 1, "the first reclaim frees the slots, and three more pass");
+    let again: Vec<_> = (0..6).map(|value| create(100 + value, 64)).collect();
+    assert_eq!(constants.static_pool_count(), 3, "one slot of the pool that was left, and two pools more");
+    let held: Vec<_> = kept.iter().chain(&again).collect();
+    assert_eq!(program.upload(&constants, &held), (9, vec![37, 38, 39, 100, 101, 102, 103, 104, 105]));
+    // A frame that may use a slot keeps its pool.
+    let frame = program.timeline.begin();
+    drop((kept, again));
+    (0..9).for_each(|_| _ = program.memory.reclaim());
+    assert_eq!(constants.static_pool_count(), 3);
+    program.submit(frame);
+    assert!(program.device.run_until_idle());
+    (0..4).for_each(|_| _ = program.memory.reclaim());
+    assert_eq!(constants.static_pool_count(), 0);
+    program.memory.reclaim();
+    assert_eq!(program.memory.statistics().retired_count, 0);
+    assert_eq!(program.device.take_hazards(), []);
+}
+
+#[test]
+fn constants_as_large_as_their_page_are_written() {
+    let program = Program::new(Profile::h200());
+    for page_bytes in [1, 100, 1000, 1024, 65_535] {
+        let fast = FastConstants::new(&program.memory, FastConstantsDesc { page_bytes, ..Default::default() });
+        let frame = program.timeline.begin();
+        let mut writer = fast.writer(&frame).expect("the allocator's own");
+        assert_eq!(writer.write(&vec![1; page_bytes as usize]).map(|staged| staged.size), Ok(page_bytes));
+        let refused = writer.write(&vec![1; page_bytes as usize + 256]).map(drop);
+        let Err(UploadError::TooLarge { size, capacity }) = refused else { panic!("{refused:?}") };
+        assert!(size > capacity && (page_bytes..page_bytes + 256).contains(&capacity), "{refused:?}");
+        drop(writer);
+        program.submit(frame);
     }
 }
 

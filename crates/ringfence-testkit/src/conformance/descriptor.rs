@@ -10,8 +10,8 @@ use ringfence::core::free_list::FreeList;
 use ringfence::core::range::{Allocate, FreeError};
 use ringfence::core::tlsf::Tlsf;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, DescriptorSnapshot,
-    Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
+    BindlessDesc, BindlessTable, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError,
+    DescriptorSnapshot, Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
 };
 use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
@@ -793,6 +793,69 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let refused = ConstantBuffers::new(&rig.memory, desc, wrong).err();
     let expected = DescriptorError::WrongType { heap: TYPES, found: ViewTypes::CONSTANTS };
     assert_eq!(refused, Some(Error::Descriptors(expected)));
+}
+
+/// A view of dynamic constants serves the frame that bound it, although their pool grows or shrinks in that frame,
+/// before the table or after it.
+pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G: Gpu>(rig: &mut Rig<G>) {
+    if !rig.gpu.can_copy_through() {
+        return skipped("the test kit cannot copy through descriptors here");
+    }
+    let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
+    let cpu = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { types, ..Default::default() }).expect("small");
+    let visible =
+        ShaderVisibleDesc { types, frame_slots: 8, persistent_slots: 0, chunk_slots: 2, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&rig.memory, visible).expect("every device has this many slots");
+    let desc = ConstantsDesc { dynamic_slots: 8, shrink_after: 3, share_equal: false, ..Default::default() };
+    let constants = ConstantBuffers::new(&rig.memory, desc, cpu.clone()).expect("there is room");
+    let target = storage(rig, "target");
+    let mut shown: Cpu<G> = cpu.allocate(1).expect("blocks grow");
+    shown.write(0, &words(&target)).expect("a storage buffer");
+    let dynamic = |value: u32| {
+        let mut dynamic = constants.dynamic(BYTES).expect("a size that is served");
+        dynamic.set(0, &value.to_le_bytes().repeat(WORDS as usize)).expect("it fits");
+        dynamic
+    };
+    let exchanges = || {
+        let pool = &constants.dynamic_pools()[0];
+        pool.grow_count + pool.shrink_count
+    };
+    // Frames that bind more and more constants after the one that is read; then ones that reclaim until the pool shrinks.
+    let mut meanwhile = 0;
+    for (number, more) in (0..).zip([0, 20, 50, 0, 0, 0, 0, 0, 0]) {
+        let (frame, value, before) = (rig.timeline().begin(), 0x0505_0000 + number, exchanges());
+        let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+        let view = writer.bind(&dynamic(value)).expect("there is room").view.expect("a slot has a view");
+        let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+        let mut table =
+            |view: &ConstantView<G::Device>| frame_tables.table(&[view.source(), shown.all()]).expect("room").start();
+        if number % 2 == 1 {
+            table(&view);
+        }
+        (0..more).for_each(|other| _ = writer.bind(&dynamic(other)).expect("the pool grows"));
+        drop(writer);
+        rig.memory.reclaim();
+        let start = table(&view);
+        meanwhile += exchanges() - before;
+        let slot = |index, cpu| Slot {
+            index,
+            gpu: heap.gpu_handle(index, &frame),
+            cpu,
+            // What is read is the constants' own buffer; what it is called does not matter to the job.
+            buffer: target.object().clone(),
+        };
+        let (from, to) = (slot(start, view.cpu_handle()), slot(start + 1, shown.cpu_handle(0)));
+        drop(frame_tables);
+        run(rig, &heap, frame, &[Job::Copy { from, constants: true, to, words: WORDS }]);
+        assert!(holds(rig, &target, value), "frame {number}");
+        rig.memory.reclaim();
+    }
+    let pool = &constants.dynamic_pools()[0];
+    assert!(pool.grow_count >= 2 && meanwhile > pool.grow_count, "within open frames {meanwhile}: {pool:?}");
+    // Nothing of the pools before stays.
+    rig.run(&[]);
+    (0..3).for_each(|_| _ = rig.memory.reclaim());
+    assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
 /// What a trace can tell of the regions: it does not know what waits, nor tables of which every entry is free.

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound then comes
-//! with its [`ConstantView`]. The views are released with their pool; a [`ConstantView`] may be held for longer.
+//! with its [`ConstantView`]. The views are released with their pool; a [`ConstantView`] may be held for longer. That of
+//! dynamic constants serves the frame that bound it: the pool's buffer is there until that frame is complete, although
+//! the pool grows or shrinks.
 //!
 //! | operation | cost |
 //! |---|---|

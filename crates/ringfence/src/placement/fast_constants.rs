@@ -44,7 +44,7 @@ use ringfence_memory::{AccessError, Allocator, Error};
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastConstantsDesc<'a> {
-    /// Bytes of a page, which is also the largest size of constants.
+    /// Bytes of a page, rounded up to the alignment of constants: also the largest size of constants.
     pub page_bytes: u64,
     /// Bytes of a driver's buffer that pages are allocated from; at least those of a page, rounded up to a power of
     /// two. If there is no memory for one, a page gets a buffer of its own.
@@ -138,16 +138,17 @@ impl<D: Device> FastConstants<D> {
 
     #[track_caller]
     pub(super) fn with_cleaning(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
-        // A page of 0 bytes refuses everything as too large.
-        let desc = FastConstantsDesc { page_bytes: desc.page_bytes.min(BYTES_MAX), ..desc };
+        let capabilities = memory.device().capabilities();
+        let alignment = capabilities.constant_alignment.max(capabilities.buffer_alignment(desc.usage));
+        let alignment = alignment.max(capabilities.non_coherent_atom_bytes);
+        // A page of 0 bytes refuses everything as too large. In others constants take whole multiples of the alignment.
+        let page_bytes = desc.page_bytes.checked_next_multiple_of(alignment.max(1)).unwrap_or(BYTES_MAX);
+        let desc = FastConstantsDesc { page_bytes: page_bytes.min(BYTES_MAX), ..desc };
         let page_bytes = desc.page_bytes.max(1).next_power_of_two();
         let buddy_bytes_max = page_bytes.saturating_mul(1 << 20).min(BYTES_MAX);
         let buddy_bytes = desc.buddy_bytes.clamp(page_bytes, buddy_bytes_max).next_power_of_two();
         let grace = u64::from(desc.shrink_after.max(1));
         let buddies = RangePool::new(memory.shared(), buddy_bytes, grace, Buddy::new, page_bytes);
-        let capabilities = memory.device().capabilities();
-        let alignment = capabilities.constant_alignment.max(capabilities.buffer_alignment(desc.usage));
-        let alignment = alignment.max(capabilities.non_coherent_atom_bytes);
         let state = Arc::new(State {
             memory: memory.clone(),
             at: panic::Location::caller(),
@@ -440,7 +441,7 @@ impl<D: Device> FastWriter<D> {
         // Made here and nowhere else, so that it need not pass through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
         let address = address.map(|base| base + offset);
-        let owner = self.frame.owner();
+        let owner = self.frame.point().timeline.owner();
         let (buffer, offset) = (held.object().clone(), held.offset() + offset);
         Ok(Staged { buffer, offset, size, address, owner, place_hash: 0 })
     }

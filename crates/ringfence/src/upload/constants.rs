@@ -25,10 +25,12 @@
 //! | set the content | O(bytes) |
 //! | bind, unchanged in this frame | O(1), one short lock of the buffer's own |
 //! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once in 32 slots |
-//! | make or drop a static | O(1), one short lock; a buffer if all pools are full |
+//! | make or drop a static | O(log pools), one short lock; a buffer if all pools are full |
 //! | upload statics | O(changed · log changed) |
 
 mod dynamic;
+mod pending;
+mod pools;
 mod share;
 mod statics;
 
@@ -106,7 +108,7 @@ pub struct ConstantsDesc<'a> {
     /// How long a bind waits at most if a pool is full and may not grow.
     pub timeout: Duration,
     /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it
-    /// was at most a quarter full.
+    /// was at most a quarter full; a static pool is released after as many in which it was empty.
     pub shrink_after: u32,
     /// Slots of each static pool.
     pub static_slots: u32,
@@ -158,7 +160,7 @@ pub struct BoundConstants<D: Device, V> {
     pub buffer: RawBuffer<D>,
     /// The first byte there, a multiple of 256.
     pub offset: u64,
-    /// Bytes that shaders may read there: the size of the slot.
+    /// Bytes that shaders may read there: the size of the slot. Those behind the content are 0.
     pub size: u64,
     /// The device address of the first byte, if the buffers were made with one.
     pub address: Option<u64>,
@@ -266,7 +268,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
             memory: memory.clone(),
             name: desc.name.to_owned(),
             at,
-            statics: statics::Statics::new(memory),
+            statics: statics::Statics::new(memory, desc.shrink_after),
             desc: ConstantsDesc { name: "", ..desc },
             views,
             dynamic,
@@ -295,7 +297,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
 
     /// Stages the new contents of static buffers since the last call, in the dynamic pools, and adds the copies to
     /// `batch`; returns for how many buffers. Record the batch before anything that uses them, in the frame of
-    /// `writer`.
+    /// `writer`. If that frame is discarded or dropped, the next call stages its contents again.
     ///
     /// # Errors
     /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is of

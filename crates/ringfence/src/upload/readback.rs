@@ -21,6 +21,7 @@ use std::panic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringfence_core::clock::{End, Watch};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 use smallvec::SmallVec;
@@ -34,7 +35,7 @@ use crate::device::record::{TexelRead, TexelRegion};
 use crate::device::{
     BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
 };
-use ringfence_memory::extend::WaitError;
+use ringfence_memory::extend::{OpenFrame, WaitError};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Allocator, Error, Texture};
@@ -63,14 +64,20 @@ impl Default for ReadbackDesc<'_> {
     }
 }
 
-/// Why a result was not read. It can be read later.
+/// Why a result was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadbackError {
-    /// The submission that writes it is not complete.
+    /// The submission that writes it is not complete: it can be read later.
     #[error("the result is there once {point} has passed")]
     NotReady {
         /// When it is.
+        point: SyncPoint,
+    },
+    /// The frame ended without being submitted: it was discarded, or dropped. The result never comes.
+    #[error("the frame with {point} was not submitted: its result never comes")]
+    NotSubmitted {
+        /// When it would have been there.
         point: SyncPoint,
     },
     /// The destination has another size than the result.
@@ -113,9 +120,9 @@ impl<D: Device> ReadbackRing<D> {
         let users = self.state.users_of(frame)?;
         let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
         let pin = pin.expect("the ring brought the pin");
-        let (state, point) = (Arc::clone(&self.state), frame.point());
+        let (state, point, watch) = (Arc::clone(&self.state), frame.point(), OpenFrame::of(frame).watch());
         let (layout, reads) = (Layout::line(size), SmallVec::new());
-        Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, _pin: pin })
+        Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, watch, _pin: pin })
     }
 
     /// Reserves bytes for texels of `frame` of a colour format that is not block-compressed, with the offset and row
@@ -205,6 +212,8 @@ pub struct Readback<D: Device> {
     /// Of texels one a layer.
     reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
     point: SyncPoint,
+    /// Points of frames that were discarded pass too.
+    watch: Watch,
     _pin: HeldPin,
 }
 
@@ -254,23 +263,26 @@ impl<D: Device> Readback<D> {
         self.point
     }
 
-    /// Whether its frame is complete. One driver call.
+    /// Whether its frame is complete; never, if that was discarded or dropped. One driver call.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn is_ready(&self) -> Result<bool, DeviceError> {
-        let shared = self.state.shared();
-        shared.has_passed(self.point)
+        let passed = self.state.shared().has_passed(self.point)?;
+        Ok(passed && self.watch.end() == End::Submitted)
     }
 
     /// Waits until its frame is complete, at most for `timeout`.
     ///
     /// # Errors
-    /// [`ReadbackError::NotReady`] if it is not complete by then, or not submitted; or the driver failed.
+    /// [`ReadbackError::NotReady`] if it is not complete by then, or not submitted yet; [`ReadbackError::NotSubmitted`]
+    /// if it was discarded or dropped; or the driver failed.
     pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
+        self.check_submission()?;
         let deadline = Instant::now().checked_add(timeout);
         match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
-            Ok(()) => Ok(()),
+            // It may have been discarded meanwhile.
+            Ok(()) => self.check_submission(),
             Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => {
                 Err(ReadbackError::NotReady { point })
             }
@@ -284,7 +296,7 @@ impl<D: Device> Readback<D> {
     /// barrier to `HOST_READ`).
     ///
     /// # Errors
-    /// The frame is not complete; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.
+    /// The frame is not complete, or was discarded or dropped; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_ready()?;
         let (requested, size) = (into.len() as u64, self.read_bytes());
@@ -301,7 +313,15 @@ impl<D: Device> Readback<D> {
         Ok(())
     }
 
+    fn check_submission(&self) -> Result<(), ReadbackError> {
+        match self.watch.end() {
+            End::Unsubmitted => Err(ReadbackError::NotSubmitted { point: self.point }),
+            End::Open | End::Submitted => Ok(()),
+        }
+    }
+
     fn check_ready(&self) -> Result<(), ReadbackError> {
+        self.check_submission()?;
         if self.is_ready()? { Ok(()) } else { Err(ReadbackError::NotReady { point: self.point }) }
     }
 

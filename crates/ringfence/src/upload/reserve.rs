@@ -18,9 +18,10 @@
 //! ```
 //!
 //! Growing at full and shrinking by half at a quarter leaves a factor of two between them, so that no load makes a ring
-//! go up and down. The buffer that is left is released like any other: it is destroyed once every submission that had
-//! begun by then is complete, and no thread writes to it any more. What a ring holds together with the buffers that it
-//! left and that wait is thus at most twice its cap.
+//! go up and down. The buffer that is left stays as it is until the frames that are open at the exchange are complete,
+//! as their tables may show it; then it is released like any other, once no thread writes to it any more. Each growth
+//! doubles the ring, so that what it holds together with the buffers that it left and that wait is at most twice its
+//! cap, unless it has shrunk meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -36,7 +37,7 @@ use ringfence_core::sync::{Progress, SyncSet};
 
 use super::fill::Filling;
 use super::pin::Pin;
-use super::segment::Segment;
+use super::segment::{Kept, Segment};
 use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
@@ -245,9 +246,30 @@ impl<D: Device> RingState<D> {
             }
             is_first
         };
-        // Retired here, outside of the lock, unless a writer still holds it.
-        drop(segment);
+        if is_first {
+            self.keep(segment);
+        }
         Ok(is_first)
+    }
+
+    /// Keeps a buffer that was exchanged until the frames that are open now are complete. Without any, it is retired
+    /// here, outside of the lock, unless a writer still holds it.
+    fn keep(&self, segment: Arc<Segment<D>>) {
+        let mut open = SyncSet::new();
+        self.shared().open(&mut open);
+        if !open.is_empty() {
+            let kept = Kept::new(open, segment);
+            self.books.lock().exchanged.add(kept);
+        }
+    }
+
+    /// One of the buffers that were exchanged and that no open frame may show any more.
+    fn take_exchanged(&self) -> Option<Box<Kept<D>>> {
+        self.books.lock().exchanged.take()
+    }
+
+    fn is_calm(&self) -> bool {
+        self.books.lock().calm.is_over(&self.config)
     }
 
     /// How large the present buffer is, and which one.
@@ -260,14 +282,20 @@ impl<D: Device> RingState<D> {
 impl<D: Device> ReclaimRing for RingState<D> {
     fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
         let mut books = self.books.lock();
-        books.release(&mut |users| device_lost || passed.passed_all(users));
+        let mut has_passed = |users: &SyncSet| device_lost || passed.passed_all(users);
+        books.release(&mut has_passed);
+        let are_over = books.exchanged.note(&mut has_passed);
         let capacity = books.ring.capacity();
-        books.calm.tick(&self.config, capacity)
+        books.calm.tick(&self.config, capacity) || are_over
     }
 
     fn upkeep(&self) {
         // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim tries again.
-        if !is_locked() {
+        if is_locked() {
+            return;
+        }
+        std::iter::from_fn(|| self.take_exchanged()).for_each(drop);
+        if self.is_calm() {
             self.shrink();
         }
     }

@@ -2,6 +2,9 @@
 
 use std::any::Any;
 use std::panic::Location as Line;
+use std::sync::Arc;
+
+use ringfence_core::sync::SyncSet;
 
 use super::pin::Released;
 use super::{UploadDesc, WhenFull};
@@ -98,5 +101,57 @@ impl<D: Device> Segment<D> {
         let place_hash = place_hash(&buffer);
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
         Ok(Self { buffer, generation, address, place_hash, released: Released::new(), atom, paired })
+    }
+}
+
+/// Buffers that a ring has exchanged while frames were open, until those frames are complete. Tables of such a frame may
+/// still be made or bound with views of the buffer, and a device may clear views of a buffer as soon as it is retired.
+pub(super) struct Exchanged<D: Device>(Option<Box<Kept<D>>>);
+
+/// A buffer that was exchanged.
+pub(super) struct Kept<D: Device> {
+    /// The frames that were open then.
+    frames: SyncSet,
+    are_over: bool,
+    _segment: Arc<Segment<D>>,
+    next: Option<Box<Self>>,
+}
+
+impl<D: Device> Kept<D> {
+    pub(super) fn new(frames: SyncSet, segment: Arc<Segment<D>>) -> Box<Self> {
+        Box::new(Self { frames, are_over: false, _segment: segment, next: None })
+    }
+}
+
+impl<D: Device> Exchanged<D> {
+    pub(super) const fn new() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn add(&mut self, mut kept: Box<Kept<D>>) {
+        kept.next = self.0.take();
+        self.0 = Some(kept);
+    }
+
+    /// Notes which frames are complete. Says whether there is anything for [`Exchanged::take`].
+    pub(super) fn note(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
+        let (mut kept, mut any) = (self.0.as_mut(), false);
+        while let Some(one) = kept {
+            one.are_over |= passed(&one.frames);
+            any |= one.are_over;
+            kept = one.next.as_mut();
+        }
+        any
+    }
+
+    /// Takes out one whose frames are complete, to be dropped without a lock.
+    pub(super) fn take(&mut self) -> Option<Box<Kept<D>>> {
+        let mut link = &mut self.0;
+        while link.as_ref().is_some_and(|one| !one.are_over) {
+            link = &mut link.as_mut().expect("it was there just now").next;
+        }
+        let mut taken = link.take()?;
+        *link = taken.next.take();
+        Some(taken)
     }
 }

@@ -10,7 +10,7 @@ use ringfence_core::ring::{Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use super::pin::{HeldPin, Pin, Pins, release, tail};
-use super::segment::{Config, Pair, Segment};
+use super::segment::{Config, Exchanged, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
 use ringfence_memory::extend::{Lock, Passed, ReclaimRing, Shared};
@@ -47,6 +47,7 @@ pub(super) struct Reserved<D: Device> {
 pub(super) struct Books<D: Device> {
     pub(super) ring: Ring<SyncSet>,
     pub(super) segment: Arc<Segment<D>>,
+    pub(super) exchanged: Exchanged<D>,
     pub(super) pins: Pins,
     /// The high-water mark of the buffers before this one.
     pub(super) past_high_water: u64,
@@ -77,6 +78,11 @@ impl Calm {
         }
         self.ticks = self.ticks.saturating_add(1);
         self.ticks >= shrink_after.max(1)
+    }
+
+    /// What [`Calm::tick`] said last.
+    pub(super) fn is_over<D: Device>(&self, config: &Config<D>) -> bool {
+        matches!(config.desc.when_full, WhenFull::Grow { shrink_after, .. } if self.ticks >= shrink_after.max(1))
     }
 }
 
@@ -120,6 +126,7 @@ impl<D: Device> RingState<D> {
         let books = Books {
             ring: Ring::for_frames(desc.capacity),
             segment: Arc::new(segment),
+            exchanged: Exchanged::new(),
             pins: Pins::default(),
             past_high_water: 0,
             calm: Calm::default(),

@@ -20,6 +20,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ringfence_core::clock::Watch;
 use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
@@ -152,6 +153,11 @@ impl<D: Device> UploadWriter<D> {
 
     pub(super) fn is_open(&mut self) -> bool {
         self.frame.is_open()
+    }
+
+    /// Notes how its frame ends.
+    pub(super) fn watch(&self) -> Watch {
+        self.frame.watch()
     }
 
     /// Passes `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.

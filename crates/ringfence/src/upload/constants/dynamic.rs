@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -307,7 +308,11 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             let bound = BoundConstants { buffer, offset, size: bytes, address, view };
             Place { generation: segment.generation, class, promoted: is_promoted, bound }
         };
-        let fill = |_, to: &mut [std::mem::MaybeUninit<u8>]| copy(content, &mut to[..content.len()]);
+        let fill = |_, to: &mut [MaybeUninit<u8>]| {
+            let (to, rest) = to.split_at_mut(content.len());
+            copy(content, to);
+            rest.fill(MaybeUninit::new(0));
+        };
         let (_, place) = writers[class].write_at(bytes, alignment, fill, place)?;
         figures.copy_count += 1;
         figures.copy_bytes += content.len() as u64;

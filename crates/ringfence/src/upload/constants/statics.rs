@@ -7,27 +7,31 @@
 //!   ring of the class  [ 3 │ 4 │ 5 │ 9 ]   slots that are neighbours are staged and copied as one
 //!                          │ copies in the frame's batch: two barriers a pool
 //!                          ▼
-//!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved, never dropped while the buffers exist
+//!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved, released after a number of reclaims without a slot in use
 //! ```
 //!
-//! A slot that is released is given out again once every submission that had begun by then is complete.
+//! A slot that is released is given out again once every submission that had begun by then is complete. What a frame
+//! has staged is kept until it is submitted: if it is discarded or dropped, the content is pending again, unless newer
+//! content was given or staged meanwhile.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use ringfence_core::clock::Watch;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
+use super::pending::{Contents, Gathered, Pending, SlotKey};
+use super::pools::Pools;
 use super::{BoundConstants, CLASS_BYTES, ConstantBuffers, ConstantViews, ConstantWriter, LARGE, Shared, classify};
 use crate::device::{BufferUsage, Device};
 use crate::upload::fill::copy;
 use crate::upload::segment::divided_buffer;
 use crate::upload::{UploadBatch, UploadError};
-use ringfence_memory::extend::{Lock, Passed, ReclaimRing, retry_after_eviction};
+use ringfence_memory::extend::{Lock, Passed, ReclaimRing, is_locked, retry_after_eviction};
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{Allocator, Buffer, Error};
 
@@ -42,15 +46,22 @@ struct Pool<D: Device, V: ConstantViews<D>> {
     address: Option<u64>,
     slot_bytes: u64,
     heap: Option<V::Heap>,
-    /// Set when the only slot of a large pool is released.
-    gone: AtomicBool,
+    /// By slot; changed under the lock of the books alone.
+    in_use: Box<[AtomicBool]>,
 }
 
-/// A slot of a pool, as a key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct SlotKey {
-    pool: u64,
-    slot: u32,
+impl<D: Device, V: ConstantViews<D>> Pool<D, V> {
+    fn key(&self, slot: u32) -> SlotKey {
+        SlotKey { pool: self.id, slot }
+    }
+
+    fn is_in_use(&self, slot: u32) -> bool {
+        self.in_use[slot as usize].load(Ordering::Relaxed)
+    }
+
+    fn set_in_use(&self, slot: u32, in_use: bool) {
+        self.in_use[slot as usize].store(in_use, Ordering::Relaxed);
+    }
 }
 
 /// A slot and its pool.
@@ -61,94 +72,27 @@ struct Place<D: Device, V: ConstantViews<D>> {
     slot: u32,
 }
 
-/// Content that is not on the device yet.
-struct Pending<D: Device, V: ConstantViews<D>> {
-    key: SlotKey,
-    pool: Arc<Pool<D, V>>,
-    /// Where it stands in the bytes that go with the list.
-    first: usize,
-    size: usize,
-}
-
-/// What is to be staged: the latest content of each slot.
-struct Gathered<D: Device, V: ConstantViews<D>> {
-    list: Vec<Pending<D, V>>,
-    bytes: Vec<u8>,
-    /// Where a slot stands in the list.
-    known: HashMap<SlotKey, u32>,
-}
-
-impl<D: Device, V: ConstantViews<D>> Gathered<D, V> {
-    fn new() -> Self {
-        Self { list: Vec::new(), bytes: Vec::new(), known: HashMap::new() }
-    }
-
-    fn put(&mut self, pool: &Arc<Pool<D, V>>, slot: u32, content: &[u8]) {
-        let key = SlotKey { pool: pool.id, slot };
-        if let Some(&index) = self.known.get(&key) {
-            let held = &mut self.list[index as usize];
-            if content.len() <= held.size {
-                self.bytes[held.first..][..content.len()].copy_from_slice(content);
-            } else {
-                held.first = self.bytes.len();
-                self.bytes.extend_from_slice(content);
-            }
-            held.size = content.len();
-            return;
-        }
-        let (first, size) = (self.bytes.len(), content.len());
-        self.bytes.extend_from_slice(content);
-        self.known.insert(key, self.list.len() as u32);
-        self.list.push(Pending { key, pool: Arc::clone(pool), first, size });
-    }
-
-    fn remove(&mut self, key: SlotKey) {
-        let Some(index) = self.known.remove(&key) else { return };
-        self.list.swap_remove(index as usize);
-        if let Some(moved) = self.list.get(index as usize) {
-            self.known.insert(moved.key, index);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.list.clear();
-        self.bytes.clear();
-        self.known.clear();
-    }
-}
-
-/// A pool and which of its slots are free.
-struct Listed<D: Device, V: ConstantViews<D>> {
-    pool: Arc<Pool<D, V>>,
-    free: Vec<u32>,
-    in_use: Vec<bool>,
-}
-
 struct Books<D: Device, V: ConstantViews<D>> {
     /// By class; none for large constants.
-    pools: [Vec<Listed<D, V>>; LARGE],
+    pools: [Pools<Arc<Pool<D, V>>>; LARGE],
     /// Slots that were released, by class, index of the pool and slot.
     retired: RetireQueue<(usize, usize, u32)>,
-    pending: Gathered<D, V>,
+    contents: Contents<Arc<Pool<D, V>>>,
     large_count: usize,
+    /// Calls of reclaim: the clock of empty pools.
+    ticks: u64,
 }
 
 impl<D: Device, V: ConstantViews<D>> Books<D, V> {
     fn take(&mut self, class: usize) -> Option<Place<D, V>> {
-        let (index, listed) = self.pools[class].iter_mut().enumerate().find(|(_, listed)| !listed.free.is_empty())?;
-        let slot = listed.free.pop()?;
-        listed.in_use[slot as usize] = true;
-        Some(Place { pool: Arc::clone(&listed.pool), index, slot })
+        let (pool, index, slot) = self.pools[class].take()?;
+        pool.set_in_use(slot, true);
+        Some(Place { pool, index, slot })
     }
 
-    fn is_in_use(&self, pool: &Pool<D, V>, slot: u32) -> bool {
-        match self.pools.get(pool.class) {
-            Some(pools) => {
-                let listed = pools.iter().find(|listed| listed.pool.id == pool.id);
-                listed.is_some_and(|listed| listed.in_use[slot as usize])
-            }
-            None => !pool.gone.load(Ordering::Acquire),
-        }
+    fn take_idle(&mut self, grace: u64) -> Option<Arc<Pool<D, V>>> {
+        let ticks = self.ticks;
+        self.pools.iter_mut().find_map(|pools| pools.take_idle(ticks, grace))
     }
 }
 
@@ -158,23 +102,24 @@ pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     books: Mutex<Books<D, V>>,
     /// Held while a pool is made, so that one is made and not one a thread. Never taken under `books`.
     making: Lock<()>,
-    /// Room for what is being staged: empty, and kept so that a steady frame makes nothing.
-    staging: Mutex<Gathered<D, V>>,
+    /// After how many calls of reclaim an empty pool is released.
+    grace: u64,
 }
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
-    pub(super) fn new(memory: &Allocator<D>) -> Arc<Self> {
+    pub(super) fn new(memory: &Allocator<D>, shrink_after: u32) -> Arc<Self> {
         let books = Books {
-            pools: [const { Vec::new() }; LARGE],
+            pools: [(); LARGE].map(|()| Pools::new()),
             retired: RetireQueue::new(),
-            pending: Gathered::new(),
+            contents: Contents::new(),
             large_count: 0,
+            ticks: 0,
         };
         let statics = Arc::new(Self {
             memory: memory.clone(),
             books: Mutex::new(books),
             making: Lock::new(()),
-            staging: Mutex::new(Gathered::new()),
+            grace: shrink_after.max(1).into(),
         });
         let listed: Arc<dyn ReclaimRing> = statics.clone();
         memory.shared().add_ring(&listed);
@@ -183,7 +128,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 
     pub(super) fn pool_count(&self) -> usize {
         let books = self.books.lock();
-        books.pools.iter().map(Vec::len).sum::<usize>() + books.large_count
+        books.pools.iter().map(Pools::len).sum::<usize>() + books.large_count
     }
 
     /// A slot of the class: a free one, or one of a new pool.
@@ -206,8 +151,8 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         // Its views are made by the program's code: no lock is held.
         let pool = Arc::new(self.pool(shared, class, buffer, CLASS_BYTES[class], slots)?);
         let mut books = self.books.lock();
-        let free = (0..slots).rev().collect();
-        books.pools[class].push(Listed { pool, free, in_use: vec![false; slots as usize] });
+        let tick = books.ticks;
+        books.pools[class].add(pool, slots, tick);
         Ok(books.take(class).expect("all slots of a new pool are free"))
     }
 
@@ -229,21 +174,31 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         let heap = if class == LARGE { None } else { Some(shared.views.make(&buffer, slot_bytes, slots)?) };
         let address = buffer.device_address();
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Ok(Pool { id, class, buffer, address, slot_bytes, heap, gone: AtomicBool::new(false) })
+        let in_use = (0..slots).map(|_| AtomicBool::new(false)).collect();
+        Ok(Pool { id, class, buffer, address, slot_bytes, heap, in_use })
     }
 }
 
 impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
     fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
         let mut books = self.books.lock();
-        let Books { pools, retired, .. } = &mut *books;
-        let mut free = |(class, index, slot): (usize, usize, u32)| pools[class][index].free.push(slot);
+        let Books { pools, retired, ticks, .. } = &mut *books;
+        *ticks += 1;
+        let mut free = |(class, index, slot): (usize, usize, u32)| pools[class].free(index, slot, *ticks);
         if device_lost {
             retired.release_all(&mut free);
         } else {
             retired.reclaim(passed, &mut free);
         }
-        false
+        pools.iter_mut().any(|pools| pools.has_idle(*ticks, self.grace))
+    }
+
+    fn upkeep(&self) {
+        // The views of a pool are dropped by the program's code. Under a lock the next call of reclaim tries again.
+        if !is_locked() {
+            let idle = || self.books.lock().take_idle(self.grace);
+            std::iter::from_fn(idle).for_each(drop);
+        }
     }
 
     fn figures(&self) -> Option<RingSnapshot> {
@@ -262,14 +217,14 @@ struct Untaken<'a, D: Device, V: ConstantViews<D>> {
 impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
     fn drop(&mut self) {
         let mut books = self.statics.books.lock();
+        self.pool.set_in_use(self.slot, false);
         if self.pool.class == LARGE {
             books.large_count -= 1;
             return;
         }
         // No submission knows it.
-        let listed = &mut books.pools[self.pool.class][self.index];
-        listed.in_use[self.slot as usize] = false;
-        listed.free.push(self.slot);
+        let tick = books.ticks;
+        books.pools[self.pool.class].free(self.index, self.slot, tick);
     }
 }
 
@@ -294,6 +249,7 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
             let buffer = shared.statics.buffer(&shared, bytes, 1)?;
             let pool = Arc::new(shared.statics.pool(&shared, LARGE, buffer, bytes, 1)?);
             shared.statics.books.lock().large_count += 1;
+            pool.set_in_use(0, true);
             Place { pool, index: 0, slot: 0 }
         } else {
             shared.statics.take(&shared, class)?
@@ -308,7 +264,7 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
             view: pool.heap.as_ref().map(|heap| shared.views.view(heap, slot)),
         };
         std::mem::forget(untaken);
-        shared.statics.books.lock().pending.put(&pool, slot, content);
+        shared.statics.books.lock().contents.pending.put(pool.key(slot), &pool, content);
         Ok(Self { shared, pool, index, slot, bound })
     }
 
@@ -331,7 +287,7 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
             _ if size > capacity => return Err(UploadError::TooLarge { size, capacity }),
             _ => {}
         }
-        self.shared.statics.books.lock().pending.put(&self.pool, self.slot, content);
+        self.shared.statics.books.lock().contents.pending.put(self.pool.key(self.slot), &self.pool, content);
         Ok(())
     }
 }
@@ -341,14 +297,13 @@ impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
         let mut users = SyncSet::new();
         self.shared.memory.shared().begun(&mut users);
         let mut books = self.shared.statics.books.lock();
-        books.pending.remove(SlotKey { pool: self.pool.id, slot: self.slot });
+        books.contents.remove(self.pool.key(self.slot));
+        self.pool.set_in_use(self.slot, false);
         if self.pool.class == LARGE {
             // The buffer goes with the last that holds the pool: a thread that stages it just now, or this one.
-            self.pool.gone.store(true, Ordering::Release);
             books.large_count -= 1;
             return;
         }
-        books.pools[self.pool.class][self.index].in_use[self.slot as usize] = false;
         books.retired.retire(&users, (self.pool.class, self.index, self.slot));
     }
 }
@@ -359,12 +314,14 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for StaticConstants<D, V> {
     }
 }
 
-/// What is being staged. What is not when this is dropped, after an error or a panic, waits for the next time.
+/// What is being staged for a frame. What is not when this is dropped, after an error or a panic, waits for the next
+/// time; the rest is kept until the frame is submitted.
 struct Staging<'a, D: Device, V: ConstantViews<D>> {
     statics: &'a Statics<D, V>,
-    gathered: Gathered<D, V>,
+    gathered: Gathered<Arc<Pool<D, V>>>,
     /// How many of the list are staged.
     done: usize,
+    watch: Option<Watch>,
 }
 
 impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
@@ -389,11 +346,21 @@ impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
 
 impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
     fn drop(&mut self) {
-        self.statics.put_back(&self.gathered, self.done);
-        self.gathered.clear();
-        let room = std::mem::replace(&mut self.gathered, Gathered::new());
-        let replaced = std::mem::replace(&mut *self.statics.staging.lock(), room);
-        drop(replaced);
+        let mut gathered = std::mem::replace(&mut self.gathered, Gathered::new());
+        let Some(watch) = self.watch.take() else { return };
+        let mut rest: Vec<_> = gathered.list.drain(self.done..).collect();
+        // The last of their pools may be among them: dropped without the lock.
+        let mut gone = Vec::new();
+        let mut books = self.statics.books.lock();
+        for list in [&mut gathered.list, &mut rest] {
+            list.retain(|Pending { key, pool, .. }| {
+                let is_in_use = pool.is_in_use(key.slot);
+                gone.extend((!is_in_use).then(|| Arc::clone(pool)));
+                is_in_use
+            });
+        }
+        books.contents.put_back(gathered, rest, watch);
+        drop(books);
     }
 }
 
@@ -404,42 +371,31 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         writer: &mut ConstantWriter<D, V>,
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
-        let statics = self;
-        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is
-        // not held while the other is taken.
-        let mut gathered = std::mem::replace(&mut *statics.staging.lock(), Gathered::new());
-        std::mem::swap(&mut gathered, &mut statics.books.lock().pending);
+        let watch = Some(writer.stager(0).watch());
+        // Taken out: room may have to be made, by the program's code, so that no lock is held.
+        let mut gathered = self.books.lock().contents.take();
         gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
-        let mut staging = Staging { statics, gathered, done: 0 };
+        let mut staging = Staging { statics: self, gathered, done: 0, watch };
         let staged = staging.stage_all(writer, batch);
         let done = staging.done as u64;
         writer.count_static(done);
         staged.map(|()| done)
     }
-
-    /// What was not staged waits for the next time, unless it was released or given newer content meanwhile.
-    fn put_back(&self, staging: &Gathered<D, V>, done: usize) {
-        let mut books = self.books.lock();
-        for Pending { key, pool, first, size } in &staging.list[done..] {
-            if books.is_in_use(pool, key.slot) && !books.pending.known.contains_key(key) {
-                books.pending.put(pool, key.slot, &staging.bytes[*first..][..*size]);
-            }
-        }
-    }
 }
 
 /// How many of the first slots lie next to each other, up to what is staged at once.
-fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<D, V>]) -> usize {
+fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<Arc<Pool<D, V>>>]) -> usize {
     let most = (RUN_BYTES_MAX as u64 / list[0].pool.slot_bytes).max(1) as usize;
-    let follows =
-        |pair: &[Pending<D, V>]| pair[0].key.pool == pair[1].key.pool && pair[0].key.slot + 1 == pair[1].key.slot;
+    let follows = |pair: &[Pending<Arc<Pool<D, V>>>]| {
+        pair[0].key.pool == pair[1].key.pool && pair[0].key.slot + 1 == pair[1].key.slot
+    };
     let run = 1 + list.windows(2).take_while(|pair| follows(pair)).count();
     run.min(most)
 }
 
 /// Stages slots that lie next to each other as one.
 fn stage<D: Device, V: ConstantViews<D>>(
-    run: &[Pending<D, V>],
+    run: &[Pending<Arc<Pool<D, V>>>],
     bytes: &[u8],
     writer: &mut ConstantWriter<D, V>,
     batch: &mut UploadBatch<D>,
@@ -448,9 +404,10 @@ fn stage<D: Device, V: ConstantViews<D>>(
     let slot = pool.slot_bytes as usize;
     let size = (run.len() * slot) as u64;
     let staged = writer.stager(pool.class).write_with(size, super::ALIGNMENT, |to| {
-        for (Pending { first, size, .. }, to) in run.iter().zip(to.chunks_exact_mut(slot)) {
-            let (content, rest) = to.split_at_mut(*size);
-            copy(&bytes[*first..][..*size], content);
+        for (pending, to) in run.iter().zip(to.chunks_exact_mut(slot)) {
+            let content = pending.content(bytes);
+            let (to, rest) = to.split_at_mut(content.len());
+            copy(content, to);
             rest.fill(MaybeUninit::new(0));
         }
     })?;

@@ -1,0 +1,161 @@
+//! New contents of static slots, gathered until they are staged, and kept until the frame that staged them is submitted.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | put, remove | O(bytes) expected |
+//! | what a frame has staged | O(slots · open frames) expected |
+
+use std::collections::HashMap;
+
+use ringfence_core::clock::{End, Watch};
+
+/// A slot of a pool, as a key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct SlotKey {
+    pub(super) pool: u64,
+    pub(super) slot: u32,
+}
+
+/// Content of a slot.
+pub(super) struct Pending<P> {
+    pub(super) key: SlotKey,
+    pub(super) pool: P,
+    /// Where it stands in the bytes that go with the list, and in how many of them it may be replaced.
+    first: usize,
+    size: usize,
+    room: usize,
+}
+
+impl<P> Pending<P> {
+    pub(super) fn content<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.first..][..self.size]
+    }
+}
+
+/// The latest content of each slot.
+pub(super) struct Gathered<P> {
+    pub(super) list: Vec<Pending<P>>,
+    pub(super) bytes: Vec<u8>,
+    /// Where a slot stands in the list.
+    known: HashMap<SlotKey, u32>,
+    /// Higher than those that were taken out before.
+    turn: u64,
+}
+
+impl<P: Clone> Gathered<P> {
+    pub(super) fn new() -> Self {
+        Self { list: Vec::new(), bytes: Vec::new(), known: HashMap::new(), turn: 0 }
+    }
+
+    pub(super) fn put(&mut self, key: SlotKey, pool: &P, content: &[u8]) {
+        let (first, size) = (self.bytes.len(), content.len());
+        if let Some(&index) = self.known.get(&key) {
+            let held = &mut self.list[index as usize];
+            held.size = size;
+            if size <= held.room {
+                self.bytes[held.first..][..size].copy_from_slice(content);
+                return;
+            }
+            (held.first, held.room) = (first, size);
+        } else {
+            self.known.insert(key, self.list.len() as u32);
+            self.list.push(Pending { key, pool: pool.clone(), first, size, room: size });
+        }
+        self.bytes.extend_from_slice(content);
+    }
+
+    /// Puts in what the other says of slots that this one does not know.
+    fn put_older(&mut self, list: &[Pending<P>], bytes: &[u8]) {
+        for older in list {
+            if !self.known.contains_key(&older.key) {
+                self.put(older.key, &older.pool, older.content(bytes));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: SlotKey) {
+        let Some(index) = self.known.remove(&key) else { return };
+        self.list.swap_remove(index as usize);
+        match self.list.get(index as usize) {
+            Some(moved) => _ = self.known.insert(moved.key, index),
+            None if self.list.is_empty() => self.bytes.clear(),
+            None => {}
+        }
+    }
+
+    /// After a change of the list's order.
+    fn know_again(&mut self) {
+        self.known.clear();
+        self.known.extend((0..).zip(&self.list).map(|(index, pending)| (pending.key, index)));
+    }
+
+    fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+        self.known.clear();
+    }
+}
+
+/// Contents from when they are given until the device has them. Every slot in it is in use: with that, nothing that is
+/// dropped here is the last of a pool.
+pub(super) struct Contents<P> {
+    pub(super) pending: Gathered<P>,
+    /// What frames have staged that were not seen to be submitted. A slot is in one of them at most: the latest.
+    staged: Vec<(Watch, Gathered<P>)>,
+    /// Empty ones, kept so that a steady frame makes nothing.
+    spare: Vec<Gathered<P>>,
+    turns: u64,
+}
+
+impl<P: Clone> Contents<P> {
+    pub(super) fn new() -> Self {
+        Self { pending: Gathered::new(), staged: Vec::new(), spare: Vec::new(), turns: 0 }
+    }
+
+    /// Takes out what is to be staged: also what frames had staged that ended without being submitted.
+    pub(super) fn take(&mut self) -> Gathered<P> {
+        for at in (0..self.staged.len()).rev() {
+            let end = self.staged[at].0.end();
+            if end == End::Open {
+                continue;
+            }
+            let (_, mut gathered) = self.staged.swap_remove(at);
+            if end == End::Unsubmitted {
+                self.pending.put_older(&gathered.list, &gathered.bytes);
+            }
+            gathered.clear();
+            self.spare.push(gathered);
+        }
+        self.turns += 1;
+        self.pending.turn = self.turns;
+        std::mem::replace(&mut self.pending, self.spare.pop().unwrap_or_else(Gathered::new))
+    }
+
+    /// The frame of `watch` has staged all of `gathered` but `rest`, which is pending again; unless another thread has
+    /// taken and staged newer content meanwhile.
+    pub(super) fn put_back(&mut self, mut gathered: Gathered<P>, mut rest: Vec<Pending<P>>, watch: Watch) {
+        for (_, other) in &mut self.staged {
+            if other.turn < gathered.turn {
+                gathered.list.iter().for_each(|newer| other.remove(newer.key));
+            } else {
+                let is_latest = |older: &Pending<P>| !other.known.contains_key(&older.key);
+                gathered.list.retain(is_latest);
+                rest.retain(is_latest);
+            }
+        }
+        self.pending.put_older(&rest, &gathered.bytes);
+        if gathered.list.is_empty() {
+            gathered.clear();
+            self.spare.push(gathered);
+        } else {
+            gathered.know_again();
+            self.staged.push((watch, gathered));
+        }
+    }
+
+    /// Forgets a slot, which is released.
+    pub(super) fn remove(&mut self, key: SlotKey) {
+        self.pending.remove(key);
+        self.staged.iter_mut().for_each(|(_, gathered)| gathered.remove(key));
+    }
+}

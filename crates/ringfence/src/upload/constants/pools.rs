@@ -1,0 +1,147 @@
+//! Static pools of one class: the first with a free slot, and those that have been empty for long.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | take or free a slot | O(log pools) |
+//! | add a pool | O(log pools), amortized |
+//! | take out an empty pool | O(log pools) |
+
+use std::collections::VecDeque;
+
+use ringfence_core::fit_tree::FitTree;
+
+struct Listed<P> {
+    pool: P,
+    slots: u32,
+    free: Vec<u32>,
+    /// The tick since which all slots are free.
+    empty_since: Option<u64>,
+    /// Whether it is in [`Pools::empty`].
+    queued: bool,
+}
+
+/// See the [module](self).
+pub(super) struct Pools<P> {
+    /// None where a pool was taken out.
+    listed: Vec<Option<Listed<P>>>,
+    vacant: Vec<usize>,
+    /// The free slots of each.
+    room: FitTree,
+    leaves: usize,
+    /// Those that were empty, and since when as of their entry. Each is there once at most.
+    empty: VecDeque<(usize, u64)>,
+}
+
+impl<P: Clone> Pools<P> {
+    pub(super) fn new() -> Self {
+        let (listed, vacant, empty) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self { listed, vacant, room: FitTree::new([].into_iter()), leaves: 1, empty }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.listed.len() - self.vacant.len()
+    }
+
+    /// Adds a pool, at `tick`.
+    pub(super) fn add(&mut self, pool: P, slots: u32, tick: u64) {
+        let listed = Listed { pool, slots, free: (0..slots).rev().collect(), empty_since: Some(tick), queued: true };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.listed.push(None);
+            self.listed.len() - 1
+        });
+        self.listed[index] = Some(listed);
+        self.empty.push_back((index, tick));
+        if index < self.leaves {
+            self.room.set(index, slots.into());
+        } else {
+            self.leaves = (index + 1).next_power_of_two();
+            let held = |index: usize| self.listed.get(index).and_then(Option::as_ref);
+            let free = |index| held(index).map_or(0, |held| held.free.len() as u64);
+            self.room = FitTree::new((0..self.leaves).map(free));
+        }
+    }
+
+    fn held(&mut self, index: usize) -> &mut Listed<P> {
+        self.listed[index].as_mut().expect("a pool with a slot in use or in a queue is listed")
+    }
+
+    /// A free slot, with its pool and the pool's index.
+    pub(super) fn take(&mut self) -> Option<(P, usize, u32)> {
+        let index = self.room.first(1)?;
+        let held = self.held(index);
+        let slot = held.free.pop()?;
+        held.empty_since = None;
+        let (pool, free) = (held.pool.clone(), held.free.len() as u64);
+        self.room.set(index, free);
+        Some((pool, index, slot))
+    }
+
+    /// Frees a slot, at `tick`.
+    pub(super) fn free(&mut self, index: usize, slot: u32, tick: u64) {
+        let held = self.held(index);
+        held.free.push(slot);
+        let free = held.free.len() as u64;
+        if free == u64::from(held.slots) {
+            held.empty_since = Some(tick);
+            if !std::mem::replace(&mut held.queued, true) {
+                self.empty.push_back((index, tick));
+            }
+        }
+        self.room.set(index, free);
+    }
+
+    /// Whether a pool has been empty for `grace` ticks: it is the first in the queue then.
+    pub(super) fn has_idle(&mut self, tick: u64, grace: u64) -> bool {
+        while let Some(&(index, since)) = self.empty.front() {
+            let held = self.held(index);
+            match held.empty_since {
+                Some(now) if now == since => return tick - since >= grace,
+                // It was in use meanwhile.
+                Some(now) => self.empty.push_back((index, now)),
+                None => held.queued = false,
+            }
+            self.empty.pop_front();
+        }
+        false
+    }
+
+    /// Takes out a pool that has been empty for `grace` ticks.
+    pub(super) fn take_idle(&mut self, tick: u64, grace: u64) -> Option<P> {
+        if !self.has_idle(tick, grace) {
+            return None;
+        }
+        let (index, _) = self.empty.pop_front()?;
+        let held = self.listed[index].take()?;
+        self.vacant.push(index);
+        self.room.set(index, 0);
+        Some(held.pool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_go_after_their_grace_and_the_first_with_room_serves() {
+        let mut pools = Pools::new();
+        assert_eq!(pools.take(), None);
+        for pool in 0..5_u8 {
+            pools.add(pool, 2, 0);
+        }
+        let taken: Vec<_> = (0..10).map(|_| pools.take().expect("ten slots")).collect();
+        assert!((0..10).all(|at| taken[at] == (at as u8 / 2, at / 2, at as u32 % 2)) && pools.take().is_none());
+        assert_eq!(pools.take_idle(100, 3), None, "all are in use");
+        for (at, tick) in [(2, 100), (3, 101), (4, 101), (6, 101), (7, 101), (8, 102)] {
+            pools.free(taken[at].1, taken[at].2, tick);
+        }
+        assert_eq!((pools.take_idle(103, 3), pools.has_idle(104, 3)), (None, true));
+        assert_eq!(pools.take(), Some((1, 1, 1)), "the first with room");
+        assert_eq!((pools.take_idle(104, 3), pools.len()), (Some(3), 4), "the other is in use again");
+        pools.free(1, 1, 105);
+        assert_eq!((pools.take_idle(107, 3), pools.take_idle(108, 3), pools.len()), (None, Some(1), 3));
+        pools.add(9, 1, 108);
+        let again: Vec<_> = std::iter::from_fn(|| pools.take()).collect();
+        assert_eq!(again, [(9, 1, 0), (2, 2, 0), (4, 4, 0)], "at the index of one that went");
+    }
+}
