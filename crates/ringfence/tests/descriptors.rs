@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,7 +15,7 @@ use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, He
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
 use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, HazardKind, Kernel, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 use ringfence_testkit::counting_allocator::{CountingAllocator, held_bytes};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -63,6 +65,32 @@ impl Tables {
         let signal = (self.fence(), frame.value());
         self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
         self.timeline().submitted(frame).expect("in order").value
+    }
+
+    /// A buffer of equal bytes.
+    fn filled(&self, byte: u8) -> Buffer<Device> {
+        let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+        let upload = AllocationDesc { location: Location::Upload, ..Default::default() };
+        let mut buffer = self.memory.create_buffer(&desc, upload).expect("there is room");
+        buffer.write(0, &[byte; BYTES as usize]).expect("the host writes there");
+        buffer
+    }
+
+    /// The first byte of what a slot shows, read by a frame of its own.
+    fn first_byte(&self, heap: &ShaderVisibleHeap<Device>, slot: u32) -> u8 {
+        let frame = self.timeline().begin();
+        let bound = *heap.bind(&frame).expect("there is nothing to make").bound(HeapKind::Resources).expect("bound");
+        let found = Arc::new(AtomicU8::new(0));
+        let result = Arc::clone(&found);
+        let run = Box::new(move |shown: &mut ringfence::sim::KernelMemory| {
+            result.store(shown.descriptors[0][0], Ordering::Release);
+        });
+        let descriptors = vec![DescriptorUse { heap: bound, slot, writes: false }];
+        let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run };
+        let signal = (self.fence(), frame.value());
+        self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
+        self.wait(self.timeline().submitted(frame).expect("in order").value);
+        found.load(Ordering::Acquire)
     }
 
     fn wait(&self, value: u64) {
@@ -135,6 +163,65 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     world.device.resume(0);
     world.wait(value);
     drop((table, heap, buffer));
+    world.0.finish();
+}
+
+/// Each thread has queues of its own in which things wait for the device: what comes out first was not first put in.
+#[test]
+fn of_two_updates_of_an_entry_the_later_one_stays_whichever_threads_make_them() {
+    let world = Tables::new(17);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 4);
+    let (first, second) = (world.filled(1), world.filled(2));
+    let index = table.insert(&view(&first)).expect("room");
+    for (earlier_elsewhere, later_elsewhere, is_frame_open) in
+        [(false, false, true), (true, false, true), (true, false, false), (false, true, true), (true, true, false)]
+    {
+        let update = |shown: &Buffer<Device>, elsewhere: bool| {
+            let update = || table.update(index, &view(shown)).expect("it is live");
+            if elsewhere { std::thread::scope(|scope| scope.spawn(update).join().expect("done")) } else { update() }
+        };
+        for _ in 0..4 {
+            let frame = is_frame_open.then(|| world.timeline().begin());
+            update(&first, earlier_elsewhere);
+            update(&second, later_elsewhere);
+            assert!(!table.is_settled());
+            frame.into_iter().for_each(|frame| frame.discard());
+            world.memory.reclaim();
+            assert!(table.is_settled());
+            let case = (earlier_elsewhere, later_elsewhere, is_frame_open);
+            assert_eq!(world.first_byte(&heap, index.slot()), 2, "{case:?}");
+        }
+    }
+    drop((table, heap, first, second));
+    world.0.finish();
+}
+
+/// Updates that follow each other in each frame are shown all the same, each once its own frames are complete.
+#[test]
+fn an_update_is_not_put_off_by_later_ones() {
+    let world = Tables::new(19);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 4);
+    let shown = [1, 2].map(|byte| world.filled(byte));
+    let index = table.insert(&view(&shown[0])).expect("room");
+    table.update(index, &view(&shown[1])).expect("it is live");
+    let open = world.timeline().begin();
+    table.update(index, &view(&shown[0])).expect("it is live");
+    world.memory.reclaim();
+    let end = |frame: ringfence::Frame| {
+        let signal = (world.fence(), frame.value());
+        world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+        world.wait(world.timeline().submitted(frame).expect("in order").value);
+    };
+    assert!(!table.is_settled(), "the second waits for the open frame");
+    end(open);
+    // The second is not applied yet: only a reclaim does that.
+    assert_eq!(world.first_byte(&heap, index.slot()), 2);
+    world.memory.reclaim();
+    assert!(table.is_settled());
+    assert_eq!(world.first_byte(&heap, index.slot()), 1);
+    drop((table, heap, shown));
     world.0.finish();
 }
 
