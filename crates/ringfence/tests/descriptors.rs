@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use ringfence::core::range::Allocate;
 use ringfence::descriptor::{
     BindlessDesc, BindlessIndex, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region,
-    ShaderVisibleDesc, ShaderVisibleHeap, View,
+    SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
-use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc};
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
 use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, HazardKind, Kernel, Profile, SimOptions};
@@ -222,6 +223,45 @@ fn an_update_is_not_put_off_by_later_ones() {
     assert!(table.is_settled());
     assert_eq!(world.first_byte(&heap, index.slot()), 1);
     drop((table, heap, shown));
+    world.0.finish();
+}
+
+/// A sampler that is requested, used and dropped several times a frame takes one slot.
+#[test]
+fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
+    let world = Tables::new(21);
+    let desc =
+        ShaderVisibleDesc { kind: HeapKind::Samplers, frame_slots: 0, persistent_slots: 4, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&world.memory, desc).expect("small");
+    let desc = BindlessDesc { capacity: 2, clear_freed: true };
+    let samplers = SamplerTable::new(&world.memory, &heap, desc).expect("room");
+    let of = |level_bias| SamplerDesc { level_bias, ..Default::default() };
+    let frame = world.timeline().begin();
+    let slot = samplers.get(of(0.0)).expect("room").slot();
+    let written = world.device.calls().write_view;
+    for _ in 0..10 {
+        let again = samplers.get(of(0.0)).expect("the same slot");
+        assert_eq!((again.slot(), samplers.distinct_count()), (slot, 1));
+        world.memory.reclaim();
+    }
+    assert_eq!((samplers.distinct_count(), world.device.calls().write_view), (0, written), "nothing was made anew");
+    let revived = samplers.get(of(0.0)).expect("the same slot");
+    let signal = (world.fence(), frame.value());
+    world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+    world.wait(world.timeline().submitted(frame).expect("in order").value);
+    world.memory.reclaim();
+    assert_eq!((revived.slot(), samplers.table().free_count()), (slot, 1), "earlier removals do not free the slot");
+    drop(revived);
+    world.memory.reclaim();
+    assert_eq!(samplers.table().free_count(), 2);
+    // A slot that is free is not revived, and descriptions of long ago are forgotten.
+    for bias in 0..10 {
+        let other = samplers.get(of(bias as f32)).expect("room");
+        samplers.table().validate().expect("sound");
+        drop(other);
+        world.memory.reclaim();
+    }
+    drop((samplers, heap));
     world.0.finish();
 }
 
@@ -437,6 +477,28 @@ proptest! {
         drop((table, runs, heap, shown, cpu, buffer));
         world.0.finish();
     }
+}
+
+#[test]
+fn what_is_refused_of_tables_and_runs_has_its_own_numbers() {
+    let world = Tables::new(23);
+    let (mut heap, buffer) = (world.heap(16), world.buffer());
+    let mut cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let mut shown = cpu.allocate(4).expect("room");
+    (0..3).for_each(|index| shown.write(index, &view(&buffer)).expect("a storage buffer"));
+    let frame = world.timeline().begin();
+    let mut tables = heap.frame_descriptors(&frame).expect("its own frame");
+    let unwritten = tables.table(&[shown.part(0..2).expect("inside"), shown.part(2..4).expect("inside")]);
+    assert_eq!(unwritten, Err(DescriptorError::Unwritten { index: 3 }), "counted from the start of the allocation");
+    drop(tables);
+    frame.discard();
+    for alignment in [0, 3, 12] {
+        let bad = Some(DescriptorError::BadAlignment { alignment });
+        assert_eq!(Allocate::allocate(&mut cpu, 2, alignment).err(), bad);
+        assert_eq!(Allocate::allocate(&mut heap, 2, alignment).err(), bad);
+    }
+    drop((heap, cpu, shown, buffer));
+    world.0.finish();
 }
 
 #[test]

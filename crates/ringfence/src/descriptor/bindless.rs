@@ -117,11 +117,18 @@ struct Entries {
     updates: u64,
     /// The number of the last update that each slot was written with.
     applied: Box<[u64]>,
+    /// Whether each slot shows what its last entry did, which was removed and may be revived.
+    removed: Box<[bool]>,
 }
 
 enum Retired<D: Descriptors> {
-    Slot(u32),
-    Update { index: BindlessIndex, number: u64, staged: CpuDescriptors<D> },
+    /// With its generation: another one if the entry was revived meanwhile.
+    Slot(u32, u32),
+    Update {
+        index: BindlessIndex,
+        number: u64,
+        staged: CpuDescriptors<D>,
+    },
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
@@ -158,6 +165,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             live_count: 0,
             updates: 0,
             applied: vec![0; capacity as usize].into_boxed_slice(),
+            removed: vec![false; capacity as usize].into_boxed_slice(),
         };
         let state = Arc::new(TableState {
             heap: Arc::clone(&keeper.state),
@@ -202,12 +210,27 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The entry is not in the table, was removed, or is another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        let slot = self.state.entries.lock().end(self.state.base, index)?;
+        let (slot, generation) = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
         // Before its slot can be another's.
         shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
-        self.state.waiting.until_now(shared, Retired::Slot(slot));
+        self.state.waiting.until_now(shared, Retired::Slot(slot, generation));
         Ok(())
+    }
+
+    /// Makes an entry that was removed live again, in its slot and with its view, under another generation. `None` if
+    /// the slot is free by now, or another entry's.
+    pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
+        let generation = self.state.entries.lock().revive(self.state.base, index)?;
+        let Keeper { shared, state: heap } = &*self.keeper;
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: index.slot.into() });
+        Some(BindlessIndex { generation, ..index })
+    }
+
+    /// Whether an entry is in the table or may be revived.
+    pub(super) fn is_there(&self, index: BindlessIndex) -> bool {
+        let entries = self.state.entries.lock();
+        entries.find(self.state.base, index).is_ok() || entries.find_removed(self.state.base, index).is_some()
     }
 
     /// Changes the view of an entry and keeps its index. The slot is written in the first [`Allocator::reclaim`] after
@@ -313,7 +336,10 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 
     fn release(&self, device: &D, retired: Retired<D>, returned: &mut Vec<u32>) {
         match retired {
-            Retired::Slot(slot) => {
+            Retired::Slot(slot, generation) => {
+                if !self.entries.lock().is_over(slot, generation) {
+                    return;
+                }
                 if self.clear_freed || self.heap.owning {
                     // SAFETY: the entry was removed, and every submission that had begun by then is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
@@ -350,13 +376,41 @@ impl Entries {
         self.free.push_front(slot);
     }
 
-    /// Ends a live entry, and gives its slot from the base on.
-    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+    /// Ends a live entry, and gives its slot from the base on, and the slot's generation.
+    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<(u32, u32), DescriptorError> {
         let slot = self.find(base, index)?;
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
+        self.removed[slot as usize] = true;
         self.live_count -= 1;
-        Ok(slot)
+        Ok((slot, *generation))
+    }
+
+    /// The slot of an entry that was removed, if it still shows what that did.
+    fn find_removed(&self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = index.slot.wrapping_sub(base);
+        let generation = *self.generations.get(slot as usize)?;
+        let is_last = index.table == self.table && index.generation.checked_add(1) == Some(generation);
+        (is_last && self.removed[slot as usize]).then_some(slot)
+    }
+
+    /// Begins an entry in the slot of one that was removed.
+    fn revive(&mut self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = self.find_removed(base, index)? as usize;
+        self.removed[slot] = false;
+        self.generations[slot] += 1;
+        self.live_count += 1;
+        Some(self.generations[slot])
+    }
+
+    /// Whether a slot whose wait is over is to be freed: not if its entry was revived, by now or for a while. From now
+    /// on it cannot be.
+    fn is_over(&mut self, slot: u32, generation: u32) -> bool {
+        let is_last = self.generations[slot as usize] == generation;
+        if is_last {
+            self.removed[slot as usize] = false;
+        }
+        is_last
     }
 
     /// The number of a new update of a live entry.
