@@ -236,7 +236,8 @@ pub struct TextureView {
     pub kind: TextureViewKind,
     /// Mip levels; one for everything but [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers. A single one is shown as a plain texture, several as an array.
+    /// Array layers. A single one is shown as a plain texture, several as an array, however many the texture has. On
+    /// Direct3D 12, whose plain views are of the first layer, another single one is an array of one layer.
     pub layers: Range<u32>,
 }
 

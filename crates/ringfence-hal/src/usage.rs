@@ -20,7 +20,8 @@ bitflags::bitflags! {
         const INDIRECT = 1 << 6;
         /// Reached by its address in shaders: see `Buffer::device_address`.
         const DEVICE_ADDRESS = 1 << 7;
-        /// Shown to shaders as texels; with `STORAGE` too where they write.
+        /// Shown to shaders as texels; with `STORAGE` too where they write. On Vulkan texels of a buffer with both have
+        /// formats that the device reads and writes.
         const TEXELS = 1 << 8;
         /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on
         /// Direct3D 12 what shaders write cannot lie in memory that the host sees, which this can.

@@ -249,6 +249,7 @@ macro_rules! conformance {
             a_heap_grows_at_a_submission_and_keeps_its_indices,
             empty_cpu_heaps_go_after_their_grace,
             every_portable_view_is_written_and_bad_ones_are_refused,
+            texels_of_every_format_are_shown_or_refused_by_name,
             anything_may_be_dropped_in_any_order,
             constants_come_with_their_descriptors,
             constants_are_read_where_they_were_bound_after_their_pool_was_exchanged,

@@ -42,9 +42,11 @@ unsafe impl Create<Buffers> for Device {
     #[inline]
     fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
         let (size, flags) = (info.raw().size, info.usage());
-        let texels = if flags.contains(TEXELS) { BufferUsage::TEXELS } else { BufferUsage::empty() };
         let held = USAGES.into_iter().filter(|(_, equal)| flags.contains(*equal));
-        let usage = held.fold(texels, |all, (usage, _)| all | usage);
+        let usage = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
+        // Exactly: what a view's format has to support follows from the usage that the buffer was made with.
+        let has_texels = flags & ALL_TEXELS == texel_usage(usage | BufferUsage::TEXELS);
+        let usage = if has_texels { usage | BufferUsage::TEXELS } else { usage };
         // Where descriptors show addresses, none can be made of a buffer that has none.
         let shown = usage.contains(BufferUsage::DEVICE_ADDRESS) || !self.has(Features::DESCRIPTOR_BUFFER);
         Some(BufferDesc { size, usage: if shown { usage } else { usage - SHOWN } })
@@ -207,8 +209,8 @@ impl Device {
 /// a preference is not worth a memory object. That question takes three times as long as the other.
 const NEVER_DEDICATED_BYTES_MAX: u64 = 64 << 10;
 
-/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only
-/// read is storage.
+/// Portable usages and Vulkan's; that of texels, which may be two of Vulkan's, is [`texel_usage`], and storage that
+/// shaders only read is storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
@@ -229,16 +231,26 @@ const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
 );
 
 /// Texels that shaders read, and those that they write.
-const TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+const ALL_TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw() | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw(),
 );
+
+/// What a buffer of texels is made for: shaders write them only where it is of storage too.
+pub(crate) fn texel_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
+    if !usage.contains(BufferUsage::TEXELS) {
+        vk::BufferUsageFlags::empty()
+    } else if usage.intersects(BufferUsage::STORAGE | BufferUsage::STORAGE_READ) {
+        ALL_TEXELS
+    } else {
+        vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
+    }
+}
 
 /// Vulkan's usage flags for the portable ones.
 fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
     let usage = if usage.contains(BufferUsage::STORAGE_READ) { usage | BufferUsage::STORAGE } else { usage };
     let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
-    let texels = if usage.contains(BufferUsage::TEXELS) { TEXELS } else { vk::BufferUsageFlags::empty() };
-    present.fold(texels, |all, (_, equal)| all | equal)
+    present.fold(texel_usage(usage), |all, (_, equal)| all | equal)
 }
 
 #[cfg(test)]

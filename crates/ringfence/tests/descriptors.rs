@@ -2,18 +2,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use ringfence::core::range::Allocate;
 use ringfence::descriptor::{
     BindlessDesc, BindlessIndex, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region,
-    ShaderVisibleDesc, ShaderVisibleHeap, View,
+    SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
-use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc};
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
 use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, HazardKind, Kernel, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 use ringfence_testkit::counting_allocator::{CountingAllocator, held_bytes};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -63,6 +66,32 @@ impl Tables {
         let signal = (self.fence(), frame.value());
         self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
         self.timeline().submitted(frame).expect("in order").value
+    }
+
+    /// A buffer of equal bytes.
+    fn filled(&self, byte: u8) -> Buffer<Device> {
+        let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+        let upload = AllocationDesc { location: Location::Upload, ..Default::default() };
+        let mut buffer = self.memory.create_buffer(&desc, upload).expect("there is room");
+        buffer.write(0, &[byte; BYTES as usize]).expect("the host writes there");
+        buffer
+    }
+
+    /// The first byte of what a slot shows, read by a frame of its own.
+    fn first_byte(&self, heap: &ShaderVisibleHeap<Device>, slot: u32) -> u8 {
+        let frame = self.timeline().begin();
+        let bound = *heap.bind(&frame).expect("there is nothing to make").bound(HeapKind::Resources).expect("bound");
+        let found = Arc::new(AtomicU8::new(0));
+        let result = Arc::clone(&found);
+        let run = Box::new(move |shown: &mut ringfence::sim::KernelMemory| {
+            result.store(shown.descriptors[0][0], Ordering::Release);
+        });
+        let descriptors = vec![DescriptorUse { heap: bound, slot, writes: false }];
+        let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run };
+        let signal = (self.fence(), frame.value());
+        self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
+        self.wait(self.timeline().submitted(frame).expect("in order").value);
+        found.load(Ordering::Acquire)
     }
 
     fn wait(&self, value: u64) {
@@ -135,6 +164,104 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     world.device.resume(0);
     world.wait(value);
     drop((table, heap, buffer));
+    world.0.finish();
+}
+
+/// Each thread has queues of its own in which things wait for the device: what comes out first was not first put in.
+#[test]
+fn of_two_updates_of_an_entry_the_later_one_stays_whichever_threads_make_them() {
+    let world = Tables::new(17);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 4);
+    let (first, second) = (world.filled(1), world.filled(2));
+    let index = table.insert(&view(&first)).expect("room");
+    for (earlier_elsewhere, later_elsewhere, is_frame_open) in
+        [(false, false, true), (true, false, true), (true, false, false), (false, true, true), (true, true, false)]
+    {
+        let update = |shown: &Buffer<Device>, elsewhere: bool| {
+            let update = || table.update(index, &view(shown)).expect("it is live");
+            if elsewhere { std::thread::scope(|scope| scope.spawn(update).join().expect("done")) } else { update() }
+        };
+        for _ in 0..4 {
+            let frame = is_frame_open.then(|| world.timeline().begin());
+            update(&first, earlier_elsewhere);
+            update(&second, later_elsewhere);
+            assert!(!table.is_settled());
+            frame.into_iter().for_each(|frame| frame.discard());
+            world.memory.reclaim();
+            assert!(table.is_settled());
+            let case = (earlier_elsewhere, later_elsewhere, is_frame_open);
+            assert_eq!(world.first_byte(&heap, index.slot()), 2, "{case:?}");
+        }
+    }
+    drop((table, heap, first, second));
+    world.0.finish();
+}
+
+/// Updates that follow each other in each frame are shown all the same, each once its own frames are complete.
+#[test]
+fn an_update_is_not_put_off_by_later_ones() {
+    let world = Tables::new(19);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 4);
+    let shown = [1, 2].map(|byte| world.filled(byte));
+    let index = table.insert(&view(&shown[0])).expect("room");
+    table.update(index, &view(&shown[1])).expect("it is live");
+    let open = world.timeline().begin();
+    table.update(index, &view(&shown[0])).expect("it is live");
+    world.memory.reclaim();
+    let end = |frame: ringfence::Frame| {
+        let signal = (world.fence(), frame.value());
+        world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+        world.wait(world.timeline().submitted(frame).expect("in order").value);
+    };
+    assert!(!table.is_settled(), "the second waits for the open frame");
+    end(open);
+    // The second is not applied yet: only a reclaim does that.
+    assert_eq!(world.first_byte(&heap, index.slot()), 2);
+    world.memory.reclaim();
+    assert!(table.is_settled());
+    assert_eq!(world.first_byte(&heap, index.slot()), 1);
+    drop((table, heap, shown));
+    world.0.finish();
+}
+
+/// A sampler that is requested, used and dropped several times a frame takes one slot.
+#[test]
+fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
+    let world = Tables::new(21);
+    let desc =
+        ShaderVisibleDesc { kind: HeapKind::Samplers, frame_slots: 0, persistent_slots: 4, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&world.memory, desc).expect("small");
+    let desc = BindlessDesc { capacity: 2, clear_freed: true };
+    let samplers = SamplerTable::new(&world.memory, &heap, desc).expect("room");
+    let of = |level_bias| SamplerDesc { level_bias, ..Default::default() };
+    let frame = world.timeline().begin();
+    let slot = samplers.get(of(0.0)).expect("room").slot();
+    let written = world.device.calls().write_view;
+    for _ in 0..10 {
+        let again = samplers.get(of(0.0)).expect("the same slot");
+        assert_eq!((again.slot(), samplers.distinct_count()), (slot, 1));
+        world.memory.reclaim();
+    }
+    assert_eq!((samplers.distinct_count(), world.device.calls().write_view), (0, written), "nothing was made anew");
+    let revived = samplers.get(of(0.0)).expect("the same slot");
+    let signal = (world.fence(), frame.value());
+    world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+    world.wait(world.timeline().submitted(frame).expect("in order").value);
+    world.memory.reclaim();
+    assert_eq!((revived.slot(), samplers.table().free_count()), (slot, 1), "earlier removals do not free the slot");
+    drop(revived);
+    world.memory.reclaim();
+    assert_eq!(samplers.table().free_count(), 2);
+    // A slot that is free is not revived, and descriptions of long ago are forgotten.
+    for bias in 0..10 {
+        let other = samplers.get(of(bias as f32)).expect("room");
+        samplers.table().validate().expect("sound");
+        drop(other);
+        world.memory.reclaim();
+    }
+    drop((samplers, heap));
     world.0.finish();
 }
 
@@ -350,6 +477,28 @@ proptest! {
         drop((table, runs, heap, shown, cpu, buffer));
         world.0.finish();
     }
+}
+
+#[test]
+fn what_is_refused_of_tables_and_runs_has_its_own_numbers() {
+    let world = Tables::new(23);
+    let (mut heap, buffer) = (world.heap(16), world.buffer());
+    let mut cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let mut shown = cpu.allocate(4).expect("room");
+    (0..3).for_each(|index| shown.write(index, &view(&buffer)).expect("a storage buffer"));
+    let frame = world.timeline().begin();
+    let mut tables = heap.frame_descriptors(&frame).expect("its own frame");
+    let unwritten = tables.table(&[shown.part(0..2).expect("inside"), shown.part(2..4).expect("inside")]);
+    assert_eq!(unwritten, Err(DescriptorError::Unwritten { index: 3 }), "counted from the start of the allocation");
+    drop(tables);
+    frame.discard();
+    for alignment in [0, 3, 12] {
+        let bad = Some(DescriptorError::BadAlignment { alignment });
+        assert_eq!(Allocate::allocate(&mut cpu, 2, alignment).err(), bad);
+        assert_eq!(Allocate::allocate(&mut heap, 2, alignment).err(), bad);
+    }
+    drop((heap, cpu, shown, buffer));
+    world.0.finish();
 }
 
 #[test]

@@ -178,11 +178,17 @@ fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> R
     })
 }
 
+/// Whether these layers are shown as a plain texture: a single one is. A plain view has no number of a layer, so that
+/// one behind the first is an array of one layer.
+fn is_plain(layers: &std::ops::Range<u32>) -> bool {
+    *layers == (0..1)
+}
+
 fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
     type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
     let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
     let (first, count) = (view.layers.start, view.layers.len() as u32);
-    let (dimension, shown) = match (desc.samples > 1, count == 1 && desc.layers == 1) {
+    let (dimension, shown) = match (desc.samples > 1, is_plain(&view.layers)) {
         (false, true) => (
             D3D12_SRV_DIMENSION_TEXTURE2D,
             Shown { Texture2D: D3D12_TEX2D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() } },
@@ -214,7 +220,7 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
 }
 
 fn uav(format: DXGI_FORMAT, mip: u32, layers: std::ops::Range<u32>) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
-    let (dimension, shown) = if layers == (0..1) {
+    let (dimension, shown) = if is_plain(&layers) {
         let plain = D3D12_TEX2D_UAV { MipSlice: mip, PlaneSlice: 0 };
         (D3D12_UAV_DIMENSION_TEXTURE2D, D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Texture2D: plain })
     } else {
@@ -232,7 +238,7 @@ fn uav(format: DXGI_FORMAT, mip: u32, layers: std::ops::Range<u32>) -> D3D12_UNO
 fn rtv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_RENDER_TARGET_VIEW_DESC {
     type Shown = D3D12_RENDER_TARGET_VIEW_DESC_0;
     let (first, count) = (layers.start, layers.len() as u32);
-    let (dimension, shown) = match (samples > 1, layers == (0..1)) {
+    let (dimension, shown) = match (samples > 1, is_plain(&layers)) {
         (false, true) => {
             (D3D12_RTV_DIMENSION_TEXTURE2D, Shown { Texture2D: D3D12_TEX2D_RTV { MipSlice: mip, PlaneSlice: 0 } })
         }
@@ -259,7 +265,7 @@ fn rtv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>
 fn dsv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_DEPTH_STENCIL_VIEW_DESC {
     type Shown = D3D12_DEPTH_STENCIL_VIEW_DESC_0;
     let (first, count) = (layers.start, layers.len() as u32);
-    let (dimension, shown) = match (samples > 1, layers == (0..1)) {
+    let (dimension, shown) = match (samples > 1, is_plain(&layers)) {
         (false, true) => (D3D12_DSV_DIMENSION_TEXTURE2D, Shown { Texture2D: D3D12_TEX2D_DSV { MipSlice: mip } }),
         (false, false) => (
             D3D12_DSV_DIMENSION_TEXTURE2DARRAY,

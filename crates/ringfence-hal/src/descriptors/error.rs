@@ -101,6 +101,15 @@ pub enum DescriptorError {
         /// The slot, counted from the start of its allocation.
         index: u32,
     },
+    /// An alignment of slots that is 0 or not a power of two.
+    #[error("an alignment of {alignment} slots is not a power of two")]
+    BadAlignment {
+        /// What was asked for.
+        alignment: u64,
+    },
+    /// Another thread makes the heap larger: call again.
+    #[error("another thread makes the heap larger")]
+    GrownMeanwhile,
     /// A slot that shaders may read was to be written: release it and allocate another.
     #[error("descriptor {index} was written already, and shaders may be reading it")]
     InUse {

@@ -17,7 +17,7 @@ use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
     ViewTypes,
 };
-use ringfence::device::{BufferDesc, BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, Create, DeviceError, Format, TextureDesc, TextureUsage, Textures};
 use ringfence::trace::{Reader, StartTraceError, State};
 use ringfence::upload::{ConstantsDesc, UploadBatch};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, Frame, Location, Texture};
@@ -595,6 +595,31 @@ pub fn empty_cpu_heaps_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {
     });
     assert_eq!(went, Some(4), "the first reclaim learns of it, and three more pass");
     heap.allocate(1).expect("another block");
+}
+
+pub fn texels_of_every_format_are_shown_or_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
+    let heap = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc::default()).expect("small");
+    let mut slots: Cpu<G> = heap.allocate(1).expect("room");
+    let both = BufferUsage::TEXELS | BufferUsage::STORAGE;
+    let kinds = [(BufferUsage::TEXELS, false), (BufferUsage::TEXELS | BufferUsage::STORAGE_READ, false)];
+    for (usage, writes) in kinds.into_iter().chain([(both, false), (both, true)]) {
+        let shown = buffer(&rig.memory, 4096, usage, Location::Device, "texels");
+        let mut formats = Vec::new();
+        for format in Format::ALL.iter().copied() {
+            let size = 4 * format.texel_bytes();
+            let view = BufferView { kind: BufferViewKind::Texels { format, writes }, offset: 0, size };
+            let Ok(view) = View::buffer(&shown, view) else { continue };
+            match slots.write(0, &view) {
+                Ok(()) => formats.push(format),
+                Err(DescriptorError::Device(DeviceError::Unsupported(_))) => {}
+                Err(error) => panic!("{format:?}: {error}"),
+            }
+        }
+        println!("{usage:?}, written {writes}: {} formats", formats.len());
+        // Whole numbers beside floats have no array in plain sets as a program has them by default.
+        let every = [Format::R32Float, Format::Rgba8Unorm, Format::Rgba16Float, Format::Rgba32Float];
+        assert!(every.iter().all(|format| formats.contains(format)), "{usage:?} {writes}: {formats:?}");
+    }
 }
 
 pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut Rig<G>) {

@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use ash::vk;
-use ringfence::descriptor::{Binding, DescriptorError, Persistent, ShaderVisibleDesc, ShaderVisibleHeap, View};
-use ringfence::device::descriptors::{
-    BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, SamplerDesc, ViewTypes,
+use ringfence::descriptor::{
+    Binding, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError};
+use ringfence::device::descriptors::{
+    BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
+    TextureViewKind, ViewTypes,
+};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Dimension, TextureDesc, TextureUsage, Textures,
+};
 use ringfence::vulkan::{self, Bound, Device, TextureInfo};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
 use ringfence_testkit::vulkan::VulkanGpu;
@@ -79,6 +84,39 @@ fn plain_sets_refuse_views_without_an_array_by_name() {
         Some(8)
     );
     drop((view, image, run, heap));
+    memory.reclaim();
+    drop(memory);
+    assert_eq!(gpu.close(), Vec::<String>::new());
+}
+
+/// However many layers the texture has: what shaders declare follows from the view alone.
+#[test]
+fn one_layer_is_a_plain_view_and_several_are_an_array() {
+    let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let usage = TextureUsage::SAMPLED | TextureUsage::STORAGE | TextureUsage::RENDER_TARGET;
+    for (dimension, count) in [(Dimension::D2, 1), (Dimension::D2, 3), (Dimension::Cube, 6)] {
+        let desc = TextureDesc { width: 4, height: 4, layers: count, dimension, usage, ..Default::default() };
+        let info = Create::<Textures>::describe(memory.device(), &desc).expect("every device has it");
+        let texture = memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
+        for layers in [0..1, count - 1..count, 0..count] {
+            let several = layers.len() > 1;
+            let expected = if several { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D };
+            for kind in [TextureViewKind::Sampled, TextureViewKind::Storage, TextureViewKind::RenderTarget] {
+                let range = TextureView { kind, mips: 0..1, layers: layers.clone() };
+                let view = PortableView::Texture { object: texture.object(), desc, view: range.clone() };
+                let found = match gpu.device().describe_view(&view).expect("it was made for it") {
+                    vulkan::View::Image { info, .. } | vulkan::View::Attachment(info) => info.view_type,
+                    _ => panic!("an image"),
+                };
+                assert_eq!(found, expected, "{kind:?} of {layers:?} of {count}");
+                let cpu = CpuHeapDesc { kind: kind.heap_kind(), ..Default::default() };
+                let cpu = CpuDescriptorHeap::new(&memory, cpu).expect("small");
+                let mut slot = cpu.allocate(1).expect("room");
+                slot.write(0, &View::texture(&texture, range).expect("made for it")).expect("there is an array for it");
+            }
+        }
+    }
     memory.reclaim();
     drop(memory);
     assert_eq!(gpu.close(), Vec::<String>::new());

@@ -7,6 +7,7 @@ use ash::vk;
 use crate::error::failed;
 
 use super::kinds::{self, Kind};
+use crate::buffer::texel_usage;
 use crate::device::Device;
 use crate::heaps::Resource;
 use crate::{image, record, valid};
@@ -14,7 +15,7 @@ use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
     SamplerDesc, TextureView, TextureViewKind,
 };
-use ringfence_hal::{DeviceError, Numbers, TextureDesc};
+use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureDesc};
 
 /// A view as Vulkan describes it.
 #[derive(Clone, Copy)]
@@ -231,7 +232,7 @@ impl View {
 /// Vulkan's view for a portable one.
 pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
-        PortableView::Buffer { object, view, .. } => buffer(device, **object, *view),
+        PortableView::Buffer { object, desc, view } => buffer(device, **object, desc.usage, *view),
         PortableView::Texture { desc, view, .. }
             if desc.samples != 1
                 && view.kind == TextureViewKind::Sampled
@@ -246,17 +247,15 @@ pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> 
     }
 }
 
-fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View, DeviceError> {
+fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferView) -> Result<View, DeviceError> {
     let BufferView { kind, offset, size: range } = view;
     let plain = |descriptor_type| View::Buffer { descriptor_type, buffer, offset, range };
     Ok(match kind {
         BufferViewKind::Constants => plain(vk::DescriptorType::UNIFORM_BUFFER),
         BufferViewKind::Storage { .. } => plain(vk::DescriptorType::STORAGE_BUFFER),
         BufferViewKind::Texels { format, writes } => {
-            // The other formats are texels of buffers on every device.
-            if format.is_depth_stencil() {
-                return Err(DeviceError::unsupported("texels of depth in a buffer"));
-            }
+            let raw_format = image::format(format);
+            check_texel_format(device, raw_format, usage)?;
             let (texels, max) = (range / format.texel_bytes(), device.0.descriptors.limits.max_texel_buffer_elements);
             DeviceError::unsupported("a texel buffer as long as this").at_most(texels, max.into())?;
             let descriptor_type = if writes {
@@ -264,13 +263,32 @@ fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View,
             } else {
                 vk::DescriptorType::UNIFORM_TEXEL_BUFFER
             };
-            View::Texels { descriptor_type, buffer, format: image::format(format), offset, range }
+            View::Texels { descriptor_type, buffer, format: raw_format, offset, range }
         }
     })
 }
 
+/// Refuses texels of a format that the device does not have for all that the buffer was made for, read or written
+/// through this view or not: that is the rule of `vkCreateBufferView`.
+fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -> Result<(), DeviceError> {
+    let unsupported = DeviceError::unsupported("texels of this format in a buffer of this usage");
+    let unsupported = unsupported.with(Numbers::Given(format.as_raw() as u32 as u64));
+    if format == vk::Format::UNDEFINED {
+        return Err(unsupported);
+    }
+    // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+    let found = unsafe { device.0.instance.get_physical_device_format_properties(device.0.physical, format) };
+    let usage = texel_usage(usage | BufferUsage::TEXELS);
+    let needed = [
+        (vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER, vk::FormatFeatureFlags::UNIFORM_TEXEL_BUFFER),
+        (vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER, vk::FormatFeatureFlags::STORAGE_TEXEL_BUFFER),
+    ];
+    let has = |(of, feature)| !usage.contains(of) || found.buffer_features.contains(feature);
+    if needed.into_iter().all(has) { Ok(()) } else { Err(unsupported) }
+}
+
 fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
-    let array = view.layers.len() > 1 || desc.layers > 1;
+    let array = view.layers.len() > 1;
     let aspect = record::aspects(desc.format.texels().aspects());
     let range = vk::ImageSubresourceRange {
         aspect_mask: aspect,

@@ -8,8 +8,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | insert | O(1) under a short lock, one driver call outside of it |
-//! | remove, update | O(1) under a short lock |
+//! | insert, update | O(1) under a short lock, one driver call outside of it |
+//! | remove | O(1) under a short lock |
 //! | reclaim | O(what comes back) |
 //!
 //! Free slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
@@ -72,7 +72,8 @@ impl BindlessIndex {
         self.slot
     }
 
-    /// Twice the number of times that the slot was allocated before: even while it is free.
+    /// How many entries began and ended in the slot before this one, and its own begin: 1 for the first, 3 for the
+    /// second. Always odd.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
@@ -112,11 +113,22 @@ struct Entries {
     generations: Box<[u32]>,
     /// Entries that are live.
     live_count: u32,
+    /// How many updates were begun, of all entries.
+    updates: u64,
+    /// The number of the last update that each slot was written with.
+    applied: Box<[u64]>,
+    /// Whether each slot shows what its last entry did, which was removed and may be revived.
+    removed: Box<[bool]>,
 }
 
 enum Retired<D: Descriptors> {
-    Slot(u32),
-    Update(BindlessIndex, CpuDescriptors<D>),
+    /// With its generation: another one if the entry was revived meanwhile.
+    Slot(u32, u32),
+    Update {
+        index: BindlessIndex,
+        number: u64,
+        staged: CpuDescriptors<D>,
+    },
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
@@ -151,6 +163,9 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             free: (0..capacity).collect(),
             generations: vec![0; capacity as usize].into_boxed_slice(),
             live_count: 0,
+            updates: 0,
+            applied: vec![0; capacity as usize].into_boxed_slice(),
+            removed: vec![false; capacity as usize].into_boxed_slice(),
         };
         let state = Arc::new(TableState {
             heap: Arc::clone(&keeper.state),
@@ -195,30 +210,47 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The entry is not in the table, was removed, or is another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        let slot = self.state.entries.lock().end(self.state.base, index)?;
+        let (slot, generation) = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
         // Before its slot can be another's.
         shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
-        self.state.waiting.until_now(shared, Retired::Slot(slot));
+        self.state.waiting.until_now(shared, Retired::Slot(slot, generation));
         Ok(())
     }
 
-    /// Changes the view of an entry and keeps its index. The slot is written once every submission that has begun by
-    /// now is complete, in [`Allocator::reclaim`]; at once if no submission is under way. Submissions that begin
-    /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. To change an entry that is used every
-    /// frame, [`BindlessTable::replace`] it.
+    /// Makes an entry that was removed live again, in its slot and with its view, under another generation. `None` if
+    /// the slot is free by now, or another entry's.
+    pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
+        let generation = self.state.entries.lock().revive(self.state.base, index)?;
+        let Keeper { shared, state: heap } = &*self.keeper;
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: index.slot.into() });
+        Some(BindlessIndex { generation, ..index })
+    }
+
+    /// Whether an entry is in the table or may be revived.
+    pub(super) fn is_there(&self, index: BindlessIndex) -> bool {
+        let entries = self.state.entries.lock();
+        entries.find(self.state.base, index).is_ok() || entries.find_removed(self.state.base, index).is_some()
+    }
+
+    /// Changes the view of an entry and keeps its index. The slot is written in the first [`Allocator::reclaim`] after
+    /// every submission that has begun by now is complete: the next one, if none is under way. Submissions that begin
+    /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. Of several updates the last one stays,
+    /// whichever threads make them. Where the device binds snapshots of heaps, the next bind shows the new view. To
+    /// change an entry that is used every frame, [`BindlessTable::replace`] it.
     ///
     /// # Errors
     /// The entry is not in the table, or the heap does not take such a view.
     pub fn update(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.state.check(index)?;
-        if self.state.is_snapshot {
-            // SAFETY: the slot is a live entry's; on a device of snapshots a write meets no pending work.
-            return unsafe { self.keeper.state.write_slot(&self.keeper.shared, index.slot, view) };
-        }
         let mut staged = self.staging.allocate(1)?;
         staged.write(0, view)?;
-        self.state.waiting.until_now(&self.keeper.shared, Retired::Update(index, staged));
+        let shared = &self.keeper.shared;
+        if self.state.is_snapshot {
+            return self.state.show(&shared.device, index, &staged);
+        }
+        let number = self.state.entries.lock().begin_update(self.state.base, index)?;
+        self.state.waiting.until_now(shared, Retired::Update { index, number, staged });
         Ok(())
     }
 
@@ -290,19 +322,35 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         self.entries.lock().find(self.base, index)
     }
 
+    /// Writes an entry that no pending work reads, on a device of snapshots. The table's lock is kept meanwhile, so that
+    /// the slot cannot become another entry's, and of two updates the later one stays. The driver has made its objects
+    /// before: on such devices a copy of slots is of host memory.
+    fn show(&self, device: &D, index: BindlessIndex, staged: &CpuDescriptors<D>) -> Result<(), DescriptorError> {
+        let entries = self.entries.lock();
+        entries.find(self.base, index)?;
+        // SAFETY: the entry is live as long as the lock is kept, so that its slot is no other's, and no other update
+        // writes it; on a device of snapshots a write meets no pending work; what is staged was checked.
+        unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
+        Ok(())
+    }
+
     fn release(&self, device: &D, retired: Retired<D>, returned: &mut Vec<u32>) {
         match retired {
-            Retired::Slot(slot) => {
+            Retired::Slot(slot, generation) => {
+                if !self.entries.lock().is_over(slot, generation) {
+                    return;
+                }
                 if self.clear_freed || self.heap.owning {
                     // SAFETY: the entry was removed, and every submission that had begun by then is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
                 }
                 returned.push(slot);
             }
-            Retired::Update(index, staged) => {
-                if self.check(index).is_ok() {
-                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that
-                    // its slot is no other's; what is staged was checked when it was written.
+            Retired::Update { index, number, staged } => {
+                if self.entries.lock().apply_update(self.base, index, number) {
+                    // SAFETY: every submission that had begun at the update is complete, and the entry was live: if it
+                    // is removed now, its slot waits for the end of this `reclaim`, which alone applies updates. What
+                    // is staged was checked when it was written.
                     unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
                 }
             }
@@ -328,13 +376,58 @@ impl Entries {
         self.free.push_front(slot);
     }
 
-    /// Ends a live entry, and gives its slot from the base on.
-    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+    /// Ends a live entry, and gives its slot from the base on, and the slot's generation.
+    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<(u32, u32), DescriptorError> {
         let slot = self.find(base, index)?;
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
+        self.removed[slot as usize] = true;
         self.live_count -= 1;
-        Ok(slot)
+        Ok((slot, *generation))
+    }
+
+    /// The slot of an entry that was removed, if it still shows what that did.
+    fn find_removed(&self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = index.slot.wrapping_sub(base);
+        let generation = *self.generations.get(slot as usize)?;
+        let is_last = index.table == self.table && index.generation.checked_add(1) == Some(generation);
+        (is_last && self.removed[slot as usize]).then_some(slot)
+    }
+
+    /// Begins an entry in the slot of one that was removed.
+    fn revive(&mut self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = self.find_removed(base, index)? as usize;
+        self.removed[slot] = false;
+        self.generations[slot] += 1;
+        self.live_count += 1;
+        Some(self.generations[slot])
+    }
+
+    /// Whether a slot whose wait is over is to be freed: not if its entry was revived, by now or for a while. From now
+    /// on it cannot be.
+    fn is_over(&mut self, slot: u32, generation: u32) -> bool {
+        let is_last = self.generations[slot as usize] == generation;
+        if is_last {
+            self.removed[slot as usize] = false;
+        }
+        is_last
+    }
+
+    /// The number of a new update of a live entry.
+    fn begin_update(&mut self, base: u32, index: BindlessIndex) -> Result<u64, DescriptorError> {
+        self.find(base, index)?;
+        self.updates += 1;
+        Ok(self.updates)
+    }
+
+    /// Whether the slot is to be written with an update: threads' updates come back in no order between threads, and
+    /// one that began before the last one that was applied is out of date.
+    fn apply_update(&mut self, base: u32, index: BindlessIndex, number: u64) -> bool {
+        let Ok(slot) = self.find(base, index) else { return false };
+        let applied = &mut self.applied[slot as usize];
+        let is_newer = number > *applied;
+        *applied = number.max(*applied);
+        is_newer
     }
 
     /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago,
@@ -423,6 +516,31 @@ mod tests {
     use crate::device::{BufferDesc, BufferUsage};
     use crate::sim::{Device, Profile, SimOptions};
     use crate::{AllocationDesc, AllocatorDesc};
+
+    /// What an update on a device of snapshots comes to, if its entry is removed and the slot handed out meanwhile.
+    #[test]
+    fn an_update_does_not_reach_the_next_entry_of_its_slot() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
+        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+        let mut staged = table.staging.allocate(1).expect("room");
+        staged.write(0, &view).expect("made for it");
+        let first = table.insert(&view).expect("room");
+        assert_eq!((first.generation(), table.state.show(memory.device(), first, &staged)), (1, Ok(())));
+        table.remove(first).expect("live");
+        memory.reclaim();
+        let second = table.insert(&view).expect("room");
+        assert_eq!((second.slot(), second.generation()), (first.slot(), 3));
+        let stale = DescriptorError::Stale { slot: first.slot(), generation: 1 };
+        assert_eq!(table.state.show(memory.device(), first, &staged), Err(stale));
+        assert_eq!(table.state.entries.lock().begin_update(table.state.base, first), Err(stale));
+        assert!(!table.state.entries.lock().apply_update(table.state.base, first, 1));
+    }
 
     #[test]
     fn a_slot_whose_generations_are_used_up_is_never_given_again() {

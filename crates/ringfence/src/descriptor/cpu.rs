@@ -183,7 +183,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         match self.allocate_from_slots(count, alignment) {
             Ok(run) => Ok(self.handed_out(run)),
             Err(AllocError::OutOfSpace { .. }) => Ok(self.handed_out(self.allocate_from_new_block(count, alignment)?)),
-            Err(_) => Err(DescriptorError::BadView("an alignment that is not a power of two")),
+            Err(_) => Err(DescriptorError::BadAlignment { alignment }),
         }
     }
 
@@ -409,6 +409,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
             owner: &run.held().keeper.shared,
             heap: self.heap(),
             start: self.start(),
+            first: 0,
             contents: &run.contents,
         }
     }
@@ -421,7 +422,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         let contents = self.run().contents.get(range.start as usize..range.end as usize);
         let out = DescriptorError::OutOfRange { index: range.end.into(), count: self.len().into() };
         let contents = contents.filter(|part| !part.is_empty()).ok_or(out)?;
-        Ok(TableSource { contents, start: self.start() + range.start, ..self.all() })
+        Ok(TableSource { contents, start: self.start() + range.start, first: range.start, ..self.all() })
     }
 }
 
@@ -430,6 +431,8 @@ pub struct TableSource<'a, D: Descriptors> {
     pub(super) owner: &'a Shared<D>,
     pub(super) heap: &'a Heap<D>,
     pub(super) start: u32,
+    /// The first of them, counted from the start of their allocation.
+    first: u32,
     pub(super) contents: &'a [u64],
 }
 
@@ -453,7 +456,7 @@ impl<D: Descriptors> TableSource<'_, D> {
             return Err(DescriptorError::WrongType { heap: types, found: self.heap.types() });
         }
         match self.contents.iter().position(|content| *content == UNWRITTEN) {
-            Some(index) => Err(DescriptorError::Unwritten { index: index as u32 }),
+            Some(index) => Err(DescriptorError::Unwritten { index: self.first + index as u32 }),
             None => Ok(()),
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
+//!                                 ▲                                                   │
+//!                                 └──requested again, before the slot is free─────────┘
 //! ```
 //!
 //! Direct3D 12 allows 2,048 samplers in the bound heap, and many Vulkan devices 4,000 sampler objects, which would not
 //! suffice for a slot for each request.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,12 +33,14 @@ impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
 
 struct State<D: Descriptors, A: SlotAllocator> {
     table: BindlessTable<D, A>,
+    /// Those in use, and those that were.
     held: Mutex<HashMap<Key, Held>>,
 }
 
 #[derive(Clone, Copy)]
 struct Held {
     index: BindlessIndex,
+    /// 0: its entry was removed.
     users: u64,
 }
 
@@ -91,12 +94,19 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No
         // allocation of memory or of other descriptors needs this lock.
         let mut held = self.state.held.lock();
-        let index = match held.entry(key) {
-            Entry::Occupied(mut found) => {
-                found.get_mut().users += 1;
-                found.get().index
+        let index = match held.get_mut(&key) {
+            Some(found) if found.users > 0 => {
+                found.users += 1;
+                found.index
             }
-            Entry::Vacant(place) => place.insert(Held { index: self.state.table.insert(&view)?, users: 1 }).index,
+            found => {
+                // The slot of one that was dropped shows this sampler until it is free.
+                let revived = found.and_then(|found| self.state.table.revive(found.index));
+                let index = revived.map_or_else(|| self.state.table.insert(&view), Ok)?;
+                self.state.forget(&mut held);
+                held.insert(key, Held { index, users: 1 });
+                index
+            }
         };
         drop(held);
         Ok(Sampler { state: Arc::clone(&self.state), key, index })
@@ -105,13 +115,22 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
     /// How many distinct samplers are held.
     #[must_use]
     pub fn distinct_count(&self) -> usize {
-        self.state.held.lock().len()
+        self.state.table.live_count() as usize
     }
 
     /// The slots behind it.
     #[must_use]
     pub fn table(&self) -> &BindlessTable<D, A> {
         &self.state.table
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+    /// Takes out those whose slots are free or another's, once they may be half of all.
+    fn forget(&self, held: &mut HashMap<Key, Held>) {
+        if held.len() >= 2 * self.table.capacity() as usize {
+            held.retain(|_, held| self.table.is_there(held.index));
+        }
     }
 }
 
@@ -133,10 +152,9 @@ impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
 impl<D: Descriptors, A: SlotAllocator> Drop for Sampler<D, A> {
     fn drop(&mut self) {
         let mut held = self.state.held.lock();
-        let Entry::Occupied(mut found) = held.entry(self.key) else { return };
-        found.get_mut().users -= 1;
-        if found.get().users == 0 {
-            found.remove();
+        let Some(found) = held.get_mut(&self.key) else { return };
+        found.users -= 1;
+        if found.users == 0 {
             let removed = self.state.table.remove(self.index);
             debug_assert!(removed.is_ok(), "a held sampler is in the table");
         }

@@ -137,7 +137,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
                 let (free, largest_free) = (free as u32, largest_free as u32);
                 return Err(DescriptorError::Full { region: Region::Persistent, need: count, free, largest_free });
             }
-            Err(_) => return Err(DescriptorError::BadView("an alignment that is not a power of two")),
+            Err(_) => return Err(DescriptorError::BadAlignment { alignment }),
         };
         let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
         let start = base + allocation.offset() as u32;
@@ -175,8 +175,12 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it on a loading
     /// screen.
     ///
+    /// The slots of one call are a range of their own: no run reaches from them into others. So add at least as many as
+    /// the longest run that is to lie there.
+    ///
     /// # Errors
-    /// More slots than [`ShaderVisibleDesc::slots_max`] or than the device supports, or the driver failed.
+    /// No slots, more than [`ShaderVisibleDesc::slots_max`] or than the device supports, another thread makes the heap
+    /// larger meanwhile, or the driver failed.
     pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         if more_slots == 0 {
@@ -193,7 +197,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             drop(epochs);
             // SAFETY: no other thread has seen it.
             unsafe { next.destroy(&shared.device) };
-            return Err(DescriptorError::BadView("the heap is being grown by another thread"));
+            return Err(DescriptorError::GrownMeanwhile);
         }
         state.copy_shadow(&shared.device, &before, &next);
         let mut until = SyncSet::new();
