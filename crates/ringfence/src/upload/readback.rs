@@ -296,7 +296,8 @@ impl<D: Device> Readback<D> {
     /// barrier to `HOST_READ`).
     ///
     /// # Errors
-    /// The frame is not complete, or was discarded or dropped; `into` is not as long as [`Readback::read_bytes`]; or the driver failed.
+    /// The frame is not complete, or was discarded or dropped; `into` is not as long as [`Readback::read_bytes`]; or the
+    /// driver failed.
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_ready()?;
         let (requested, size) = (into.len() as u64, self.read_bytes());
