@@ -267,7 +267,7 @@ pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliqu
         lists.extend(sections);
         starts.push(lists.len() as u32);
     }
-    Cliques { clashes, lists, starts, section_count: cliques.len() }
+    Cliques { clashes, lists, starts, section_count: cliques.len(), is_recurring: false }
 }
 
 /// Proves a plan over several queues, as [`verify`](super::verify) does over one. O(n² · uses) at worst: every two

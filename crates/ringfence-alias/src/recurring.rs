@@ -10,7 +10,7 @@ use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
 use super::passes::listed;
 use super::problem::{Problem, Relation, Sizes};
 use super::sections;
-use super::shape::Bits;
+use super::shape::{Bits, Cliques};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -67,7 +67,7 @@ impl Problem {
         let begin = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.lower).min().unwrap_or(0);
         let length = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.upper - held.lower).sum();
         let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(length).collect());
-        let shape = listed(clashes, &cliques, items.len());
+        let shape = Cliques { is_recurring: true, ..listed(clashes, &cliques, items.len()) };
         Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
     }
 }

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use ringfence_alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
-    Policy, Problem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by, plan_keeping,
-    suggest_order, transitions, verify, verify_passes,
+    Policy, Problem, RecurringItem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by,
+    plan_keeping, suggest_order, transitions, verify, verify_passes,
 };
 use ringfence_core::range::align_up;
 use ringfence_core::testing::cases;
@@ -727,4 +727,81 @@ fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
 #[should_panic(expected = "the item ends below 2^64")]
 fn transitions_of_offsets_beyond_64_bits_panic() {
     let _ = transitions(&[Item::new(2, 0, 1)], &[u64::MAX]);
+}
+
+/// An item for each lifetime, with the offset of the item that it is of.
+fn by_lifetime(items: &[RecurringItem], offsets: &[u64]) -> (Vec<Item>, Vec<u64>) {
+    let each = items.iter().zip(offsets).flat_map(|(item, &offset)| {
+        item.lifetimes
+            .iter()
+            .map(move |life| (Item::new(item.size, life.lower, life.upper).aligned(item.alignment), offset))
+    });
+    each.unzip()
+}
+
+#[test]
+fn items_alive_several_times_are_lowered_and_kept_without_an_overlap() {
+    let mut lowered = 0;
+    for seed in 0..3_000_u64 {
+        let mut drawn = generated(9 * 3, 12, 6, seed).into_iter();
+        let mut lives = |many: u64| {
+            let mut lives: Vec<Lifetime> = Vec::new();
+            for life in drawn.by_ref().take(many as usize).map(|item| item.lifetime) {
+                // The checker takes each as an item of its own.
+                if !lives.iter().any(|other| other.overlaps(life)) {
+                    lives.push(life);
+                }
+            }
+            lives
+        };
+        let item = |place: u64| RecurringItem {
+            size: 1 + (seed + 7 * place) % 20,
+            alignment: 1 << (place % 3),
+            lifetimes: lives(1 + (seed + place) % 3),
+        };
+        let items: Vec<RecurringItem> = (0..2 + seed % 8).map(item).collect();
+        let problem = Problem::with_recurring(&items).unwrap();
+        let mut go_on = calls(3);
+        let before = plan(&problem, |_| go_on());
+        let mut after = before.clone();
+        let left = lower_transitions(&problem, &mut after, |_| true, |_| true);
+        let (alive, offsets) = by_lifetime(&items, &after.offsets);
+        verify(&alive, &offsets, before.height).unwrap_or_else(|error| panic!("seed {seed}, {left} left: {error}"));
+        lowered += u32::from(after != before);
+        let last: Vec<_> = (0..).zip(&before.offsets).map(|(at, &held)| (at % 4 != seed % 4).then_some(held)).collect();
+        if let Some(kept) = plan_keeping(&problem, &last, u64::MAX) {
+            let (alive, offsets) = by_lifetime(&items, &kept.plan.offsets);
+            verify(&alive, &offsets, kept.plan.height).unwrap();
+        }
+    }
+    assert!(lowered > 1_000, "{lowered}");
+}
+
+#[test]
+fn making_columns_counts_as_steps_and_is_stopped() {
+    // Each of the first has 400 columns, as there are 400 items side by side before them.
+    let items: Vec<Item> =
+        (0..400).flat_map(|place| [Item::new(1 << 20, place + 1, place + 2), Item::new(1_000 + place, 0, 1)]).collect();
+    let problem = Problem::new(&items).unwrap();
+    let before = plan_by(&problem, Policy::BySize);
+    let found = transitions(&items, &before.offsets).len();
+    let lowered = |most: u32| {
+        let (mut plan, mut asked, mut steps) = (before.clone(), 0, 0);
+        let left = lower_transitions(
+            &problem,
+            &mut plan,
+            |item| item == 0,
+            |progress| {
+                asked += 1;
+                steps += progress.steps;
+                assert!(progress.transitions <= found && progress.steps < 1 << 16, "{progress:?}");
+                asked < most
+            },
+        );
+        verify(&items, &plan.offsets, before.height).unwrap();
+        assert_eq!(transitions(&items, &plan.offsets).len(), left);
+        (asked, steps)
+    };
+    assert_eq!(lowered(1).0, 1);
+    assert!(lowered(u32::MAX).1 >= 400 * 400, "{:?}", lowered(u32::MAX));
 }
