@@ -65,17 +65,28 @@ impl Problem {
             }
         }
         let begin = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.lower).min().unwrap_or(0);
-        let length = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.upper - held.lower).sum();
-        let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(length).collect());
+        let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(duration).collect());
         let shape = Cliques { is_recurring: true, ..listed(clashes, &cliques, items.len()) };
         Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
     }
 }
 
+/// For how long it is alive, where its lifetimes overlap only once: no more than from its first moment to its last.
+fn duration(item: &RecurringItem) -> u64 {
+    let mut lifetimes = item.lifetimes.clone();
+    lifetimes.sort_unstable();
+    let (mut duration, mut end) = (0, 0);
+    for held in lifetimes {
+        duration += held.upper.saturating_sub(end.max(held.lower));
+        end = end.max(held.upper);
+    }
+    duration
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::portfolio::Random;
-    use super::super::{plan, verify};
+    use super::super::{Policy, plan, plan_by, verify};
     use super::*;
 
     /// An item for each lifetime, and its offset.
@@ -101,6 +112,20 @@ mod tests {
         assert_eq!(unused.unwrap_err(), ItemError::Unused { index: 1 });
         let empty = Problem::with_recurring(&[items[0].clone(), item(1, &[(1, 2), (5, 5)])]);
         assert!(matches!(empty, Err(ItemError::EmptyLifetime { index: 1, .. })));
+    }
+
+    #[test]
+    fn lifetimes_that_overlap_up_to_the_last_moment_count_once() {
+        let item = |lives: &[(u64, u64)]| {
+            let lifetimes = lives.iter().map(|&(lower, upper)| Lifetime { lower, upper }).collect();
+            RecurringItem { size: 2, alignment: 1, lifetimes }
+        };
+        assert_eq!(duration(&item(&[(5, 9), (0, 2), (8, 12), (6, 7)])), 9);
+        let items = [item(&[(7, u64::MAX), (0, u64::MAX)]), item(&[(3, u64::MAX), (5, u64::MAX - 1)]), item(&[(0, 1)])];
+        assert_eq!((duration(&items[0]), duration(&items[1])), (u64::MAX, u64::MAX - 3));
+        let problem = Problem::with_recurring(&items).unwrap();
+        assert_eq!(plan(&problem, |_| true).height, 4);
+        assert!(Policy::ALL.iter().all(|&policy| plan_by(&problem, policy).height == 4));
     }
 
     #[test]

@@ -717,6 +717,24 @@ fn an_item_that_is_put_again_where_it_lay_is_kept() {
 }
 
 #[test]
+fn what_lay_at_the_end_of_64_bits_is_kept_or_put_elsewhere() {
+    let mut items = vec![Item::new((1 << 62) - 100, 0, 1)];
+    items.extend((1..8).map(|_| Item::new(1, 0, 1)));
+    items.push(Item::new(4, 0, 1));
+    let mut last = vec![None];
+    last.extend((1..8).map(|place| Some(place << 61)));
+    last.push(Some(u64::MAX - 4));
+    let aligned = [Item::new(10, 0, 1), Item::new(5, 0, 1).aligned(4096)];
+    let at_the_end = [Some(0), Some(u64::MAX & !4095)];
+    let low = [Some((1 << 63) - 11), None];
+    for (items, last) in [(&items[..], &last[..]), (&aligned, &at_the_end), (&aligned, &low)] {
+        let again = plan_keeping(&Problem::new(items).unwrap(), last, u64::MAX).unwrap();
+        verify(items, &again.plan.offsets, again.plan.height).unwrap();
+        assert!(again.kept.iter().any(|&kept| kept) && again.plan.height < 1 << 63, "{again:?}");
+    }
+}
+
+#[test]
 fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
     let items = [Item::new(5, 0, 1), Item::new(2, 0, 3), Item::new(2, 1, 2), Item::new(4, 1, 2)];
     let problem = Problem::new(&items).unwrap();
