@@ -19,7 +19,8 @@ use super::portfolio::{ITEMS_MAX, Random};
 use super::problem::{Problem, Relation};
 use super::repair::ALL_MAX;
 use super::runs;
-use super::shape::{Intervals, Shape};
+use super::shape::{Cliques, Intervals, Shape};
+use super::stack;
 use super::sweep::{self, Holes};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -227,6 +228,10 @@ impl<'p> Planner<'p> {
                 self.greedy(self.policies(true));
                 self.hottest_first(shape);
             }
+            Relation::Cliques(shape) if self.problem.len() > ITEMS_MAX => {
+                self.stack(shape);
+                self.greedy(self.policies(false));
+            }
             _ => self.greedy(self.policies(false)),
         }
     }
@@ -393,6 +398,16 @@ impl<'p> Planner<'p> {
         let placed = sweep::place(&shape.spans, shape.section_count, &problem.sizes, Holes::Classes, &mut asking);
         if let Some(offsets) = placed {
             self.offer(offsets, problem.len() as u64);
+        }
+    }
+
+    /// The first plan of many items over cliques: always finished.
+    fn stack(&mut self, shape: &Cliques) {
+        let problem = self.problem;
+        let mut whole = |_| true;
+        let mut asking = Asking::new(&mut whole);
+        if let Some(order) = Order::Size.of(problem, &mut asking) {
+            self.offer(stack::place(shape, &problem.sizes, &order), problem.len() as u64);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
 //! definition, and what each part promises.
 
+use std::time::Instant;
+
 use proptest::prelude::*;
 use ringfence_alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
@@ -822,4 +824,34 @@ fn making_columns_counts_as_steps_and_is_stopped() {
     };
     assert_eq!(lowered(1).0, 1);
     assert!(lowered(u32::MAX).1 >= 400 * 400, "{:?}", lowered(u32::MAX));
+}
+
+#[test]
+fn of_many_items_alive_several_times_the_first_plan_is_not_a_greedy_one() {
+    let again = |life: Lifetime| Lifetime { lower: life.lower + 20_000, upper: life.upper + 20_000 };
+    let items: Vec<RecurringItem> = generated(10_000, 10_000, 20, 4)
+        .into_iter()
+        .map(|item| RecurringItem {
+            size: item.size,
+            alignment: item.alignment,
+            lifetimes: vec![item.lifetime, again(item.lifetime)],
+        })
+        .collect();
+    let problem = Problem::with_recurring(&items).unwrap();
+    let started = Instant::now();
+    let first = plan(&problem, |_| false);
+    let took = started.elapsed();
+    let (alive, offsets) = by_lifetime(&items, &first.offsets);
+    verify(&alive, &offsets, first.height).unwrap();
+    assert!(first.height < 2 * first.lower_bound, "{} of {}", first.height, first.lower_bound);
+    let started = Instant::now();
+    let greedy = plan_by(&problem, Policy::BySize);
+    assert!(4 * took < started.elapsed(), "{took:?}, by size {:?}", started.elapsed());
+    // Within the first policy, which looks at fifty million others, it is asked too.
+    let mut questions = 0;
+    let better = plan(&problem, |_| {
+        questions += 1;
+        questions < 20
+    });
+    assert!(questions == 20 && better.height > greedy.height, "{questions}, {} of {}", better.height, greedy.height);
 }

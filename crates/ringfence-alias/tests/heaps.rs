@@ -515,10 +515,10 @@ fn while_there_is_no_plan_it_goes_on_until_the_closure_says_no() {
     let mut steps = 0;
     let found = plan_heaps(&problem, |progress| {
         steps += progress.steps;
-        steps < 500_000
+        steps < 100_000
     });
     assert!(matches!(found, Err(HeapError::NotFound { is_proven: false, .. })), "{found:?}");
-    assert!(steps >= 500_000, "{steps}");
+    assert!(steps >= 100_000, "{steps}");
     // Beside what is pinned the first finds no room, wherever the others lie.
     let pins = (0..60).map(|place| held(32, 0, 1).pinned_at(0, 58 * place));
     let items: Vec<HeapItem> = items.iter().take(1).cloned().chain(pins).collect();
