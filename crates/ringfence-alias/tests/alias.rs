@@ -727,7 +727,7 @@ fn what_lay_at_the_end_of_64_bits_is_kept_or_put_elsewhere() {
     last.extend((1..8).map(|place| Some(place << 61)));
     last.push(Some(u64::MAX - 4));
     let aligned = [Item::new(10, 0, 1), Item::new(5, 0, 1).aligned(4096)];
-    let at_the_end = [Some(0), Some(u64::MAX & !4095)];
+    let at_the_end = [Some(0), Some(u64::MAX - 4095)];
     let low = [Some((1 << 63) - 11), None];
     for (items, last) in [(&items[..], &last[..]), (&aligned, &at_the_end), (&aligned, &low)] {
         let again = plan_keeping(&Problem::new(items).unwrap(), last, u64::MAX).unwrap();
@@ -845,13 +845,13 @@ fn of_many_items_alive_several_times_the_first_plan_is_not_a_greedy_one() {
     verify(&alive, &offsets, first.height).unwrap();
     assert!(first.height < 2 * first.lower_bound, "{} of {}", first.height, first.lower_bound);
     let started = Instant::now();
-    let greedy = plan_by(&problem, Policy::BySize);
+    let _ = plan_by(&problem, Policy::BySize);
     assert!(4 * took < started.elapsed(), "{took:?}, by size {:?}", started.elapsed());
-    // Within the first policy, which looks at fifty million others, it is asked too.
-    let mut questions = 0;
-    let better = plan(&problem, |_| {
-        questions += 1;
-        questions < 20
+    // Repair comes first, and is asked about.
+    let mut steps = 0;
+    let better = plan(&problem, |progress| {
+        steps += progress.steps;
+        steps < 100_000
     });
-    assert!(questions == 20 && better.height > greedy.height, "{questions}, {} of {}", better.height, greedy.height);
+    assert!(better.height < first.height && steps < 150_000, "{steps}, {} of {}", better.height, first.height);
 }
