@@ -5,12 +5,16 @@
 //!         │ └─────┘┌───x───┐└─────┘      between the calls, which no single lifetime of w would allow
 //!         └────────────────────────▶ time
 //! ```
+//!
+//! Three of which every two are alive at once at some time clash, though all three may never be. So of few items what is
+//! alive at a moment is grown to what clashes pairwise with all of it: the bound is higher, and more plans are proven.
 
 use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
-use super::passes::listed;
+use super::passes::{grow, listed};
 use super::problem::{Problem, Relation, Sizes};
 use super::sections;
 use super::shape::{Bits, Cliques};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -66,9 +70,33 @@ impl Problem {
         }
         let begin = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.lower).min().unwrap_or(0);
         let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(duration).collect());
+        let sum = |members: &Vec<u32>| members.iter().map(|&item| sizes.size[item as usize]).sum();
+        let load = cliques.iter().map(sum).max().unwrap_or(0);
+        if items.len() <= GROWN_MAX {
+            cliques = grown(&clashes, &sizes, cliques);
+        }
         let shape = Cliques { is_recurring: true, ..listed(clashes, &cliques, items.len()) };
-        Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
+        let mut problem = Self::with_relation(sizes, Relation::Cliques(shape), begins, durations);
+        problem.load = load;
+        Ok(problem)
     }
+}
+
+/// Up to so many items the cliques are grown, O(n³ / 64).
+const GROWN_MAX: usize = 256;
+
+/// Each clique with more that clashes with all of it, the largest first; then one around each item.
+fn grown(clashes: &Bits, sizes: &Sizes, mut cliques: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    cliques.extend((0..sizes.len() as u32).map(|item| vec![item]));
+    let none = Bits::new(sizes.len());
+    for members in &mut cliques {
+        let first: Vec<usize> = members.iter().map(|&item| item as usize).collect();
+        *members = grow(clashes, &none, sizes, &first, true);
+        members.sort_unstable();
+    }
+    let mut met = BTreeSet::new();
+    cliques.retain(|members| met.insert(members.clone()));
+    cliques
 }
 
 /// For how long it is alive, where its lifetimes overlap only once: no more than from its first moment to its last.
@@ -126,6 +154,18 @@ mod tests {
         let problem = Problem::with_recurring(&items).unwrap();
         assert_eq!(plan(&problem, |_| true).height, 4);
         assert!(Policy::ALL.iter().all(|&policy| plan_by(&problem, policy).height == 4));
+    }
+
+    #[test]
+    fn three_of_which_every_two_meet_are_bounded_by_all_three() {
+        let item = |lives: [(u64, u64); 2]| {
+            let lifetimes = lives.iter().map(|&(lower, upper)| Lifetime { lower, upper }).collect();
+            RecurringItem { size: 5, alignment: 1, lifetimes }
+        };
+        let items = [item([(0, 1), (4, 5)]), item([(0, 1), (2, 3)]), item([(2, 3), (4, 5)])];
+        let problem = Problem::with_recurring(&items).unwrap();
+        assert_eq!((problem.load(), problem.lower_bound()), (10, 15));
+        assert!(plan(&problem, |_| true).is_proven());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::asking::Asking;
 use crate::plan::Progress;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::ops::Range;
 
 /// Steps of a turn: at first some hundredths of a second, in the end some seconds.
 const STEPS_FIRST: u64 = 1 << 15;
@@ -30,14 +31,14 @@ const STEPS_MAX: u64 = 1 << 21;
 const FRUITLESS_MAX: u32 = 1_000;
 
 impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
-    /// Looks for a first plan.
-    pub fn insist(&mut self) {
-        self.unasked = 0;
+    /// Looks for a first plan in these rounds.
+    pub fn insist(&mut self, rounds: Range<u64>) {
         let mut steps = STEPS_FIRST;
-        for seed in 0.. {
+        for seed in rounds {
             if !self.lacks_plan() {
                 return;
             }
+            self.unasked = 0;
             if let Some(offsets) = first_plan(self.problem, seed, steps, &mut |steps| self.goes_on(steps)) {
                 self.keep(Candidate::of(self.problem, offsets));
             }

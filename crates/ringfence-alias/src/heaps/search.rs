@@ -67,9 +67,10 @@ pub(super) fn plan_asked(
     search.first();
     search.greedy();
     search.each_heap(HEAP_STEPS_FIRST);
-    let is_exhausted = !search.is_done() && search.exact();
+    search.insist(0..1);
+    let is_exhausted = !search.is_done() && !search.is_impossible && search.exact();
     if !is_exhausted && !search.is_done() {
-        search.insist();
+        search.insist(1..u64::MAX);
         search.better();
         search.each_heap(HEAP_STEPS_LAST);
     }
