@@ -10,7 +10,7 @@
 #[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
 
-use ringfence_alias::{AliasPlan, Item, Problem, plan, verify};
+use ringfence_alias::{AliasPlan, Item, Lifetime, PassGraph, PassItem, Problem, RecurringItem, plan, verify};
 use shapes::Random;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,74 @@ fn planned(items: &[Item], limit: Duration) -> (AliasPlan, Duration) {
     let time = start.elapsed();
     verify(items, &plan.offsets, plan.height).expect("the plan is one");
     (plan, time)
+}
+
+/// What a problem is made of.
+#[derive(Clone, Copy)]
+enum Kind {
+    Intervals,
+    Recurring,
+    Passes,
+}
+
+/// 9 to 40 items of up to three lives each, or of one or two passes each of up to 14.
+fn problem(kind: Kind, is_mixed: bool, random: &mut Random) -> Problem {
+    let count = 9 + random.below(32) as usize;
+    let (span, length) = (2 + random.below(40), 1 + random.below(20));
+    let most = [6, 30, 1_000, 1 << 20][random.below(4) as usize];
+    let sizes: Vec<u64> = (0..count).map(|_| 1 + random.below(most)).collect();
+    let alignments: Vec<u64> = (0..count).map(|_| if is_mixed { 1 << (2 * random.below(3)) } else { 1 }).collect();
+    let life = |random: &mut Random| {
+        let lower = random.below(span);
+        Lifetime { lower, upper: lower + 1 + random.below(length) }
+    };
+    let each = sizes.into_iter().zip(alignments);
+    let problem = match kind {
+        Kind::Intervals => Problem::new(
+            &each
+                .map(|(size, alignment)| Item { lifetime: life(random), ..Item::new(size, 0, 1).aligned(alignment) })
+                .collect::<Vec<_>>(),
+        ),
+        Kind::Recurring => Problem::with_recurring(
+            &each
+                .map(|(size, alignment)| {
+                    let lifetimes = (0..1 + random.below(3)).map(|_| life(random)).collect();
+                    RecurringItem { size, alignment, lifetimes }
+                })
+                .collect::<Vec<_>>(),
+        ),
+        Kind::Passes => {
+            let passes = 3 + random.below(12) as usize;
+            let pairs = (0..passes).flat_map(|before| (before + 1..passes).map(move |after| (before, after)));
+            let edges: Vec<_> = pairs.filter(|_| random.below(4) == 0).collect();
+            let graph = PassGraph::new(passes, &edges).expect("edges go forwards");
+            let mut used = || (0..1 + random.below(2)).map(|_| random.below(passes as u64) as usize).collect();
+            Problem::with_passes(
+                &graph,
+                &each.map(|(size, alignment)| PassItem { size, alignment, passes: used() }).collect::<Vec<_>>(),
+            )
+        }
+    };
+    problem.expect("items that can be planned")
+}
+
+/// How many of each kind are proven in time.
+fn kinds(cases: u64) {
+    println!("\n| kind | alignments | cases | proven in 10 ms |\n|---|---|--:|--:|");
+    let all = [("intervals", Kind::Intervals), ("recurring", Kind::Recurring), ("passes", Kind::Passes)];
+    for (name, kind) in all {
+        for (alignments, is_mixed) in [("one", false), ("mixed", true)] {
+            let is_proven = |seed: &u64| {
+                let problem = problem(kind, is_mixed, &mut Random::new(seed + 1));
+                // What another program took is not counted.
+                (0..3).any(|_| {
+                    let start = Instant::now();
+                    plan(&problem, |_| start.elapsed() < LIMIT).is_proven()
+                })
+            };
+            println!("| {name} | {alignments} | {cases} | {} |", (0..cases).filter(is_proven).count());
+        }
+    }
 }
 
 fn main() {
@@ -76,4 +144,5 @@ fn main() {
             );
         }
     }
+    kinds(4 * cases);
 }

@@ -10,12 +10,14 @@
 //!
 //! Every end of an item is a cut, so that an item has whole columns, or none of a column. Two tenants of a column are
 //! never alive at the same time; on several queues they are ordered all the same, as the one is over before the other.
-//! A transition is a pair that is neighbours in at least one column, so that each is counted in how many.
+//! Items that are alive several times are ordered by their first beginnings. A transition is a pair that is neighbours
+//! in at least one column, so that each is counted in how many.
 //!
 //! Inside, items go by their *rank*: their place among all by when they begin. So the tenants of a column are ascending
 //! numbers.
 //!
-//! Taking an item out or putting one in costs O(its columns · tenants); cuts that no end needs any more stay.
+//! Taking an item out or putting one in costs O(its columns · log n), and the moves of list entries; cuts that no end
+//! needs any more stay.
 
 use super::problem::Sizes;
 use super::shape::Shape;
@@ -30,7 +32,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Between {
     pub before: u32,
     pub after: u32,
-    /// Whether neither of them is alive with the item.
+    /// Whether no tenant of the column is alive with the item.
     pub is_free: bool,
 }
 
@@ -46,7 +48,7 @@ pub(super) struct Columns<'p, S: Shape> {
     pub cuts: Vec<u64>,
     /// Of each column, ascending.
     tenants: Vec<Vec<u32>>,
-    /// Of each rank those that have bytes of it next, and in how many columns.
+    /// Of each rank those that have bytes of it next, ascending, and in how many columns.
     next: Vec<Vec<(u32, u32)>>,
     /// Pairs that are neighbours somewhere.
     pub count: usize,
@@ -57,13 +59,11 @@ pub(super) struct Columns<'p, S: Shape> {
 }
 
 impl<'p, S: Shape> Columns<'p, S> {
-    /// The columns of a plan. O(items · columns) at worst.
-    pub fn new(shape: &'p S, sizes: &'p Sizes, begins: &[u64], offsets: &[u64]) -> Self {
+    /// The columns of a plan, without its items. These are put in by `order`, which is by when they begin. O(n log n).
+    pub fn empty(shape: &'p S, sizes: &'p Sizes, order: &[u32], offsets: &[u64]) -> Self {
         let count = sizes.len();
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        order.sort_by_key(|&item| (begins[item as usize], item));
         let mut rank = vec![0; count];
-        (0..).zip(&order).for_each(|(place, &item)| rank[item as usize] = place);
+        (0..).zip(order).for_each(|(place, &item)| rank[item as usize] = place);
         let keys = order.iter().map(|&item| shape.key(item as usize)).collect();
         let ends = offsets.iter().zip(&sizes.size).flat_map(|(offset, size)| [*offset, offset + size]);
         let mut cuts: Vec<u64> = ends.collect();
@@ -71,13 +71,7 @@ impl<'p, S: Shape> Columns<'p, S> {
         cuts.dedup();
         let tenants = vec![Vec::new(); cuts.len().saturating_sub(1)];
         let (next, met) = (vec![Vec::new(); count], vec![(0, 0); count]);
-        let mut columns =
-            Self { shape, sizes, rank, keys, cuts, tenants, next, count: 0, met, meeting: 0, broken: Vec::new() };
-        for item in order {
-            // Each begins after those that are there already.
-            columns.put(item, offsets[item as usize]);
-        }
-        columns
+        Self { shape, sizes, rank, keys, cuts, tenants, next, count: 0, met, meeting: 0, broken: Vec::new() }
     }
 
     /// The columns that have bytes of a range.
@@ -91,19 +85,24 @@ impl<'p, S: Shape> Columns<'p, S> {
         let rank = self.rank[item as usize];
         let place = self.place(rank, column);
         let (before, after) = self.around(column, place, place);
-        // Those further off are over before, or begin after, the ones that are looked at.
         let key = self.keys[rank as usize];
         let is_apart = |other: u32| other == NONE || !self.shape.clash(self.keys[other as usize], key);
-        Between { before, after, is_free: is_apart(before) && is_apart(after) }
+        let is_free = if self.shape.are_in_turns() {
+            // Those further off are over before, or begin after, the ones that are looked at.
+            is_apart(before) && is_apart(after)
+        } else {
+            self.tenants[column].iter().all(|&other| is_apart(other))
+        };
+        Between { before, after, is_free }
     }
 
-    /// How many tenants of a column begin before. They are few.
+    /// How many tenants of a column begin before.
     fn place(&self, rank: u32, column: usize) -> usize {
-        self.tenants[column].iter().take_while(|&&other| other < rank).count()
+        self.tenants[column].partition_point(|&other| other < rank)
     }
 
     /// By how much the count rises if an item that is nowhere is put there; `between` holds what [`Columns::between`]
-    /// says of each column. O(columns of the range).
+    /// says of each column. O(columns of the range · log n).
     pub fn cost_of(&mut self, item: u32, offset: u64, between: &[Between]) -> isize {
         let end = offset + self.sizes.size[item as usize];
         self.meeting += 1;
@@ -119,34 +118,41 @@ impl<'p, S: Shape> Columns<'p, S> {
             }
             let is_whole = offset <= self.cuts[column] && self.cuts[column + 1] <= end;
             if is_whole && before != NONE && after != NONE {
-                match self.broken.iter_mut().rfind(|held| (held.0, held.1) == (before, after)) {
-                    Some(held) => held.2 += 1,
-                    None => self.broken.push((before, after, 1)),
+                // Columns side by side mostly have the same two.
+                match self.broken.last_mut() {
+                    Some(held) if (held.0, held.1) == (before, after) => held.2 += 1,
+                    _ => self.broken.push((before, after, 1)),
                 }
             }
         }
-        let gone = self.broken.iter().filter(|&&(before, after, count)| self.columns_of(before, after) == count);
-        cost - gone.count() as isize
+        self.broken.sort_unstable();
+        let pairs = self.broken.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
+        let is_gone = |pair: &&[(u32, u32, u32)]| {
+            self.columns_of(pair[0].0, pair[0].1) == pair.iter().map(|held| held.2).sum::<u32>()
+        };
+        cost - pairs.filter(is_gone).count() as isize
     }
 
     fn columns_of(&self, before: u32, after: u32) -> u32 {
-        self.next[before as usize].iter().find(|held| held.0 == after).map_or(0, |held| held.1)
+        let next = &self.next[before as usize];
+        next.binary_search_by_key(&after, |held| held.0).map_or(0, |place| next[place].1)
     }
 
-    /// How many transitions an item has part in.
-    pub fn degree(&self, item: u32) -> usize {
-        let rank = self.rank[item as usize];
-        let led = self.next.iter().filter(|next| next.iter().any(|held| held.0 == rank)).count();
-        self.next[rank as usize].len() + led
+    /// Of each item how many transitions it has part in. O(n + transitions).
+    pub fn degrees(&self) -> Vec<usize> {
+        let mut by_rank: Vec<usize> = self.next.iter().map(Vec::len).collect();
+        self.next.iter().flatten().for_each(|held| by_rank[held.0 as usize] += 1);
+        self.rank.iter().map(|&rank| by_rank[rank as usize]).collect()
     }
 
-    /// Puts an item that is nowhere at an offset that is free for it.
-    pub fn put(&mut self, item: u32, offset: u64) {
+    /// Puts an item that is nowhere at an offset that is free for it. How many columns it has there.
+    pub fn put(&mut self, item: u32, offset: u64) -> usize {
         let end = offset + self.sizes.size[item as usize];
         self.cut(offset);
         self.cut(end);
         let rank = self.rank[item as usize];
-        for column in self.range(offset, end) {
+        let columns = self.range(offset, end);
+        for column in columns.clone() {
             let place = self.place(rank, column);
             let (before, after) = self.around(column, place, place);
             self.unlink(before, after);
@@ -154,6 +160,7 @@ impl<'p, S: Shape> Columns<'p, S> {
             self.link(rank, after);
             self.tenants[column].insert(place, rank);
         }
+        columns.len()
     }
 
     /// Takes an item out of where it is.
@@ -193,10 +200,10 @@ impl<'p, S: Shape> Columns<'p, S> {
             return;
         }
         let next = &mut self.next[before as usize];
-        match next.iter_mut().find(|held| held.0 == after) {
-            Some(held) => held.1 += 1,
-            None => {
-                next.push((after, 1));
+        match next.binary_search_by_key(&after, |held| held.0) {
+            Ok(place) => next[place].1 += 1,
+            Err(place) => {
+                next.insert(place, (after, 1));
                 self.count += 1;
             }
         }
@@ -207,10 +214,10 @@ impl<'p, S: Shape> Columns<'p, S> {
             return;
         }
         let next = &mut self.next[before as usize];
-        let place = next.iter().position(|held| held.0 == after).expect("neighbours are counted");
+        let place = next.binary_search_by_key(&after, |held| held.0).expect("neighbours are counted");
         next[place].1 -= 1;
         if next[place].1 == 0 {
-            next.swap_remove(place);
+            next.remove(place);
             self.count -= 1;
         }
     }

@@ -12,12 +12,14 @@
 //! A plan is better if less lies outside of what was preferred ([`HeapPlan::fallback_bytes`]); of two such, the one
 //! whose heaps are lower in total ([`HeapPlan::height`]).
 
+mod alive;
 mod around;
 mod check;
 mod error;
 mod exact;
 mod first;
 mod greedy;
+mod insist;
 mod occupied;
 mod problem;
 mod replan;

@@ -134,7 +134,7 @@ impl fmt::Display for ItemError {
 impl core::error::Error for ItemError {}
 
 /// The largest sum of sizes and paddings: half of what 64 bits hold, so that no sum of two offsets can overflow.
-const SUM_MAX: u64 = i64::MAX as u64;
+pub(super) const SUM_MAX: u64 = i64::MAX as u64;
 
 /// Checks what does not concern lifetimes. O(n).
 pub(super) fn check_sizes(items: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<(), ItemError> {

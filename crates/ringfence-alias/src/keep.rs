@@ -10,6 +10,7 @@
 //! items those that end highest may move, half of them at a time; in the end nothing is kept. O(n² log n) at worst.
 //! If that is still too high, it is up to the caller to search.
 
+use super::item::SUM_MAX;
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};
 use super::shape::Shape;
@@ -27,7 +28,7 @@ pub struct KeptPlan {
 }
 
 /// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`. `last` holds for
-/// each item where it lay, if it was there.
+/// each item where it lay, if it was there. What ends above 2^63 - 1 there is not kept, whatever `height_max` says.
 ///
 /// It searches for nothing, for the sake of time: `None` means that greed found none. There may be one all the same,
 /// unless `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) finds it, if the caller has time.
@@ -44,6 +45,8 @@ pub fn plan_keeping(problem: &Problem, last: &[Option<u64>], height_max: u64) ->
 }
 
 fn keep<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>], height_max: u64) -> Option<KeptPlan> {
+    // All items with their paddings fit 63 bits: upon what is kept they end within 64.
+    let height_max = height_max.min(SUM_MAX);
     let sizes = &problem.sizes;
     let end = |item: usize, offset: u64| offset.checked_add(sizes.size[item]);
     let fits = |item: usize, offset: u64| {

@@ -119,6 +119,7 @@ mod reuse;
 mod runs;
 mod sections;
 mod shape;
+mod stack;
 mod sweep;
 #[cfg(feature = "threads")]
 mod threads;

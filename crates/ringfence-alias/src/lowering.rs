@@ -13,14 +13,18 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | to begin | O(n log n + columns of all items) |
-//! | an item's move | O(columns · log tenants + offsets · columns of the item) |
-//! | two items' exchange | O(columns of both) |
+//! | to begin | O(n log n + columns of all items · log n): n² columns at worst |
+//! | an item's move | O(columns · log n + offsets · columns of the item · log n) |
+//! | two items' exchange | O(columns of both · log n) |
+//!
+//! Where items are alive several times, a move looks at all tenants of the columns: neighbours do not suffice. The
+//! closure is asked all along, after each move and after every tenth of a millisecond or some within.
 
 use super::columns::{Between, Columns};
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};
 use super::shape::Shape;
+use super::transitions::in_order;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -37,6 +41,9 @@ pub struct Lowering {
 /// move helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's proven bound
 /// stays what it was. The same problem, plan and answers give the same plan.
 ///
+/// Of items that are alive several times a pair counts once, in the order of their first beginnings, however often the
+/// bytes change hands.
+///
 /// The plan is one of the problem's: [`verify`](super::verify) would say so.
 ///
 /// # Panics
@@ -48,7 +55,8 @@ pub fn lower_transitions(
     go_on: impl FnMut(&Lowering) -> bool,
 ) -> usize {
     assert_eq!(plan.offsets.len(), problem.len(), "one offset for each item");
-    assert!(problem.sizes.height(&plan.offsets) <= plan.height, "every item ends within the height");
+    let ends = problem.sizes.size.iter().zip(&plan.offsets).map(|(size, offset)| offset.checked_add(*size));
+    assert!(ends.max().flatten() <= Some(plan.height), "every item ends within the height");
     match &problem.relation {
         Relation::Intervals(shape) => Lower::new(problem, shape, plan, may_move, go_on).run(),
         Relation::Cliques(shape) => Lower::new(problem, shape, plan, may_move, go_on).run(),
@@ -59,11 +67,17 @@ pub fn lower_transitions(
 const SIDEWAYS_ROUNDS: u32 = 12;
 /// Exchanges cost more than moves: of rounds without help so few try them.
 const EXCHANGE_EVERY: u32 = 4;
+/// Steps within a move, or while columns are made, after which the closure is asked.
+const STEPS_A_QUESTION: u64 = 1 << 14;
+/// Items whose sizes are compared in a step.
+const COMPARED_A_STEP: u64 = 16;
 
 struct Lower<'p, S: Shape, G> {
     problem: &'p Problem,
     shape: &'p S,
     offsets: &'p mut [u64],
+    /// All items by when they begin.
+    order: Vec<u32>,
     columns: Columns<'p, S>,
     /// Items that may move, those with most transitions first.
     movable: Vec<u32>,
@@ -83,13 +97,16 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         may_move: impl Fn(usize) -> bool,
         go_on: G,
     ) -> Self {
-        let columns = Columns::new(shape, &problem.sizes, &problem.begins, &plan.offsets);
+        let mut order: Vec<u32> = (0..problem.len() as u32).collect();
+        order.sort_by_key(|&item| (problem.begins[item as usize], item));
+        let columns = Columns::empty(shape, &problem.sizes, &order, &plan.offsets);
         let movable = (0..problem.len()).filter(|item| may_move(*item)).map(|item| item as u32).collect();
         let (between, candidates) = (Vec::new(), Vec::new());
         Self {
             problem,
             shape,
             offsets: &mut plan.offsets,
+            order,
             columns,
             movable,
             go_on,
@@ -101,11 +118,19 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
     }
 
     fn run(mut self) -> usize {
+        if self.movable.is_empty() {
+            return self.counted();
+        }
+        if let Err(count) = self.fill(None) {
+            return count;
+        }
         let mut in_vain = 0;
         while in_vain <= SIDEWAYS_ROUNDS && self.columns.count > 0 {
             let before = self.columns.count;
             self.sideways = in_vain;
-            self.tidy();
+            if let Err(count) = self.tidy() {
+                return count;
+            }
             if !self.round() {
                 break;
             }
@@ -114,19 +139,46 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.columns.count
     }
 
-    /// Begins anew with the cuts that are needed, where many are not.
-    fn tidy(&mut self) {
-        let Problem { sizes, begins, .. } = self.problem;
-        if self.columns.cuts.len() > 3 * sizes.len() {
-            self.columns = Columns::new(self.shape, sizes, begins, self.offsets);
+    /// Begins anew with the cuts that are needed, where many are not. The count of transitions if it was stopped.
+    fn tidy(&mut self) -> Result<(), usize> {
+        let sizes = &self.problem.sizes;
+        if self.columns.cuts.len() <= 3 * sizes.len() {
+            return Ok(());
         }
+        let count = self.columns.count;
+        self.columns = Columns::empty(self.shape, sizes, &self.order, self.offsets);
+        self.fill(Some(count))
+    }
+
+    /// Puts all items into the columns, which are empty. `known` is the count of transitions, if it is; it is returned
+    /// if this was stopped.
+    fn fill(&mut self, mut known: Option<usize>) -> Result<(), usize> {
+        for place in 0..self.order.len() {
+            let item = self.order[place];
+            self.steps += self.columns.put(item, self.offsets[item as usize]) as u64;
+            if self.steps >= STEPS_A_QUESTION {
+                let count = known.unwrap_or_else(|| self.counted());
+                known = Some(count);
+                if !self.ask(count) {
+                    return Err(count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The count of transitions, without the columns. O(n log n + transitions).
+    fn counted(&self) -> usize {
+        let order = self.order.iter().map(|&item| item as usize);
+        in_order(order, |item| self.problem.sizes.size[item], self.offsets).len()
     }
 
     /// Tries every item; then, if that has not helped, now and then every two of one size. Whether to go on.
     fn round(&mut self) -> bool {
         let before = self.columns.count;
         let mut order = core::mem::take(&mut self.movable);
-        order.sort_by_cached_key(|&item| (Reverse(self.columns.degree(item)), item));
+        let degrees = self.columns.degrees();
+        order.sort_unstable_by_key(|&item| (Reverse(degrees[item as usize]), item));
         let mut goes_on = order.iter().all(|&item| self.relocate(item));
         if goes_on && self.columns.count == before && self.sideways.is_multiple_of(EXCHANGE_EVERY) {
             goes_on = order.iter().enumerate().all(|(at, &item)| self.exchange(item, &order[at + 1..]));
@@ -136,8 +188,12 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
     }
 
     fn tick(&mut self) -> bool {
-        let progress = Lowering { transitions: self.columns.count, steps: core::mem::take(&mut self.steps) };
-        (self.go_on)(&progress)
+        self.ask(self.columns.count)
+    }
+
+    /// Asks with the count of transitions of the present plan.
+    fn ask(&mut self, transitions: usize) -> bool {
+        (self.go_on)(&Lowering { transitions, steps: core::mem::take(&mut self.steps) })
     }
 
     fn size(&self, item: u32) -> u64 {
@@ -152,16 +208,23 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.look(item);
         let base = self.columns.count as isize;
         let mut best = (least as isize, 0, old);
+        let mut goes_on = true;
         let candidates = core::mem::take(&mut self.candidates);
         for &offset in candidates.iter().filter(|offset| **offset != old) {
             let count = base + self.columns.cost_of(item, offset, &self.between);
             self.steps += 2 + self.columns.range(offset, offset + self.size(item)).len() as u64;
             best = best.min((count, self.lot(item, offset), offset));
+            if self.steps >= STEPS_A_QUESTION {
+                goes_on = self.ask(least);
+                if !goes_on {
+                    break;
+                }
+            }
         }
         self.candidates = candidates;
         self.offsets[item as usize] = best.2;
         self.columns.put(item, best.2);
-        self.tick()
+        goes_on && (self.steps == 0 || self.tick())
     }
 
     /// Decides between offsets of the same cost: the least wins. The offset where the item lies has 0. Before any round
@@ -212,7 +275,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
                 }
             }
         }
-        true
+        self.steps += others.len() as u64 / COMPARED_A_STEP;
+        self.steps < STEPS_A_QUESTION || self.tick()
     }
 
     fn try_exchange(&mut self, (item, a): (u32, u64), (other, b): (u32, u64)) {

@@ -236,7 +236,7 @@ fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Cliques {
 }
 
 /// A clique that holds the members, grown by the largest item that fits; or first by those that cover most.
-fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
+pub(super) fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
     let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
     let mut candidates = clashes.row(members[0]).to_vec();
     for &member in members {
@@ -267,7 +267,7 @@ pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliqu
         lists.extend(sections);
         starts.push(lists.len() as u32);
     }
-    Cliques { clashes, lists, starts, section_count: cliques.len() }
+    Cliques { clashes, lists, starts, section_count: cliques.len(), is_recurring: false }
 }
 
 /// Proves a plan over several queues, as [`verify`](super::verify) does over one. O(n² · uses) at worst: every two

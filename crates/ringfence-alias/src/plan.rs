@@ -17,9 +17,10 @@ use super::greedy::{self, Fit};
 use super::order::{Order, sorted};
 use super::portfolio::{ITEMS_MAX, Random};
 use super::problem::{Problem, Relation};
-use super::repair::ALL_MAX;
+use super::repair::{self, ALL_MAX, Mending, Repair};
 use super::runs;
-use super::shape::{Intervals, Shape};
+use super::shape::{Cliques, Intervals, Shape};
+use super::stack;
 use super::sweep::{self, Holes};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -227,6 +228,11 @@ impl<'p> Planner<'p> {
                 self.greedy(self.policies(true));
                 self.hottest_first(shape);
             }
+            Relation::Cliques(shape) if self.problem.len() > ITEMS_MAX => {
+                self.stack(shape);
+                self.mend_first(shape);
+                self.greedy(self.policies(false));
+            }
             _ => self.greedy(self.policies(false)),
         }
     }
@@ -396,6 +402,26 @@ impl<'p> Planner<'p> {
         }
     }
 
+    /// The first plan of many items over cliques: always finished.
+    fn stack(&mut self, shape: &Cliques) {
+        let problem = self.problem;
+        let mut whole = |_| true;
+        let mut asking = Asking::new(&mut whole);
+        if let Some(order) = Order::Size.of(problem, &mut asking) {
+            self.offer(stack::place(shape, &problem.sizes, &order), problem.len() as u64);
+        }
+    }
+
+    /// Local repair for as many steps as a policy takes: of many items it gains more, and sooner.
+    fn mend_first(&mut self, shape: &Cliques) {
+        if self.done() {
+            return;
+        }
+        let count = self.problem.len() as u64;
+        let mut repair = Repair::new(shape, &self.problem.sizes, self.random(repair::SEED));
+        self.mend(&mut repair, &mut Mending::default(), count * count / LOOKS_OF_A_POLICY, &mut 0);
+    }
+
     /// The walk over time, forwards or backwards.
     fn sweep(&mut self, shape: &Intervals, backwards: bool) {
         if self.done() {
@@ -442,6 +468,8 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
+/// Half of the items are there already, on average, when one is placed, and a step is so many looks at one.
+const LOOKS_OF_A_POLICY: u64 = 2 << 10;
 /// Items for each step of other work before the first policy's turn, of very many short-lived items: most are proven
 /// before that.
 const FIRST_TURN: u64 = 1;

@@ -53,7 +53,7 @@ pub struct Problem {
     pub(super) durations: Vec<u64>,
     /// When each item begins, in the same unit.
     pub(super) begins: Vec<u64>,
-    load: u64,
+    pub(super) load: u64,
     lower_bound: u64,
 }
 

@@ -5,12 +5,16 @@
 //!         │ └─────┘┌───x───┐└─────┘      between the calls, which no single lifetime of w would allow
 //!         └────────────────────────▶ time
 //! ```
+//!
+//! Three of which every two are alive at once at some time clash, though all three may never be. So of few items what is
+//! alive at a moment is grown to what clashes pairwise with all of it: the bound is higher, and more plans are proven.
 
 use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
-use super::passes::listed;
+use super::passes::{grow, listed};
 use super::problem::{Problem, Relation, Sizes};
 use super::sections;
-use super::shape::Bits;
+use super::shape::{Bits, Cliques};
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -65,17 +69,52 @@ impl Problem {
             }
         }
         let begin = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.lower).min().unwrap_or(0);
-        let length = |item: &RecurringItem| item.lifetimes.iter().map(|held| held.upper - held.lower).sum();
-        let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(length).collect());
-        let shape = listed(clashes, &cliques, items.len());
-        Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
+        let (begins, durations) = (items.iter().map(begin).collect(), items.iter().map(duration).collect());
+        let sum = |members: &Vec<u32>| members.iter().map(|&item| sizes.size[item as usize]).sum();
+        let load = cliques.iter().map(sum).max().unwrap_or(0);
+        if items.len() <= GROWN_MAX {
+            cliques = grown(&clashes, &sizes, cliques);
+        }
+        let shape = Cliques { is_recurring: true, ..listed(clashes, &cliques, items.len()) };
+        let mut problem = Self::with_relation(sizes, Relation::Cliques(shape), begins, durations);
+        problem.load = load;
+        Ok(problem)
     }
+}
+
+/// Up to so many items the cliques are grown, O(n³ / 64).
+const GROWN_MAX: usize = 256;
+
+/// Each clique with more that clashes with all of it, the largest first; then one around each item.
+fn grown(clashes: &Bits, sizes: &Sizes, mut cliques: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    cliques.extend((0..sizes.len() as u32).map(|item| vec![item]));
+    let none = Bits::new(sizes.len());
+    for members in &mut cliques {
+        let first: Vec<usize> = members.iter().map(|&item| item as usize).collect();
+        *members = grow(clashes, &none, sizes, &first, true);
+        members.sort_unstable();
+    }
+    let mut met = BTreeSet::new();
+    cliques.retain(|members| met.insert(members.clone()));
+    cliques
+}
+
+/// For how long it is alive, where its lifetimes overlap only once: no more than from its first moment to its last.
+fn duration(item: &RecurringItem) -> u64 {
+    let mut lifetimes = item.lifetimes.clone();
+    lifetimes.sort_unstable();
+    let (mut duration, mut end) = (0, 0);
+    for held in lifetimes {
+        duration += held.upper.saturating_sub(end.max(held.lower));
+        end = end.max(held.upper);
+    }
+    duration
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::portfolio::Random;
-    use super::super::{plan, verify};
+    use super::super::{Policy, plan, plan_by, verify};
     use super::*;
 
     /// An item for each lifetime, and its offset.
@@ -101,6 +140,32 @@ mod tests {
         assert_eq!(unused.unwrap_err(), ItemError::Unused { index: 1 });
         let empty = Problem::with_recurring(&[items[0].clone(), item(1, &[(1, 2), (5, 5)])]);
         assert!(matches!(empty, Err(ItemError::EmptyLifetime { index: 1, .. })));
+    }
+
+    #[test]
+    fn lifetimes_that_overlap_up_to_the_last_moment_count_once() {
+        let item = |lives: &[(u64, u64)]| {
+            let lifetimes = lives.iter().map(|&(lower, upper)| Lifetime { lower, upper }).collect();
+            RecurringItem { size: 2, alignment: 1, lifetimes }
+        };
+        assert_eq!(duration(&item(&[(5, 9), (0, 2), (8, 12), (6, 7)])), 9);
+        let items = [item(&[(7, u64::MAX), (0, u64::MAX)]), item(&[(3, u64::MAX), (5, u64::MAX - 1)]), item(&[(0, 1)])];
+        assert_eq!((duration(&items[0]), duration(&items[1])), (u64::MAX, u64::MAX - 3));
+        let problem = Problem::with_recurring(&items).unwrap();
+        assert_eq!(plan(&problem, |_| true).height, 4);
+        assert!(Policy::ALL.iter().all(|&policy| plan_by(&problem, policy).height == 4));
+    }
+
+    #[test]
+    fn three_of_which_every_two_meet_are_bounded_by_all_three() {
+        let item = |lives: [(u64, u64); 2]| {
+            let lifetimes = lives.iter().map(|&(lower, upper)| Lifetime { lower, upper }).collect();
+            RecurringItem { size: 5, alignment: 1, lifetimes }
+        };
+        let items = [item([(0, 1), (4, 5)]), item([(0, 1), (2, 3)]), item([(2, 3), (4, 5)])];
+        let problem = Problem::with_recurring(&items).unwrap();
+        assert_eq!((problem.load(), problem.lower_bound()), (10, 15));
+        assert!(plan(&problem, |_| true).is_proven());
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub(super) trait Shape {
     /// Whether two items may not share bytes. An item clashes with itself.
     fn clash(&self, a: Self::Key, b: Self::Key) -> bool;
 
+    /// Whether of any two items that do not clash one is over before the other begins. Items that are alive several
+    /// times are not: one may come between two lives of another.
+    fn are_in_turns(&self) -> bool {
+        true
+    }
+
     /// How many sections there are.
     fn section_count(&self) -> usize;
 
@@ -124,6 +130,8 @@ pub(super) struct Cliques {
     pub lists: Vec<u32>,
     pub starts: Vec<u32>,
     pub section_count: usize,
+    /// Whether items are alive several times.
+    pub is_recurring: bool,
 }
 
 impl Shape for Cliques {
@@ -135,6 +143,10 @@ impl Shape for Cliques {
 
     fn clash(&self, a: u32, b: u32) -> bool {
         self.clashes.get(a as usize, b as usize)
+    }
+
+    fn are_in_turns(&self) -> bool {
+        !self.is_recurring
     }
 
     fn section_count(&self) -> usize {

@@ -8,7 +8,8 @@
 //!
 //! Counting walks over time with a map of which item had which bytes last: O(n log n + transitions). The map splits and
 //! joins, so that an item is met once for each run of bytes that it still has.
-//! [`lower_transitions`](super::lower_transitions) counts in another way; the two are compared by tests.
+//! [`lower_transitions`](super::lower_transitions) counts in another way, once it has made its columns; the two are
+//! compared by tests.
 
 use super::item::Item;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -33,10 +34,19 @@ pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
     assert_eq!(items.len(), offsets.len(), "one offset for each item");
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&index| (items[index].lifetime.lower, index));
+    in_order(order.into_iter(), |index| items[index].size, offsets)
+}
+
+/// The transitions where items get their bytes in this order.
+pub(super) fn in_order(
+    order: impl Iterator<Item = usize>,
+    size: impl Fn(usize) -> u64,
+    offsets: &[u64],
+) -> Vec<Transition> {
     let mut owners = Owners::default();
     let mut found = Vec::new();
     for after in order {
-        let end = offsets[after].checked_add(items[after].size).expect("the item ends below 2^64");
+        let end = offsets[after].checked_add(size(after)).expect("the item ends below 2^64");
         let before = owners.take(offsets[after], end, after);
         found.extend(before.into_iter().map(|before| Transition { before, after }));
     }

@@ -1,11 +1,13 @@
 //! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
 //! definition, and what each part promises.
 
+use std::time::Instant;
+
 use proptest::prelude::*;
 use ringfence_alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
-    Policy, Problem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by, plan_keeping,
-    suggest_order, transitions, verify, verify_passes,
+    Policy, Problem, RecurringItem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by,
+    plan_keeping, suggest_order, transitions, verify, verify_passes,
 };
 use ringfence_core::range::align_up;
 use ringfence_core::testing::cases;
@@ -717,6 +719,24 @@ fn an_item_that_is_put_again_where_it_lay_is_kept() {
 }
 
 #[test]
+fn what_lay_at_the_end_of_64_bits_is_kept_or_put_elsewhere() {
+    let mut items = vec![Item::new((1 << 62) - 100, 0, 1)];
+    items.extend((1..8).map(|_| Item::new(1, 0, 1)));
+    items.push(Item::new(4, 0, 1));
+    let mut last = vec![None];
+    last.extend((1..8).map(|place| Some(place << 61)));
+    last.push(Some(u64::MAX - 4));
+    let aligned = [Item::new(10, 0, 1), Item::new(5, 0, 1).aligned(4096)];
+    let at_the_end = [Some(0), Some(u64::MAX - 4095)];
+    let low = [Some((1 << 63) - 11), None];
+    for (items, last) in [(&items[..], &last[..]), (&aligned, &at_the_end), (&aligned, &low)] {
+        let again = plan_keeping(&Problem::new(items).unwrap(), last, u64::MAX).unwrap();
+        verify(items, &again.plan.offsets, again.plan.height).unwrap();
+        assert!(again.kept.iter().any(|&kept| kept) && again.plan.height < 1 << 63, "{again:?}");
+    }
+}
+
+#[test]
 fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
     let items = [Item::new(5, 0, 1), Item::new(2, 0, 3), Item::new(2, 1, 2), Item::new(4, 1, 2)];
     let problem = Problem::new(&items).unwrap();
@@ -727,4 +747,111 @@ fn greed_that_keeps_may_find_nothing_where_there_is_a_plan() {
 #[should_panic(expected = "the item ends below 2^64")]
 fn transitions_of_offsets_beyond_64_bits_panic() {
     let _ = transitions(&[Item::new(2, 0, 1)], &[u64::MAX]);
+}
+
+/// An item for each lifetime, with the offset of the item that it is of.
+fn by_lifetime(items: &[RecurringItem], offsets: &[u64]) -> (Vec<Item>, Vec<u64>) {
+    let each = items.iter().zip(offsets).flat_map(|(item, &offset)| {
+        item.lifetimes
+            .iter()
+            .map(move |life| (Item::new(item.size, life.lower, life.upper).aligned(item.alignment), offset))
+    });
+    each.unzip()
+}
+
+#[test]
+fn items_alive_several_times_are_lowered_and_kept_without_an_overlap() {
+    let mut lowered = 0;
+    for seed in 0..3_000_u64 {
+        let mut drawn = generated(9 * 3, 12, 6, seed).into_iter();
+        let mut lives = |many: u64| {
+            let mut lives: Vec<Lifetime> = Vec::new();
+            for life in drawn.by_ref().take(many as usize).map(|item| item.lifetime) {
+                // The checker takes each as an item of its own.
+                if !lives.iter().any(|other| other.overlaps(life)) {
+                    lives.push(life);
+                }
+            }
+            lives
+        };
+        let item = |place: u64| RecurringItem {
+            size: 1 + (seed + 7 * place) % 20,
+            alignment: 1 << (place % 3),
+            lifetimes: lives(1 + (seed + place) % 3),
+        };
+        let items: Vec<RecurringItem> = (0..2 + seed % 8).map(item).collect();
+        let problem = Problem::with_recurring(&items).unwrap();
+        let mut go_on = calls(3);
+        let before = plan(&problem, |_| go_on());
+        let mut after = before.clone();
+        let left = lower_transitions(&problem, &mut after, |_| true, |_| true);
+        let (alive, offsets) = by_lifetime(&items, &after.offsets);
+        verify(&alive, &offsets, before.height).unwrap_or_else(|error| panic!("seed {seed}, {left} left: {error}"));
+        lowered += u32::from(after != before);
+        let last: Vec<_> = (0..).zip(&before.offsets).map(|(at, &held)| (at % 4 != seed % 4).then_some(held)).collect();
+        if let Some(kept) = plan_keeping(&problem, &last, u64::MAX) {
+            let (alive, offsets) = by_lifetime(&items, &kept.plan.offsets);
+            verify(&alive, &offsets, kept.plan.height).unwrap();
+        }
+    }
+    assert!(lowered > 1_000, "{lowered}");
+}
+
+#[test]
+fn making_columns_counts_as_steps_and_is_stopped() {
+    // Each of the first has 400 columns, as there are 400 items side by side before them.
+    let items: Vec<Item> =
+        (0..400).flat_map(|place| [Item::new(1 << 20, place + 1, place + 2), Item::new(1_000 + place, 0, 1)]).collect();
+    let problem = Problem::new(&items).unwrap();
+    let before = plan_by(&problem, Policy::BySize);
+    let found = transitions(&items, &before.offsets).len();
+    let lowered = |most: u32| {
+        let (mut plan, mut asked, mut steps) = (before.clone(), 0, 0);
+        let left = lower_transitions(
+            &problem,
+            &mut plan,
+            |item| item == 0,
+            |progress| {
+                asked += 1;
+                steps += progress.steps;
+                assert!(progress.transitions <= found && progress.steps < 1 << 16, "{progress:?}");
+                asked < most
+            },
+        );
+        verify(&items, &plan.offsets, before.height).unwrap();
+        assert_eq!(transitions(&items, &plan.offsets).len(), left);
+        (asked, steps)
+    };
+    assert_eq!(lowered(1).0, 1);
+    assert!(lowered(u32::MAX).1 >= 400 * 400, "{:?}", lowered(u32::MAX));
+}
+
+#[test]
+fn of_many_items_alive_several_times_the_first_plan_is_not_a_greedy_one() {
+    let again = |life: Lifetime| Lifetime { lower: life.lower + 20_000, upper: life.upper + 20_000 };
+    let items: Vec<RecurringItem> = generated(10_000, 10_000, 20, 4)
+        .into_iter()
+        .map(|item| RecurringItem {
+            size: item.size,
+            alignment: item.alignment,
+            lifetimes: vec![item.lifetime, again(item.lifetime)],
+        })
+        .collect();
+    let problem = Problem::with_recurring(&items).unwrap();
+    let started = Instant::now();
+    let first = plan(&problem, |_| false);
+    let took = started.elapsed();
+    let (alive, offsets) = by_lifetime(&items, &first.offsets);
+    verify(&alive, &offsets, first.height).unwrap();
+    assert!(first.height < 2 * first.lower_bound, "{} of {}", first.height, first.lower_bound);
+    let started = Instant::now();
+    let _ = plan_by(&problem, Policy::BySize);
+    assert!(4 * took < started.elapsed(), "{took:?}, by size {:?}", started.elapsed());
+    // Repair comes first, and is asked about.
+    let mut steps = 0;
+    let better = plan(&problem, |progress| {
+        steps += progress.steps;
+        steps < 100_000
+    });
+    assert!(better.height < first.height && steps < 150_000, "{steps}, {} of {}", better.height, first.height);
 }

@@ -473,3 +473,88 @@ fn a_plan_for_heaps_that_had_more_time_is_never_worse() {
         }
     }
 }
+
+/// As many steps as the closure allows before there is a plan.
+fn first_within(heaps: &[Heap], items: &[HeapItem], most: u64) -> Result<u64, HeapError> {
+    let problem = HeapProblem::new(heaps, items)?;
+    let mut steps = 0;
+    let plan = plan_heaps(&problem, |progress| {
+        steps += progress.steps;
+        progress.height == u64::MAX && steps < most
+    })?;
+    verify_heaps(heaps, items, &plan.offsets).unwrap();
+    Ok(plan.height())
+}
+
+#[test]
+fn a_heap_as_high_as_a_plan_without_end_and_a_larger_one_are_planned() {
+    for (count, granularity) in [(60, 1 << 10), (150, 1 << 10), (60, 1), (300, 1 << 8)] {
+        let items = many(count, false);
+        let problem = HeapProblem::new(&[Heap { granularity, ..Heap::new(u64::MAX) }], &items).unwrap();
+        let mut steps = 0;
+        let without_end = plan_heaps(&problem, |progress| {
+            steps += progress.steps;
+            steps < 10_000
+        });
+        let height = without_end.unwrap().height();
+        for permille in [1_000, 1_001, 1_003, 1_010, 1_030] {
+            let heap = Heap { granularity, ..Heap::new(height * permille / 1_000) };
+            let found = first_within(&[heap], &items, 400_000);
+            assert!(found.is_ok(), "{count} items, pages of {granularity}, {permille} ‰: {found:?}");
+            assert_eq!(found, first_within(&[heap], &items, 400_000), "the same answers, the same plan");
+        }
+    }
+}
+
+#[test]
+fn while_there_is_no_plan_it_goes_on_until_the_closure_says_no() {
+    // Side by side with pages between them they need more than the heap has; that is not proven of so many.
+    let items: Vec<HeapItem> = (0..50).map(|place| held(60 + place % 9, 0, 1).of_kind(place as u32 % 5)).collect();
+    let heaps = [Heap { granularity: 64, ..Heap::new(3_190) }];
+    let problem = HeapProblem::new(&heaps, &items).unwrap();
+    let mut steps = 0;
+    let found = plan_heaps(&problem, |progress| {
+        steps += progress.steps;
+        steps < 100_000
+    });
+    assert!(matches!(found, Err(HeapError::NotFound { is_proven: false, .. })), "{found:?}");
+    assert!(steps >= 100_000, "{steps}");
+    // Beside what is pinned the first finds no room, wherever the others lie.
+    let pins = (0..60).map(|place| held(32, 0, 1).pinned_at(0, 58 * place));
+    let items: Vec<HeapItem> = items.iter().take(1).cloned().chain(pins).collect();
+    let found = HeapProblem::new(&[Heap::new(3_500)], &items).and_then(|problem| plan_heaps(&problem, |_| true));
+    assert!(matches!(found, Err(HeapError::NotFound { is_proven: true, .. })), "{found:?}");
+}
+
+#[test]
+fn nothing_is_proven_where_a_plan_might_end_beyond_63_bits() {
+    let heaps = [Heap::new(u64::MAX)];
+    let pins = (1..4).map(|place| held(1, 0, 1).pinned_at(0, place << 61));
+    let rest = [(1 << 61) - 1, (1 << 61) + 5, (1 << 61) + 5].map(|size| held(size, 0, 1));
+    let items: Vec<HeapItem> = pins.chain(rest).collect();
+    let found = HeapProblem::new(&heaps, &items).and_then(|problem| plan_heaps(&problem, |_| true));
+    let Err(HeapError::NotFound { capacity, is_proven, .. }) = found else { panic!("{found:?}") };
+    assert_eq!((capacity, is_proven), (i64::MAX as u64, false));
+    // In a heap that ends there it is proven.
+    let heaps = [Heap::new(i64::MAX as u64)];
+    let found = HeapProblem::new(&heaps, &items).and_then(|problem| plan_heaps(&problem, |_| true));
+    assert!(matches!(found, Err(HeapError::NotFound { is_proven: true, .. })), "{found:?}");
+}
+
+#[test]
+fn very_many_pins_are_checked_against_what_is_alive_on_their_pages() {
+    let pinned = |place: u64, offset| held(4_096, place, place + 50).pinned_at(0, offset).of_kind(place as u32 % 3);
+    // Side by side in turns, in an order that is not that of their offsets.
+    let mut items: Vec<HeapItem> =
+        (0..200_000_u64).map(|place| pinned(place, place.wrapping_mul(77) % 211 * 4_096)).collect();
+    items.extend((0..50).map(|place| held(100, place, place + 9)));
+    let heaps = [Heap { granularity: 1_024, ..Heap::new(u64::MAX) }];
+    let before = std::time::Instant::now();
+    let problem = HeapProblem::new(&heaps, &items).unwrap();
+    // A quarter of a second; pin against pin it took a minute.
+    assert!(before.elapsed() < std::time::Duration::from_secs(15), "{:?}", before.elapsed());
+    assert_eq!(problem.lower_bound(), 211 * 4_096);
+    items[49_000].pinned = items[48_990].pinned;
+    let clash = HeapProblem::new(&heaps, &items).unwrap_err();
+    assert_eq!(clash, HeapError::PinsClash { first: 48_990, second: 49_000, heap: 0, granularity: 1_024 });
+}

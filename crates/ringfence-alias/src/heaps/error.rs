@@ -92,9 +92,9 @@ pub enum HeapError {
         heap: usize,
         /// Where it would have ended there.
         end: u64,
-        /// What that heap has.
+        /// What that heap has, at most 2^63 - 1: no plan goes beyond that.
         capacity: u64,
-        /// Whether there is no plan at all.
+        /// Whether there is no plan at all; never where a plan might go beyond 2^63 - 1.
         is_proven: bool,
     },
     /// The closure said no before there was a plan, or an item for which no place was found.

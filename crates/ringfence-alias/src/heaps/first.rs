@@ -12,7 +12,7 @@
 use super::HeapOffset;
 use super::problem::HeapProblem;
 use super::search::whole_pages;
-use crate::plan::plan;
+use crate::plan::{AliasPlan, Planner};
 use crate::problem::Problem;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,9 +21,11 @@ use alloc::vec::Vec;
 const ROUNDS_MAX: usize = 8;
 
 /// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on,
-/// for at most `steps_left` steps in all heaps together; `None` also if it was stopped meanwhile.
+/// for at most `steps_left` steps in all heaps together; `None` also if it was stopped meanwhile. What is drawn by
+/// chance depends on the seed, and which kind has no pages of its own.
 pub(super) fn first_plan(
     problem: &HeapProblem,
+    seed: u64,
     mut steps_left: u64,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Option<Vec<HeapOffset>> {
@@ -42,7 +44,7 @@ pub(super) fn first_plan(
                 continue;
             }
             let items = core::mem::take(&mut inside[heap]);
-            let found = above_pins(problem, heap, &items, &mut steps_left, go_on)?;
+            let found = above_pins(problem, heap, &items, seed, &mut steps_left, go_on)?;
             for (item, offset) in items.into_iter().zip(found) {
                 if offset + problem.flat[item].size <= problem.capacity(heap) {
                     offsets[item] = HeapOffset { heap, offset };
@@ -67,33 +69,44 @@ fn above_pins(
     problem: &HeapProblem,
     heap: usize,
     inside: &[usize],
+    seed: u64,
     steps_left: &mut u64,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Option<Vec<u64>> {
-    let items = whole_pages(problem, heap, inside);
+    let items = whole_pages(problem, heap, inside, seed as usize);
     let most = items.iter().map(|item| item.alignment).max().unwrap_or(1).max(problem.heaps[heap].granularity);
-    let floor = pinned_end(problem, heap).checked_next_multiple_of(most)?;
+    let floor = problem.pinned_ends()[heap].checked_next_multiple_of(most)?;
     // Whole pages may be too much for 63 bits.
     let own = Problem::new(&items).ok()?;
     let room = problem.capacity(heap).saturating_sub(floor);
-    let mut is_stopped = false;
-    let found = plan(&own, |progress| {
-        *steps_left = steps_left.saturating_sub(progress.steps);
-        let is_wanted = progress.height > room && progress.lower_bound <= room && *steps_left > 0;
-        is_stopped |= is_wanted && !go_on(progress.steps);
+    // The last page of an item may stick out: it needs no more than its size.
+    let height = |offsets: &[u64]| {
+        let ends = inside.iter().zip(offsets).map(|(&item, offset)| offset + problem.flat[item].size);
+        ends.max().unwrap_or(0)
+    };
+    let room_with_page = room.saturating_add(problem.heaps[heap].granularity - 1);
+    let (mut is_stopped, mut looked_at, mut fitting) = (false, u64::MAX, None);
+    let mut asked = |found: &mut AliasPlan, steps| {
+        *steps_left = steps_left.saturating_sub(steps);
+        if found.height < looked_at {
+            looked_at = found.height;
+            fitting = (height(&found.offsets) <= room).then(|| found.offsets.clone());
+        }
+        let is_wanted = fitting.is_none() && found.lower_bound <= room_with_page && *steps_left > 0;
+        is_stopped |= is_wanted && !go_on(steps);
         is_wanted && !is_stopped
-    });
+    };
+    let mut planner = Planner::new(&own, &mut asked);
+    planner.seed = seed;
+    planner.begin();
+    planner.go_on();
+    let found = planner.best;
     if is_stopped {
         return None;
     }
+    let offsets = fitting.unwrap_or(found.offsets);
     found.height.checked_add(floor)?;
-    Some(found.offsets.into_iter().map(|offset| floor + offset).collect())
-}
-
-fn pinned_end(problem: &HeapProblem, heap: usize) -> u64 {
-    let pins = problem.pinned.iter().zip(&problem.flat);
-    let ends = pins.filter_map(|(pin, flat)| Some(pin.filter(|pin| pin.heap == heap)?.offset + flat.size));
-    ends.max().unwrap_or(0)
+    Some(offsets.into_iter().map(|offset| floor + offset).collect())
 }
 
 #[cfg(test)]
@@ -123,7 +136,7 @@ mod tests {
             };
             let items: Vec<HeapItem> = (0..1 + round % 90).map(item).collect();
             let problem = HeapProblem::new(&heaps, &items).unwrap();
-            if let Some(offsets) = first_plan(&problem, 100, &mut |_| true) {
+            if let Some(offsets) = first_plan(&problem, round % 3, 100, &mut |_| true) {
                 verify_heaps(&heaps, &items, &offsets).unwrap();
                 planned += 1;
             }

@@ -95,6 +95,6 @@ pub(super) fn left_over(problem: &HeapProblem, heaps: &mut [Occupied], item: usi
     let flat = problem.flat[item];
     let heap = problem.choices(item)[0].heap as usize;
     let end = heaps[heap].lowest_below(&flat, u64::MAX).map_or(u64::MAX, |offset| offset + flat.size);
-    let capacity = problem.heaps[heap].capacity;
+    let capacity = problem.capacity(heap);
     HeapError::NotFound { index: item, size: flat.size, heap, end, capacity, is_proven: false }
 }

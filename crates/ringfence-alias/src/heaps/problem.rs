@@ -1,12 +1,14 @@
 //! A problem of several heaps: checked, and laid out for the planners.
 
-use super::super::item::{Item, ItemError, check_lifetimes, check_sizes};
+use super::super::item::{Item, ItemError, SUM_MAX, check_lifetimes, check_sizes};
+use super::alive::Alive;
 use super::occupied::{Flat, Occupied};
 use super::{Heap, HeapError, HeapItem, HeapOffset};
+use alloc::vec;
 use alloc::vec::Vec;
 
-/// Heights beyond that do not occur: no sum of an offset, a size and an alignment overflows.
-const HEIGHT_MAX: u64 = i64::MAX as u64;
+/// No plan is higher: no sum of an offset, a size and an alignment overflows.
+const HEIGHT_MAX: u64 = SUM_MAX;
 /// No sum of an offset and a page overflows.
 const GRANULARITY_MAX: u64 = 1 << 32;
 /// More sets of heaps than that are not looked at for an overload one by one.
@@ -34,7 +36,7 @@ pub struct HeapProblem {
 }
 
 impl HeapProblem {
-    /// A problem. O(n log n), and for pinned items O(n · pinned items).
+    /// A problem. O(n log n), and what of pinned items of different kinds lies on the same pages.
     ///
     /// # Errors
     /// The first thing that cannot be planned.
@@ -87,7 +89,21 @@ impl HeapProblem {
         &self.choices[self.starts[item] as usize..self.starts[item + 1] as usize]
     }
 
-    /// What a heap has.
+    /// Whether there may be a plan beyond what heights are cut off at. Without pins there is none that is needed: all
+    /// items fit below, one upon the other.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let pages = |heap: &Heap| 2 * u128::from(heap.granularity);
+        let sum = |heap: &Heap| -> u128 {
+            self.flat.iter().map(|flat| u128::from(flat.size) + u128::from(flat.alignment) + pages(heap)).sum()
+        };
+        let pins = self.pinned_ends();
+        let is_cut_off = |(heap, pin): (&Heap, u64)| {
+            heap.capacity > HEIGHT_MAX && u128::from(pin) + sum(heap) > u128::from(HEIGHT_MAX)
+        };
+        self.heaps.iter().zip(pins).any(is_cut_off)
+    }
+
+    /// What a heap has, up to 2^63 - 1.
     pub(super) fn capacity(&self, heap: usize) -> u64 {
         self.heaps[heap].capacity.min(HEIGHT_MAX)
     }
@@ -95,11 +111,13 @@ impl HeapProblem {
     /// The heaps with what is pinned in them.
     pub(super) fn with_pins(&self) -> Vec<Occupied> {
         let mut heaps: Vec<Occupied> = self.empty_heaps();
+        let mut pins: Vec<Vec<(u32, Flat, u64)>> = vec![Vec::new(); heaps.len()];
         for (item, pin) in self.pinned.iter().enumerate() {
             if let Some(pin) = pin {
-                heaps[pin.heap].put(item as u32, self.flat[item], pin.offset);
+                pins[pin.heap].push((item as u32, self.flat[item], pin.offset));
             }
         }
+        heaps.iter_mut().zip(pins).for_each(|(heap, pins)| heap.fill(pins.into_iter()));
         heaps
     }
 
@@ -159,17 +177,21 @@ impl HeapProblem {
         Ok(())
     }
 
-    /// Pins beside each other.
+    /// Pins beside each other: a walk over time.
     fn check_pins(&self) -> Result<(), HeapError> {
-        let mut heaps = self.empty_heaps();
-        for (second, pin) in self.pinned.iter().enumerate() {
-            let Some(HeapOffset { heap, offset }) = *pin else { continue };
-            let flat = self.flat[second];
-            if let Some(first) = heaps[heap].clashing(flat, offset).next() {
-                let (first, granularity) = (first as usize, self.heaps[heap].granularity);
-                return Err(HeapError::PinsClash { first, second, heap, granularity });
+        let mut alive = Alive::default();
+        for &(_, begins, item) in &self.events {
+            let Some(at) = self.pinned[item as usize] else { continue };
+            if !begins {
+                alive.end(item, at);
+                continue;
             }
-            heaps[heap].put(second as u32, flat, offset);
+            if let Some(&(other, _)) = alive.clashing(self, item as usize, at).first() {
+                let (first, second) = (item.min(other) as usize, item.max(other) as usize);
+                let granularity = self.heaps[at.heap].granularity;
+                return Err(HeapError::PinsClash { first, second, heap: at.heap, granularity });
+            }
+            alive.begin(item, at);
         }
         Ok(())
     }
@@ -220,13 +242,18 @@ impl HeapProblem {
 
     /// The heaps are no lower than their pins, nor in total than what is alive at once.
     fn bound(&self) -> u64 {
-        let mut ends: Vec<u64> = self.heaps.iter().map(|_| 0).collect();
+        self.load(|_| true).0.max(self.pinned_ends().into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Of each heap the highest end of what is pinned in it.
+    pub(super) fn pinned_ends(&self) -> Vec<u64> {
+        let mut ends = vec![0_u64; self.heaps.len()];
         for (item, pin) in self.pinned.iter().enumerate() {
             if let Some(pin) = pin {
                 ends[pin.heap] = ends[pin.heap].max(pin.offset + self.flat[item].size);
             }
         }
-        self.load(|_| true).0.max(ends.into_iter().fold(0, u64::saturating_add))
+        ends
     }
 }
 

@@ -11,15 +11,14 @@
 //! which keeps more is taken. Where both fail, what lives around the failure is placed anew; where that fails too,
 //! everything. The caller is asked all along.
 
+use super::alive::Alive;
 use super::around::around;
 use super::greedy::{Candidate, first};
-use super::occupied::{Flat, Occupied};
+use super::occupied::Occupied;
 use super::problem::HeapProblem;
-use super::search::{plan_asked, whole_pages};
+use super::search::plan_asked;
 use super::{HeapError, HeapOffset, HeapPlan};
-use crate::plan::{Progress, plan};
-use crate::problem::Problem;
-use alloc::collections::BTreeMap;
+use crate::plan::Progress;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -29,10 +28,8 @@ const DISPLACED_MAX: u8 = 3;
 /// The most places for an item that fits nowhere that are looked at more closely.
 const LOOKED_AT_MAX: usize = 32;
 
-/// Steps for a plan of everything, where no more is kept: some tenths of a second by greedy orders, and as many by the
-/// planner of one heap.
-const ORDER_STEPS_MAX: u64 = 230_000;
-const STEPS_MAX: u64 = 100_000;
+/// Steps for a plan of everything, where no more is kept: some tenths of a second.
+const ANEW_STEPS_MAX: u64 = 330_000;
 /// Items that are looked at in a step, and between two questions: a tenth of a millisecond or some.
 const LOOKS_A_STEP: u64 = 1 << 10;
 const LOOKS_A_QUESTION: u64 = 1 << 17;
@@ -149,35 +146,15 @@ fn keeping(
     if work.is_stopped { Err(stopped) } else { anew(problem, work) }
 }
 
-/// Everything: greedy orders until one is a plan; then, of one heap, by its planner.
+/// Everything, until there is a plan.
 fn anew(problem: &HeapProblem, work: &mut Work<'_>) -> Result<Vec<HeapOffset>, HeapError> {
     let mut steps = 0;
     let plan = plan_asked(problem, 0, |progress| {
         steps += progress.steps;
-        steps < ORDER_STEPS_MAX && progress.height == u64::MAX && work.ask(progress.steps)
+        steps < ANEW_STEPS_MAX && progress.height == u64::MAX && work.ask(progress.steps)
     });
-    plan.map(|plan| plan.offsets).or_else(|error| match of_one_heap(problem, work) {
-        Some(offsets) => Ok(offsets),
-        None if work.is_stopped => Err(HeapError::Stopped { items: problem.len() }),
-        None => Err(error),
-    })
-}
-
-/// Where there is one heap without pins, which has more ways.
-fn of_one_heap(problem: &HeapProblem, work: &mut Work<'_>) -> Option<Vec<HeapOffset>> {
-    if work.is_stopped || problem.heaps.len() > 1 || problem.pinned.iter().any(Option::is_some) {
-        return None;
-    }
-    let all: Vec<usize> = (0..problem.len()).collect();
-    let (own, capacity) = (Problem::new(&whole_pages(problem, 0, &all)).ok()?, problem.capacity(0));
-    let mut steps = 0;
-    let found = plan(&own, |progress| {
-        steps += progress.steps;
-        let is_wanted = progress.height > capacity && progress.lower_bound <= capacity;
-        is_wanted && steps < STEPS_MAX && work.ask(progress.steps)
-    });
-    let at = |offset| HeapOffset { heap: 0, offset };
-    (found.height <= capacity).then(|| found.offsets.into_iter().map(at).collect())
+    let stopped = HeapError::Stopped { items: problem.len() };
+    plan.map(|plan| plan.offsets).map_err(|error| if work.is_stopped { stopped } else { error })
 }
 
 fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
@@ -190,55 +167,28 @@ fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
 /// Takes the place from those that clash with one that begins before them, or is pinned; backwards, that ends after
 /// them.
 fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards: bool) {
-    let mut alive: BTreeMap<(usize, u64), u32> = BTreeMap::new();
+    let mut alive = Alive::default();
     let many = problem.events.len();
     for step in 0..many {
         let (_, begins, item) = problem.events[if backwards { many - 1 - step } else { step }];
         let begins = begins != backwards;
         let Some(place) = at[item as usize] else { continue };
-        let key = (place.heap, place.offset);
         if !begins {
-            // One that was displaced has left already.
-            if alive.get(&key) == Some(&item) {
-                alive.remove(&key);
-            }
+            alive.end(item, place);
             continue;
         }
-        let clashing = clashing(problem, &alive, item as usize, place);
+        let clashing = alive.clashing(problem, item as usize, place);
         let is_pinned = problem.pinned[item as usize].is_some();
         if clashing.is_empty() || is_pinned {
-            for (key, other) in clashing {
-                alive.remove(&key);
+            for (other, place) in clashing {
+                alive.end(other, place);
                 at[other as usize] = None;
             }
-            alive.insert(key, item);
+            alive.begin(item, place);
         } else {
             at[item as usize] = None;
         }
     }
-}
-
-type Alive = ((usize, u64), u32);
-
-/// Those alive that clash with an item, of which no two clash: all between the pages at its ends, and the one below.
-fn clashing(problem: &HeapProblem, alive: &BTreeMap<(usize, u64), u32>, item: usize, at: HeapOffset) -> Vec<Alive> {
-    let mask = problem.heaps[at.heap].granularity - 1;
-    let page = |flat: &Flat, offset: u64| (offset & !mask, (offset + flat.size + mask) & !mask);
-    let flat = &problem.flat[item];
-    let (from, to) = page(flat, at.offset);
-    let mut found = vec![];
-    for (&key, &other) in alive.range((at.heap, 0)..(at.heap, to)).rev() {
-        let held = &problem.flat[other as usize];
-        let is_same = held.kind == flat.kind;
-        let (low, high) = if is_same { (key.1, key.1 + held.size) } else { page(held, key.1) };
-        if low < at.offset + flat.size && at.offset < high {
-            found.push((key, other));
-        } else if key.1 + held.size <= from {
-            // They are apart: whatever lies lower ends lower.
-            break;
-        }
-    }
-    found
 }
 
 /// Where each item lies, and whether any lost its place on the way.

@@ -1,5 +1,5 @@
 //! The search: of many items a walk over time first; then greedy orders, then all orders of few items, then better
-//! orders of many; each heap without pins by the planner of one heap too.
+//! orders of many; each heap without pins by the planner of one heap too. Where none of that is a plan, it insists.
 
 use super::exact::{ITEMS_MAX, Walk};
 use super::first::first_plan;
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// Greedy orders.
-const ORDERS: usize = 7;
+pub(super) const ORDERS: usize = 7;
 /// Orders that are tried without asking while there is no plan, and steps that they may take.
 const TRIES_MIN: usize = 64;
 const UNASKED_STEPS_MAX: u64 = 1 << 17;
@@ -25,6 +25,8 @@ const MANY: usize = 20_000;
 const UNASKED_STEPS_MANY: u64 = 1 << 16;
 /// Steps of better orders that found nothing, after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
+/// Steps of orders in which what was left over comes earlier, before there is a plan: some hundredths of a second.
+const PUSHED_STEPS_MAX: u64 = 1 << 16;
 /// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some
 /// seconds.
 const HEAP_STEPS_FIRST: u64 = 20_000;
@@ -37,11 +39,12 @@ const HEAP_STEPS_LAST: u64 = 2_000_000;
 /// of all heaps together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan,
 /// and more time never a worse one. O(n²) for each order; of more than 1,536 items there is a first plan before that in
 /// O(n log n), unless the heaps are nearly full. Of up to 40 items that are not pinned all orders are walked, for some
-/// tenths of a second: some ten are proven that way. The search ends by itself where nothing better was found for long.
+/// tenths of a second: some ten are proven that way. The search ends by itself where nothing better was found for long;
+/// but while there is no plan, and that is not proven, it goes on for as long as the closure says so.
 ///
 /// # Errors
-/// [`HeapError::NotFound`] if no plan was found; it says whether that is proven. [`HeapError::Stopped`] if the closure
-/// said no before the first order was at its end.
+/// [`HeapError::NotFound`] if the closure said no before there was a plan, or if it is proven that there is none: the
+/// error says which. [`HeapError::Stopped`] if the closure said no before the first order was at its end.
 pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -> Result<HeapPlan, HeapError> {
     plan_asked(problem, if problem.len() > MANY { UNASKED_STEPS_MANY } else { UNASKED_STEPS_MAX }, go_on)
 }
@@ -52,40 +55,53 @@ pub(super) fn plan_asked(
     unasked_max: u64,
     go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<HeapPlan, HeapError> {
-    let mut search = Search { problem, go_on, best: None, left_over: None, unasked: unasked_max, is_stopped: false };
+    let mut search = Search {
+        problem,
+        go_on,
+        best: None,
+        left_over: None,
+        unasked: unasked_max,
+        is_stopped: false,
+        is_impossible: false,
+    };
     search.first();
     search.greedy();
     search.each_heap(HEAP_STEPS_FIRST);
-    let is_exhausted = !search.is_done() && search.exact();
+    search.insist(0..1);
+    let is_exhausted = !search.is_done() && !search.is_impossible && search.exact();
     if !is_exhausted && !search.is_done() {
+        search.insist(1..u64::MAX);
         search.better();
         search.each_heap(HEAP_STEPS_LAST);
     }
+    let is_proven = (is_exhausted || search.is_impossible) && !problem.is_cut_off();
     match (search.best, search.left_over) {
-        (Some(best), _) => Ok(best.plan(problem, is_exhausted)),
-        (None, Some(left)) => Err(proven(left.error, is_exhausted)),
+        (Some(best), _) => Ok(best.plan(problem, is_proven)),
+        (None, Some(left)) => Err(proven(left.error, is_proven)),
         (None, None) => Err(HeapError::Stopped { items: problem.len() }),
     }
 }
 
-fn proven(error: HeapError, is_exhausted: bool) -> HeapError {
+fn proven(error: HeapError, is_proven: bool) -> HeapError {
     match error {
         HeapError::NotFound { index, size, heap, end, capacity, .. } => {
-            HeapError::NotFound { index, size, heap, end, capacity, is_proven: is_exhausted }
+            HeapError::NotFound { index, size, heap, end, capacity, is_proven }
         }
         other => other,
     }
 }
 
-struct Search<'p, G> {
-    problem: &'p HeapProblem,
+pub(super) struct Search<'p, G> {
+    pub problem: &'p HeapProblem,
     go_on: G,
-    best: Option<Candidate>,
+    pub best: Option<Candidate>,
     /// Of the order that placed most items.
     left_over: Option<LeftOver>,
     /// Steps that may be taken without asking while there is no plan.
-    unasked: u64,
-    is_stopped: bool,
+    pub unasked: u64,
+    pub is_stopped: bool,
+    /// Whether an item finds no room beside what is pinned.
+    pub is_impossible: bool,
 }
 
 impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
@@ -108,14 +124,15 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         order
     }
 
-    fn steps(&self) -> u64 {
+    /// Of an order.
+    pub fn steps(&self) -> u64 {
         let many = self.problem.len() as u64;
         1 + many * many / 4096
     }
 
     /// Counts `steps`, and says whether to go on. Asks the closure once there is a plan, or once there was time for
     /// one.
-    fn goes_on(&mut self, steps: u64) -> bool {
+    pub fn goes_on(&mut self, steps: u64) -> bool {
         if self.best.is_some() || self.unasked == 0 {
             self.ask(steps);
         } else {
@@ -133,7 +150,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         let steps = HEAP_STEPS_FIRST.max(self.steps());
         // At first without any search; then with as much as makes what is preferred hold more.
         for steps in [0, steps] {
-            if let Some(offsets) = first_plan(self.problem, steps, &mut |steps| self.goes_on(steps)) {
+            if let Some(offsets) = first_plan(self.problem, 0, steps, &mut |steps| self.goes_on(steps)) {
                 self.keep(Candidate::of(self.problem, offsets));
                 self.ask(self.problem.len() as u64);
             }
@@ -159,7 +176,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 
     /// One of the greedy orders.
-    fn order(&self, place: usize) -> Vec<u32> {
+    pub fn order(&self, place: usize) -> Vec<u32> {
         let problem = self.problem;
         let flat = |item: usize| &problem.flat[item];
         let length = |item: usize| flat(item).upper - flat(item).lower;
@@ -178,16 +195,14 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     /// While there is no plan: what was left over comes earlier.
     fn push_forward(&mut self, mut order: Vec<u32>) {
         let mut tries = 0;
-        while self.best.is_none() && !self.is_stopped && tries < FRUITLESS_MAX {
+        let most = (PUSHED_STEPS_MAX / self.steps()).min(FRUITLESS_MAX as u64) as usize;
+        while self.best.is_none() && !self.is_stopped && !self.is_impossible && tries < most.max(TRIES_MIN) {
             let Some(item) = self.offer(&order) else { return };
             let place = order.iter().position(|&other| other as usize == item).expect("it was left over");
             // At first to the middle of what stands before it, in the end to the front.
             let to = if tries % 3 == 2 { 0 } else { place / 2 };
             order[to..=place].rotate_right(1);
             tries += 1;
-            if place == 0 {
-                return;
-            }
             if tries >= TRIES_MIN {
                 self.unasked = 0;
             }
@@ -205,6 +220,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
             }
             Err(left) => {
                 let item = left.item;
+                // It was the first.
+                self.is_impossible |= left.placed == 0;
                 if self.left_over.as_ref().is_none_or(|most| most.placed < left.placed) {
                     self.left_over = Some(left);
                 }
@@ -226,12 +243,12 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 
     /// Counts the steps of an order that are left.
-    fn end_order(&mut self, asked: u64) {
+    pub fn end_order(&mut self, asked: u64) {
         let steps = self.steps().saturating_sub(asked);
         self.goes_on(steps);
     }
 
-    fn keep(&mut self, candidate: Candidate) -> bool {
+    pub fn keep(&mut self, candidate: Candidate) -> bool {
         let is_better = self.best.as_ref().is_none_or(|best| candidate.cost() < best.cost());
         if is_better {
             self.best = Some(candidate);
@@ -332,7 +349,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         if inside.is_empty() || inside.iter().any(|&item| problem.pinned[item].is_some()) {
             return;
         }
-        let items = whole_pages(problem, heap, &inside);
+        let items = whole_pages(problem, heap, &inside, 0);
         let others = total(&best.heights) - best.heights[heap];
         // Whole pages may be too much for 63 bits.
         let Ok(own) = Problem::new(&items) else { return };
@@ -398,14 +415,16 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 }
 
-/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but the one with most bytes
-/// take whole pages, so that no item of another kind has a part of them.
-pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize]) -> Vec<Item> {
+/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but one take whole pages, so
+/// that no item of another kind has a part of them. That is the one with most bytes, or another: by `turn`.
+pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize], turn: usize) -> Vec<Item> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for &at in inside {
         *bytes.entry(problem.flat[at].kind).or_default() += problem.flat[at].size;
     }
-    let most = bytes.iter().max_by_key(|(_, bytes)| **bytes).map(|(kind, _)| *kind);
+    let mut kinds: Vec<(Reverse<u64>, u32)> = bytes.into_iter().map(|(kind, bytes)| (Reverse(bytes), kind)).collect();
+    kinds.sort_unstable();
+    let most = kinds.get(turn % kinds.len().max(1)).map(|&(_, kind)| kind);
     let item = |&at: &usize| {
         let flat = &problem.flat[at];
         let page = if Some(flat.kind) == most { 1 } else { problem.heaps[heap].granularity };
@@ -425,7 +444,7 @@ pub(super) fn fill(problem: &HeapProblem, heaps: &mut [Occupied], offsets: &[Hea
 }
 
 /// The next of a fixed sequence of numbers (xorshift).
-fn next(state: &mut u64) -> u64 {
+pub(super) fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
