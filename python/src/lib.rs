@@ -6,7 +6,7 @@ use ::ringfence_alias as alias;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::PyTuple;
 
 /// How often Ctrl-C is listened for.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -21,8 +21,8 @@ enum Buffer {
 /// Offsets, with the proof of how good they are.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct Plan {
-    /// Of each buffer, in the order given, where it begins; the same list each time.
-    offsets: Py<PyList>,
+    /// Of each buffer, in the order given, where it begins; the same tuple each time.
+    offsets: Py<PyTuple>,
     /// What the plan needs: the highest end.
     height: u64,
     /// The largest sum of sizes alive at once.
@@ -46,10 +46,10 @@ struct Item(alias::HeapItem);
 /// Where each item lies: heap and offset.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct HeapPlan {
-    /// Of each item, in the order given, the heap and the offset in it; the same list each time.
-    offsets: Py<PyList>,
+    /// Of each item, in the order given, the heap and the offset in it; the same tuple each time.
+    offsets: Py<PyTuple>,
     /// Of each heap its highest end.
-    heights: Py<PyList>,
+    heights: Py<PyTuple>,
     /// The sum of these.
     height: u64,
     /// Sizes of items, each as often as classes stand before the one it got in its list.
@@ -233,7 +233,7 @@ fn plan(
     }
     let is_proven = found.is_proven();
     let alias::AliasPlan { offsets, height, load, lower_bound } = found;
-    let offsets = PyList::new(py, offsets)?.unbind();
+    let offsets = PyTuple::new(py, offsets)?.unbind();
     Ok(Plan { offsets, height, load, lower_bound, is_proven })
 }
 
@@ -261,8 +261,8 @@ fn given(heaps: &Bound<'_, PyAny>, items: &Bound<'_, PyAny>) -> PyResult<(Vec<al
 fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyResult<HeapPlan> {
     Ok(HeapPlan {
         height: plan.height(),
-        offsets: PyList::new(py, plan.offsets.iter().map(|at| (at.heap, at.offset)))?.unbind(),
-        heights: PyList::new(py, plan.heights)?.unbind(),
+        offsets: PyTuple::new(py, plan.offsets.iter().map(|at| (at.heap, at.offset)))?.unbind(),
+        heights: PyTuple::new(py, plan.heights)?.unbind(),
         fallback_bytes: plan.fallback_bytes,
         lower_bound: plan.lower_bound,
         is_proven: plan.is_proven,

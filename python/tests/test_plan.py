@@ -76,7 +76,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(sum(found.heights), found.height)
         verify_heaps(heaps, items, found.offsets)
         items.append(Item(64, 0, 9))
-        again = replan_heaps(heaps, items, found.offsets + [None])
+        again = replan_heaps(heaps, items, (*found.offsets, None))
         self.assertEqual((again.kept_count, again.offsets[:3]), (3, found.offsets))
         with self.assertRaisesRegex(ValueError, "of different kinds and share the page"):
             verify_heaps(heaps, [Item(100, 0, 9), Item(8, 0, 9, kind=1)], [(0, 0), (0, 200)])
@@ -98,6 +98,8 @@ class Plans(unittest.TestCase):
         heaps = plan_heaps([Heap(64)], [Item(8, 0, 2)])
         self.assertIs(heaps.offsets, heaps.offsets)
         self.assertIs(heaps.heights, heaps.heights)
+        # What was proven stays as it is.
+        self.assertEqual((found.offsets, heaps.offsets, heaps.heights), (tuple(found.offsets), ((0, 0),), (8,)))
 
     def test_what_is_shown_says_what_it_is(self):
         heap, item = Heap(64, class_=2), Item(8, 0, 2, classes=[2, 0], pinned=(0, 16))
@@ -107,7 +109,7 @@ class Plans(unittest.TestCase):
         found = plan([(0, 2, 8), (1, 3, 8)])
         self.assertEqual(repr(found), "<Plan of 2 buffers: height=16, load=16, lower_bound=16, is_proven=True>")
         again = replan_heaps([Heap(64)], [Item(8, 0, 2)], [(0, 8)], time_limit=1)
-        self.assertRegex(repr(again), r"<HeapPlan of 1 items: heights=\[16\], .*is_proven=False, kept_count=1>")
+        self.assertRegex(repr(again), r"<HeapPlan of 1 items: heights=\(16,\), .*is_proven=False, kept_count=1>")
         self.assertIs(again.has_kept_most, True)
 
     def test_what_is_not_a_buffer_is_named_by_its_place(self):

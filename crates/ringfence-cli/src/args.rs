@@ -154,8 +154,9 @@ pub struct ReplayOptions {
         Lines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\
         With a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, or that \
         the heaps are too\n\
-        small, and no output is written then. First fit, to compare with, is left out where a tenth of the time limit \
-        is too short for it.\n\n\
+        small: no rows are written then (--output), but a page (--report) if there is a plan to show. First fit, to \
+        compare with, is left out\n\
+        where a tenth of the time limit is too short for it.\n\n\
         Examples:\n  \
         ringfence plan frame.csv --output planned.csv --report plan.html\n  \
         ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  \

@@ -46,6 +46,7 @@ enum Place {
 
 /// What a path leads to, if that is a file or will be one: to a device much can be written.
 fn place(path: &Path) -> Option<Place> {
+    let path = &target(path).ok()?;
     match fs::metadata(path) {
         Ok(found) => found.is_file().then(|| node(path, &found)),
         Err(_) => {
@@ -81,25 +82,50 @@ pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::F
     Ok(write(path, bytes)?)
 }
 
-fn try_check(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
-        // Opened without truncating: only the right to write is requested.
-        Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
-        Err(_) => {
-            let partial = partial(path)?;
-            File::create_new(&partial)?;
-            fs::remove_file(&partial)
-        }
+/// Where a path's symbolic links lead in the end, to a file that there is or will be.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(link) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(link);
     }
+    Err(io::Error::other("it is a symbolic link that leads to too many others"))
+}
+
+/// As many links as Linux follows.
+const LINKS_MAX: usize = 40;
+
+fn try_check(path: &Path) -> io::Result<()> {
+    let path = &target(path)?;
+    let found = fs::metadata(path);
+    if found.is_ok() {
+        // Opened without truncating: only the right to write is requested.
+        OpenOptions::new().write(true).open(path)?;
+    }
+    if found.is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let partial = partial(path)?;
+    File::create_new(&partial)?;
+    fs::remove_file(&partial)
 }
 
 fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // What is replaced is the file, not a link to it.
+    let path = &target(path)?;
+    let found = fs::metadata(path).ok();
     // A device or a pipe is written to as it is; putting a file in its place would destroy it.
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+    if found.as_ref().is_some_and(|found| !found.is_file()) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
     let partial = partial(path)?;
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    let write = || {
+        let mut file = File::create(&partial)?;
+        // Before the first byte: what others may not read they do not read meanwhile.
+        found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
+        file.write_all(bytes)
+    };
+    let written = write().and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
         let _ = fs::remove_file(&partial);
     }

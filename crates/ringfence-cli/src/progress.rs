@@ -19,9 +19,9 @@ pub fn steps(what: &str, count: u64) -> ProgressBar {
     bar(ProgressBar::new(count), &template)
 }
 
-/// Work of unknown extent; the message says what was done.
-pub fn open_end() -> ProgressBar {
-    bar(ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}")
+/// Work of unknown extent; the message says what was done, at first `what` is done.
+pub fn open_end(what: &'static str) -> ProgressBar {
+    bar(ProgressBar::new_spinner().with_message(what), "{spinner} {msg}, {elapsed}")
 }
 
 fn bar(bar: ProgressBar, template: &str) -> ProgressBar {

@@ -23,17 +23,20 @@ mod table;
 mod vma;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::args::{ReplayOptions, StrategyChoice};
 use crate::failure::Failure;
 use crate::progress;
 use input::Input;
-use measure::Outcome;
+use measure::{Outcome, Smallest};
 use spool::Spool;
 use strategy::Kind;
 
-/// Above this number of operations `all` leaves out what needs time proportional to the number of holes.
-const SLOW_OPERATIONS_MAX: u64 = 1_000_000;
+/// What a strategy may take, for the trace at all and for each operation: many times what one needs whose operations
+/// take the same time in every heap. What walks over many holes is cut short.
+const TIME_MAX: Duration = Duration::from_secs(5);
+const TIME_PER_OPERATION_MAX: Duration = Duration::from_micros(5);
 
 /// A heap that even strategies with large steps can do something with.
 const AMPLE_BYTES_MIN: u64 = 16 << 20;
@@ -50,17 +53,30 @@ struct Replay {
 
 /// Runs the command.
 pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
-    let progress = progress::open_end();
+    let progress = progress::open_end("reading the trace");
     let Input { spool, mut notes, damage } = input::read(&options.trace, &progress)?;
     progress.finish_and_clear();
-    let kinds = kinds(options.allocator, &spool, &mut notes);
+    let (kinds, is_requested) = match options.allocator {
+        StrategyChoice::One(kind) => (vec![kind], true),
+        StrategyChoice::All => (Kind::ALL.to_vec(), false),
+    };
+    let limit = time_max(&spool);
     let capacity = options.capacity.unwrap_or_else(|| ample(&spool));
     let progress = progress::steps("replayed", kinds.len() as u64);
     let mut outcomes = Vec::new();
     for kind in kinds {
-        progress.set_message(kind.name());
-        let outcome = measure::measure(&spool, kind, capacity);
-        outcomes.push(outcome.map_err(|error| format!("cannot read the temporary file: {error}"))?);
+        let name = kind.name();
+        progress.set_message(name);
+        let outcome = measure::measure(&spool, kind, capacity, limit, is_requested);
+        match outcome.map_err(|error| format!("cannot read the temporary file: {error}"))? {
+            Some(outcome) => {
+                if outcome.smallest == Smallest::NotSearched {
+                    notes.push(format!("{name} takes too long on this trace to look for its smallest capacity"));
+                }
+                outcomes.push(outcome);
+            }
+            None => notes.push(format!("{name} is left out: it takes too long; request it with --allocator {name}")),
+        }
         progress.inc(1);
     }
     progress.finish_and_clear();
@@ -73,20 +89,9 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     }
 }
 
-fn kinds(choice: StrategyChoice, spool: &Spool, notes: &mut Vec<String>) -> Vec<Kind> {
-    match choice {
-        StrategyChoice::One(kind) => vec![kind],
-        StrategyChoice::All => {
-            let (kinds, slow): (Vec<_>, Vec<_>) = Kind::ALL
-                .into_iter()
-                .partition(|kind| !kind.is_slow() || spool.operation_count() <= SLOW_OPERATIONS_MAX);
-            for kind in slow {
-                let name = kind.name();
-                notes.push(format!("{name} is left out of so long a trace; request it with --allocator {name}"));
-            }
-            kinds
-        }
-    }
+fn time_max(spool: &Spool) -> Duration {
+    let operations = u32::try_from(spool.operation_count()).unwrap_or(u32::MAX);
+    TIME_MAX + TIME_PER_OPERATION_MAX * operations
 }
 
 /// Room enough that no strategy is short of it.

@@ -1,16 +1,8 @@
 //! Numbers as people read and write them.
 
-/// Bytes with a binary unit and at most one decimal.
+/// Bytes as on the pages, with a plain blank.
 pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = (count.checked_ilog2().unwrap_or(0) / 10).min(4);
-    // What would be shown as 1024 of a unit is 1 of the next.
-    let is_full = power < 4 && count as f64 / (1_u64 << (10 * power)) as f64 >= 1023.95;
-    let power = power + u32::from(is_full);
-    let scaled = count as f64 / (1_u64 << (10 * power)) as f64;
-    let is_whole = (scaled * 10.0).round() % 10.0 == 0.0;
-    let decimals = usize::from(power > 0 && !is_whole && scaled < 100.0);
-    format!("{scaled:.decimals$} {}", UNITS[power as usize])
+    ringfence_report::bytes(count).replace('\u{a0}', " ")
 }
 
 /// A number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
@@ -30,7 +22,7 @@ mod tests {
 
     #[test]
     fn bytes_are_written_in_the_unit_that_suits_them() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), ((1 << 20) - 16, "1 MiB")];
+        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.50 KiB"), ((1 << 20) - 16, "1.00 MiB")];
         for (count, text) in cases {
             assert_eq!(bytes(count), text);
         }

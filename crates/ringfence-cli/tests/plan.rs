@@ -50,6 +50,36 @@ fn ids_that_look_like_comments_come_back_quoted() {
 
 #[cfg(unix)]
 #[test]
+fn what_a_link_leads_to_is_written_and_keeps_its_mode() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = folder("plan-link-out");
+    fs::create_dir(folder.join("real")).expect("the folder can be written");
+    let [link, real, dangling] = ["link.csv", "real/out.csv", "new.csv"].map(|name| folder.join(name));
+    fs::write(&real, "old").expect("the folder can be written");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("it is ours");
+    symlink("real/out.csv", &link).expect("the folder takes links");
+    symlink("real/made.csv", &dangling).expect("the folder takes links");
+    for path in [&link, &dangling] {
+        let path = path.to_str().expect("a plain path");
+        let answer = ringfence_with_input(&["plan", "-", "--output", path], SMALL.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        assert!(fs::symlink_metadata(path).expect("it is there").is_symlink(), "{path}");
+    }
+    let written = fs::read_to_string(&real).expect("it is there");
+    assert!(written.starts_with("id,lower,upper,size"), "{written}");
+    assert_eq!(fs::read_to_string(folder.join("real/made.csv")).expect("it was made"), written);
+    assert_eq!(fs::metadata(&real).expect("it is there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(folder.join("real")).expect("it is there").count(), 2);
+    fs::remove_file(folder.join("real/made.csv")).expect("it is ours");
+    let made = folder.join("real/made.csv");
+    let arguments =
+        ["plan", "-", "--output", dangling.to_str().expect("plain"), "--report", made.to_str().expect("plain")];
+    let answer = ringfence_with_input(&arguments, SMALL.as_bytes());
+    assert!(answer.err.contains("expected --report to be another file than --output"), "{}", answer.err);
+}
+
+#[cfg(unix)]
+#[test]
 fn a_hard_link_is_the_same_file() {
     let folder = folder("plan-links");
     let [input, link, page, other] = ["in.csv", "link.csv", "page.html", "other.csv"].map(|name| folder.join(name));
@@ -139,6 +169,13 @@ fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
     assert_eq!(answer.code, Some(2), "{}", answer.err);
     assert!(answer.out.contains("not met"), "{}", answer.out);
     assert!(!out.exists());
+    // A page shows by how much.
+    let page = folder.join("page.html");
+    let report = page.to_str().expect("a plain path");
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--report", report], SMALL.as_bytes());
+    assert_eq!((answer.code, page.exists()), (Some(2), true), "{}", answer.err);
+    let help = ringfence(&["plan", "--help"]).out;
+    assert!(help.contains("no rows are written then (--output), but a page (--report)"), "{help}");
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "10", "--output", path], SMALL.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
     assert!(out.exists());
@@ -220,6 +257,24 @@ fn hard_rows(seed: u64) -> String {
     }
     let rows = pieces.iter().enumerate().map(|(id, (lower, upper, size))| format!("{id},{lower},{upper},{size}\n"));
     "id,lower,upper,size\n".to_owned() + &rows.collect::<String>()
+}
+
+/// The clock decides on nothing once a plan is good enough: fewer transitions are looked for by a number of steps.
+#[test]
+fn the_same_rows_give_the_same_output_whatever_the_time_limit() {
+    let rows = hard_rows(3);
+    let planned = |limit: &str| {
+        let arguments = ["plan", "-", "--capacity", "1GiB", "--time-limit", limit, "--json", "--output", "-"];
+        let answer = ringfence_with_input(&arguments, rows.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.err).expect("it is JSON");
+        assert!(json["transitions"]["left"].as_u64() < json["transitions"]["found"].as_u64(), "{json}");
+        assert!(json["seconds"].is_f64() && json["lowering_seconds"].is_f64(), "{json}");
+        answer.out
+    };
+    assert_eq!(planned("0"), planned("100000"));
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "1GiB"], rows.as_bytes());
+    assert!(answer.out.contains(" s for fewer transitions"), "{}", answer.out);
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn without_heaps_of_a_size_there_are_as_many_as_the_rows_name() {
     let rows = planned(&[], text);
     let heaps: Vec<&str> = rows[1..].iter().map(|row| row[6].as_str()).collect();
     assert_eq!(heaps, ["0", "2", "0"]);
+    let unknown = ringfence_with_input(&["plan", "-"], text.replace(",2\n", ",q\n").as_bytes());
+    assert!(unknown.err.contains("expected heaps to be numbers from 0 to 63 "), "{}", unknown.err);
     let answer = ringfence_with_input(&["plan", "-"], text.replace(",2\n", ",900\n").as_bytes());
     assert!(answer.code == Some(1) && answer.err.contains("standard input:3: expected heaps to be"), "{}", answer.err);
 }

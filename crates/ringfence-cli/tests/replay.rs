@@ -41,6 +41,30 @@ fn a_byte_order_mark_is_no_part_of_a_trace() {
 }
 
 #[test]
+fn quoted_fields_are_read_as_by_plan() {
+    let quoted = "\"op\",\"id\",\"size\",note\n\"a\",\"1\",\" 64 \",\"x, \"\"y\"\"\"\na,2,\"32\"\n\"f\",1\n";
+    let answer = ringfence_with_input(&["replay", "-", "--json", "--allocator", "tlsf"], quoted.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((json["operations"].as_u64(), json["peak_live_bytes"].as_u64()), (Some(3), Some(96)));
+}
+
+/// What had to be assumed stands under the table: standard error has one line for a bad input.
+#[test]
+fn a_damaged_trace_is_named_in_one_line() {
+    let path = command::folder("replay-damaged").join("run.rft");
+    let path = path.to_str().expect("a plain path");
+    let demo = ringfence(&["demo", "--device", "sim", "--frames", "3", "--trace", path]);
+    assert!(demo.is_success(), "{}", demo.err);
+    let mut bytes = std::fs::read(path).expect("it was written");
+    bytes.truncate(bytes.len() - 5);
+    std::fs::write(path, bytes).expect("it can be written");
+    let answer = ringfence(&["replay", path]);
+    assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+    assert!(answer.out.contains("note  the ranges of all memory types are replayed in one heap"), "{}", answer.out);
+}
+
+#[test]
 fn a_heap_that_is_too_small_gives_failures_and_not_an_error() {
     let arguments = ["replay", "-", "--json", "--allocator", "tlsf", "--capacity", "300"];
     let answer = ringfence_with_input(&arguments, SMALL.as_bytes());
@@ -59,6 +83,8 @@ fn bad_lines_are_named_with_their_number_and_what_was_expected() {
         ("a,1,8,3\n", "standard input:1: expected an alignment that is a power of two, found \"3\""),
         ("a,1,8\na,1,8\n", "standard input:2: expected a new id, 1 is alive already"),
         ("f,7\n", "standard input:1: expected the id of a live allocation, 7 is none"),
+        ("op,id,size,id\na,1,8,2\n", "standard input:1: expected each column once, there are two of the name id"),
+        ("a,1,8\na,\"2,8\na,3,8\n", "standard input:2: expected a quoted field to end on its line"),
         ("op,id\na,1\n", "standard input:1: expected the columns op,id,size,alignment"),
         ("a,1,99999999999999999999\n", "expected a size in bytes above 0, found \"99999999999999999999\""),
         ("a,1,1152921504606846976\na,2,1\n", "standard input:2: expected at most 1152921504606846976 live bytes"),

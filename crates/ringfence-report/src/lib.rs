@@ -40,6 +40,7 @@ pub use history::{
     DescriptorMoment, FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment, TransientRow,
 };
 pub use read::JsonError;
+pub use units::bytes;
 
 /// What a page shows.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]

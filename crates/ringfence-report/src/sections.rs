@@ -29,7 +29,7 @@ pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
         "consumers" => consumers::html(&report.snapshot),
         "history" => history::html(report.history.as_ref()),
         "compare" => compare::html(&report.snapshot, report.compared.as_ref()),
-        "calls" => calls::html(&report.snapshot.calls),
+        "calls" => calls::html(report),
         "facts" => facts::html(&report.facts),
         _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
     }

@@ -1,10 +1,13 @@
 //! Numbers as people read them. `page/basics.js` writes the same texts; the browser test compares the two.
 
-/// Bytes in binary units, three digits of them: `64 MiB`, `1.25 GiB`, `17 B`.
-pub(crate) fn bytes(value: u64) -> String {
+/// Bytes in binary units, three digits of them, as every page writes them: `64 MiB`, `1.25 GiB`, `17 B`. The blank does
+/// not break a line.
+#[must_use]
+pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut scaled, mut unit) = (value as f64, 0);
-    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+    // What would be shown as 1024 of a unit is 1 of the next.
+    while scaled >= 1023.5 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
     }

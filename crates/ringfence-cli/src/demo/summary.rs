@@ -29,6 +29,9 @@ impl Fact {
     }
 }
 
+/// Up to when calls are counted; the snapshot of the last frame has fewer.
+const CALLS_UNTIL: &str = "until everything was destroyed";
+
 /// All lines.
 pub fn facts(outcome: &Outcome) -> Vec<Fact> {
     let mut facts = Vec::new();
@@ -49,7 +52,7 @@ fn run(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("device", outcome.device.clone()),
         ("frames", format!("{} of seed {}", outcome.frames, outcome.seed)),
         ("things made", count(outcome.things)),
-        ("driver calls", format!("{} made, {} saved", count(calls.made()), count(calls.saved()))),
+        ("driver calls", format!("{} made, {} saved, {CALLS_UNTIL}", count(calls.made()), count(calls.saved()))),
     ]
 }
 
@@ -226,6 +229,7 @@ struct Json<'a> {
     digest: String,
     calls_made: u64,
     calls_saved: u64,
+    calls_counted: &'static str,
     copies_asked: u64,
     copy_regions: u64,
     copy_calls: u64,
@@ -270,6 +274,7 @@ impl<'a> Json<'a> {
             digest: format!("{:016x}", findings.digest),
             calls_made: outcome.statistics.calls.made(),
             calls_saved: outcome.statistics.calls.saved(),
+            calls_counted: CALLS_UNTIL,
             copies_asked: batches.copy_count,
             copy_regions: batches.region_count,
             copy_calls: batches.call_count,

@@ -8,8 +8,6 @@
 //! The first use of a row writes it, `w` or not. Passes run in the order of their numbers today; the advice is another
 //! order, allowed by who reads what whom wrote, in which less is alive at once: the bound below every plan falls.
 
-use std::time::{Duration, Instant};
-
 use csv::ByteRecord;
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
 use serde::Serialize;
@@ -19,7 +17,9 @@ use crate::failure::Failure;
 
 /// More passes than that are left in their order: looking for a better one takes the square of it.
 const PASSES_MAX: usize = 1_000;
-const TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Work for a better order, in passes and uses looked at: a second or two, and the same advice each time.
+const WORK_MAX: u64 = 500_000_000;
 
 /// A suggested order.
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ impl Advice {
 type Use = (u64, bool);
 
 /// Advice on the passes; `None` if the input does not say which passes use what, or there are too many.
-pub fn of(input: &Input, time_limit: Duration) -> Result<Option<Advice>, Failure> {
+pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     let Some(column) = input.columns.uses else { return Ok(None) };
     let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
     input.each_row(|_, record| {
@@ -72,8 +72,14 @@ pub fn of(input: &Input, time_limit: Duration) -> Result<Option<Advice>, Failure
     };
     let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
     let today: Vec<usize> = (0..passes.len()).collect();
-    let (started, time_max) = (Instant::now(), TIME_MAX.min(time_limit));
-    let found = suggest_order(&graph, &items, &today, |_| started.elapsed() < time_max);
+    // A try looks at every pass and use once; a call is followed by as many tries as there are passes at most.
+    let tried = passes.len() as u64 * (passes.len() + rows.iter().map(Vec::len).sum::<usize>()) as u64;
+    let mut calls_left = WORK_MAX / tried.max(1);
+    let found = suggest_order(&graph, &items, &today, |_| {
+        let goes_on = calls_left > 0;
+        calls_left = calls_left.saturating_sub(1);
+        goes_on
+    });
     Ok(Some(Advice {
         order: found.order.iter().map(|&at| passes[at]).collect(),
         load_before_bytes: found.load_before,

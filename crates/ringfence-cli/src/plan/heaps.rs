@@ -80,7 +80,9 @@ pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
 /// Plans into heaps, and writes what was wanted.
 pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let heaps = heaps(input, options)?;
-    let items = items(input, heaps.len())?;
+    // Without --heap there are as many as the rows name.
+    let is_open = options.heap.is_empty() && !input.is_dump();
+    let items = items(input, if is_open { UNBOUNDED_MAX } else { heaps.len() }, heaps.len())?;
     let started = Instant::now();
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| {
         let is_apart = options.capacity.is_none() && items.iter().all(|item| item.classes.len() == 1);
@@ -277,12 +279,13 @@ fn named_count(input: &Input) -> Result<usize, Failure> {
     Ok(count)
 }
 
-fn items(input: &Input, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
+/// The rows; they may name `named_max` heaps, of which there are `heap_count`.
+fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
     let mut kinds: HashMap<Vec<u8>, u32> = HashMap::new();
     let mut items = Vec::with_capacity(input.items.len());
     input.each_row(|number, record| {
         let mut held = HeapItem::new(input.items[number]);
-        held.classes = classes(input, record, heap_count)?;
+        held.classes = classes(input, record, named_max, heap_count)?;
         if let Some(at) = input.columns.kind {
             let next = kinds.len() as u32;
             held.kind = *kinds.entry(record.get(at).unwrap_or_default().to_vec()).or_insert(next);
@@ -301,16 +304,16 @@ fn items(input: &Input, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
 }
 
 /// The heaps that a row may lie in.
-fn classes(input: &Input, record: &ByteRecord, heap_count: usize) -> Result<Vec<u32>, Failure> {
+fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usize) -> Result<Vec<u32>, Failure> {
     let text = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
     let text = String::from_utf8_lossy(text);
-    let one = |word: &str| word.parse::<u32>().ok().filter(|&heap| (heap as usize) < heap_count);
+    let one = |word: &str| word.parse::<u32>().ok().filter(|&heap| (heap as usize) < named_max);
     let found: Option<Vec<u32>> = text.split_whitespace().map(one).collect();
     match found {
         Some(list) if list.is_empty() => Ok((0..heap_count as u32).collect()),
         Some(list) => Ok(list),
         None => {
-            let last = heap_count - 1;
+            let last = named_max - 1;
             let what = format!("expected heaps to be numbers from 0 to {last} with blanks between, found {text:?}");
             Err(format!("{}:{}: {what}", input.name, input.line(record)).into())
         }

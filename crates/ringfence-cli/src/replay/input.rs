@@ -13,7 +13,7 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 
-use super::lines::{Line, Lines};
+use super::lines::Lines;
 use super::spool::{LIVE_BYTES_MAX, Misuse, Spool, Writer};
 use super::{own, vma};
 use crate::failure::Failure;
@@ -23,6 +23,9 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 
 /// Columns beyond these are not looked at.
 const FIELD_COUNT_MAX: usize = 16;
+
+/// The values of a line.
+type Fields<'a> = [&'a [u8]; FIELD_COUNT_MAX];
 
 /// What is wrong with a trace: where, and what was expected there. One line.
 #[derive(Debug)]
@@ -171,13 +174,18 @@ impl Columns {
     const NAMES: &str = "the columns op,id,size,alignment";
 
     /// From a heading, if it is one.
-    fn of(line: &Line<'_>) -> Result<Option<Self>, BadLine> {
-        let names: Vec<&[u8]> = line.fields().collect();
+    fn of(number: u64, names: &Fields<'_>) -> Result<Option<Self>, BadLine> {
         if !names.contains(&b"op".as_slice()) {
             return Ok(None);
         }
         let column = |name: &str| names.iter().position(|held| *held == name.as_bytes());
-        let needed = |name| column(name).ok_or_else(|| BadLine::new(line.number, format!("expected {}", Self::NAMES)));
+        let needed = |name| column(name).ok_or_else(|| BadLine::new(number, format!("expected {}", Self::NAMES)));
+        for name in ["op", "id", "size", "alignment"] {
+            if names.iter().filter(|held| **held == name.as_bytes()).count() > 1 {
+                let what = format!("expected each column once, there are two of the name {name}");
+                return Err(BadLine::new(number, what));
+            }
+        }
         // A trace without alignments has them all 1; a column that is not there is empty on every line.
         let alignment = column("alignment").unwrap_or(usize::MAX);
         Ok(Some(Self { op: needed("op")?, id: needed("id")?, size: needed("size")?, alignment }))
@@ -191,25 +199,30 @@ fn read_csv<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
         if line.is_blank() || line.bytes.starts_with(b"#") {
             continue;
         }
+        let quoted = line.bytes.contains(&b'"').then(|| line.unquoted());
+        let mut fields = [b"".as_slice(); FIELD_COUNT_MAX];
+        match &quoted {
+            None => fields.iter_mut().zip(line.fields()).for_each(|(into, field)| *into = field),
+            Some(Some(record)) => fields.iter_mut().zip(record).for_each(|(into, field)| *into = field),
+            Some(None) => return Err(BadLine::new(line.number, "expected a quoted field to end on its line").into()),
+        }
         if std::mem::take(&mut is_first)
-            && let Some(named) = Columns::of(&line)?
+            && let Some(named) = Columns::of(line.number, &fields)?
         {
             columns = named;
             continue;
         }
-        read_line(&line, &columns, reading)?;
+        read_row(line.number, &fields, &columns, reading)?;
     }
     Ok(())
 }
 
-fn read_line(line: &Line<'_>, columns: &Columns, reading: &mut Reading<'_>) -> Result<(), ReadError> {
-    let mut fields = [b"".as_slice(); FIELD_COUNT_MAX];
-    fields.iter_mut().zip(line.fields()).for_each(|(into, field)| *into = field);
+fn read_row(line: u64, fields: &Fields<'_>, columns: &Columns, reading: &mut Reading<'_>) -> Result<(), ReadError> {
     let field = |at: usize| fields.get(at).copied().unwrap_or_default();
     let bad = |what: &str, at: usize| {
         let found = String::from_utf8_lossy(&field(at)[..field(at).len().min(40)]).into_owned();
         let found = if found.is_empty() { "nothing".to_owned() } else { format!("{found:?}") };
-        ReadError::from(BadLine::new(line.number, format!("expected {what}, found {found}")))
+        ReadError::from(BadLine::new(line, format!("expected {what}, found {found}")))
     };
     let id = number(field(columns.id)).ok_or_else(|| bad("an id from 0 to 2^64-1", columns.id));
     match field(columns.op) {
@@ -221,9 +234,9 @@ fn read_line(line: &Line<'_>, columns: &Columns, reading: &mut Reading<'_>) -> R
             let alignment = if given.is_empty() { Some(1) } else { number(given) };
             let alignment = alignment.filter(|alignment| alignment.is_power_of_two());
             let alignment = alignment.ok_or_else(|| bad("an alignment that is a power of two", columns.alignment))?;
-            reading.allocate(line.number, u128::from(id), size, alignment)
+            reading.allocate(line, u128::from(id), size, alignment)
         }
-        b"f" => reading.free(line.number, u128::from(id?)),
+        b"f" => reading.free(line, u128::from(id?)),
         _ => Err(bad("the operation a or f", columns.op)),
     }
 }

@@ -1,6 +1,9 @@
-//! Lines of comma-separated values, by number. No value holds a comma or a quoted one: none of the formats needs it.
+//! Lines of comma-separated values, by number. Recordings by VMA quote nothing; in CSV a value may be quoted, and ends
+//! on its line.
 
 use std::io::{self, BufRead, Read};
+
+use csv::{ByteRecord, ReaderBuilder};
 
 /// No line of a trace is longer: what is, is no trace, and reading on would take ever more memory.
 const LINE_BYTES_MAX: u64 = 1 << 16;
@@ -39,6 +42,17 @@ impl<'a> Line<'a> {
     /// Its values, blanks around them left out.
     pub fn fields(&self) -> impl Iterator<Item = &'a [u8]> {
         self.bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+    }
+
+    /// The values of a line that quotes some, as `plan` reads them; `None` if a quoted one does not end.
+    pub fn unquoted(&self) -> Option<ByteRecord> {
+        let text = [self.bytes, b"\n"].concat();
+        let mut reader = ReaderBuilder::new().has_headers(false).buffer_capacity(text.len()).from_reader(&*text);
+        let mut record = ByteRecord::new();
+        reader.read_byte_record(&mut record).ok()?;
+        let ends = !record.as_slice().contains(&b'\n');
+        record.trim();
+        ends.then_some(record)
     }
 
     pub fn is_blank(&self) -> bool {

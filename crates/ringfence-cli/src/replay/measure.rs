@@ -7,10 +7,11 @@
 //!
 //! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to do, down
 //! to a thousandth of the peak. A smaller one may hold a trace that a larger one does not (placement depends on both),
-//! so the figure is a capacity that does, beside one a thousandth smaller that does not.
+//! so the figure is a capacity that does, beside one a thousandth smaller that does not. A strategy that places alike in
+//! every heap that is large enough is not searched: its high-water mark is the smallest one.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::spool::{Operation, Spool};
 use super::strategy::{Kind, Pass, Strategy};
@@ -19,6 +20,8 @@ const STRETCH: usize = 1024;
 /// Enough for a 99.9th percentile of half of them.
 const TIMED_OPERATIONS: u64 = 400_000;
 const RUNS_MAX: u64 = 400;
+/// After this part of the time limit a trace is not run again.
+const REPEATED_PART: u32 = 8;
 /// The bisection ends when it is as close as this part of the peak.
 const PRECISION: u64 = 1000;
 
@@ -29,90 +32,138 @@ pub struct Outcome {
     pub ns_per_operation: f64,
     pub ns_999: u64,
     pub high_water_bytes: u64,
-    /// `None` if even sixteen times the peak does not hold the trace.
-    pub smallest_capacity_bytes: Option<u64>,
+    pub smallest: Smallest,
     pub failure_count: u64,
 }
 
-/// Times the trace in a heap of `capacity` bytes, and looks for the smallest one.
-pub fn measure(spool: &Spool, kind: Kind, capacity: u64) -> io::Result<Outcome> {
+/// The smallest capacity that holds a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Smallest {
+    Bytes(u64),
+    /// Even sixteen times the peak does not hold the trace.
+    NotFound,
+    /// There was no time for it.
+    NotSearched,
+}
+
+/// Times the trace in a heap of `capacity` bytes, and looks for the smallest one within the time limit. A run that is
+/// not requested ends with the limit: `None`.
+pub fn measure(
+    spool: &Spool,
+    kind: Kind,
+    capacity: u64,
+    limit: Duration,
+    is_requested: bool,
+) -> io::Result<Option<Outcome>> {
     let mut clock = Clock::new();
     let mut first = None;
     let runs = TIMED_OPERATIONS.div_ceil(spool.operation_count()).clamp(1, RUNS_MAX);
+    let started = Instant::now();
+    let deadline = Deadline { started, limit };
     for run in 0..runs {
-        let result = kind.run(capacity, spool, Timed { spool, clock: &mut clock, first: run })?;
+        let end = (!is_requested).then_some(deadline);
+        let Some(result) = kind.run(capacity, spool, Timed { spool, clock: &mut clock, first: run, end })? else {
+            break;
+        };
         first.get_or_insert(result);
+        if started.elapsed() >= limit / REPEATED_PART {
+            break;
+        }
     }
-    let (high_water_bytes, failure_count) = first.expect("there is at least one run");
-    Ok(Outcome {
+    let Some((high_water_bytes, failure_count)) = first else { return Ok(None) };
+    let (known, served) = (high_water_bytes.max(1), failure_count == 0);
+    Ok(Some(Outcome {
         kind,
         about: kind.about(capacity, spool),
         ns_per_operation: clock.mean_ns(),
         ns_999: clock.each.quantile(0.999),
         high_water_bytes,
-        smallest_capacity_bytes: smallest(spool, kind, high_water_bytes.max(1), failure_count == 0)?,
+        smallest: smallest(spool, kind, known, served, deadline)?.unwrap_or(Smallest::NotSearched),
         failure_count,
-    })
+    }))
 }
 
-/// The bisection. `known` is where the ample heap's high-water mark was, if it served everything.
-fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool) -> io::Result<Option<u64>> {
-    let holds = |capacity: u64| kind.run(capacity, spool, Fits { spool });
-    let peak = spool.peak_live_bytes();
-    if holds(peak)? {
-        return Ok(Some(peak));
+/// When a run ends at the latest.
+#[derive(Clone, Copy)]
+struct Deadline {
+    started: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    fn is_over(self) -> bool {
+        self.started.elapsed() >= self.limit
     }
-    let mut low = peak;
-    let mut high = if served { known.max(peak + 1) } else { peak.saturating_mul(2) };
-    while !holds(high)? {
-        if high >= peak.saturating_mul(16) {
-            return Ok(None);
+}
+
+/// The bisection; `None` if there is no time for it. `known` is where the ample heap's high-water mark was, if it served
+/// everything.
+fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) -> io::Result<Option<Smallest>> {
+    if served && kind.is_alike_in_larger() {
+        return Ok(Some(Smallest::Bytes(known)));
+    }
+    let holds = |capacity: u64| kind.run(capacity, spool, Fits { spool, end });
+    let peak = spool.peak_live_bytes();
+    let (mut low, mut high) = (peak, if served { known.max(peak + 1) } else { peak.saturating_mul(2) });
+    match holds(peak)? {
+        Some(true) => return Ok(Some(Smallest::Bytes(peak))),
+        Some(false) => {}
+        None => return Ok(None),
+    }
+    loop {
+        match holds(high)? {
+            Some(true) => break,
+            Some(false) if high >= peak.saturating_mul(16) => return Ok(Some(Smallest::NotFound)),
+            Some(false) => (low, high) = (high, high.saturating_mul(2).min(peak.saturating_mul(16))),
+            None => return Ok(None),
         }
-        low = high;
-        high = high.saturating_mul(2).min(peak.saturating_mul(16));
     }
     while high - low > (peak / PRECISION).max(1) {
         let middle = low + (high - low) / 2;
-        if holds(middle)? {
-            high = middle;
-        } else {
-            low = middle;
+        match holds(middle)? {
+            Some(true) => high = middle,
+            Some(false) => low = middle,
+            None => return Ok(None),
         }
     }
-    Ok(Some(high))
+    Ok(Some(Smallest::Bytes(high)))
 }
 
-/// Whether every allocation is granted; ends at the first failure.
+/// Whether every allocation is granted; ends at the first failure, and with nothing at the deadline.
 struct Fits<'a> {
     spool: &'a Spool,
+    end: Deadline,
 }
 
 impl Pass for Fits<'_> {
-    type Output = io::Result<bool>;
+    type Output = io::Result<Option<bool>>;
 
-    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<bool> {
-        let mut fits = true;
+    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<Option<bool>> {
+        let mut fits = Some(true);
         self.spool.for_each_batch(STRETCH, |batch| {
-            fits = batch.iter().all(|operation| apply(&mut strategy, operation));
-            fits
+            let granted = batch.iter().all(|operation| apply(&mut strategy, operation));
+            fits = (!self.end.is_over()).then_some(granted);
+            fits == Some(true)
         })?;
         Ok(fits)
     }
 }
 
-/// One run against the clock. Its result: the high-water mark and the refusals.
+/// One run against the clock. Its result: the high-water mark and the refusals; nothing if it has an end and was not
+/// over by then.
 struct Timed<'a> {
     spool: &'a Spool,
     clock: &'a mut Clock,
     /// Whether the first stretch is timed as a whole or one by one: in turn from run to run.
     first: u64,
+    end: Option<Deadline>,
 }
 
 impl Pass for Timed<'_> {
-    type Output = io::Result<(u64, u64)>;
+    type Output = io::Result<Option<(u64, u64)>>;
 
-    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<(u64, u64)> {
-        let (mut stretch, mut failures) = (self.first, 0);
+    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<Option<(u64, u64)>> {
+        let (mut stretch, mut failures, mut is_cut) = (self.first, 0, false);
         self.spool.for_each_batch(STRETCH, |batch| {
             if stretch.is_multiple_of(2) {
                 failures += self.clock.whole(&mut strategy, batch);
@@ -120,9 +171,10 @@ impl Pass for Timed<'_> {
                 failures += self.clock.one_by_one(&mut strategy, batch);
             }
             stretch += 1;
-            true
+            is_cut = self.end.is_some_and(Deadline::is_over);
+            !is_cut
         })?;
-        Ok((strategy.high_water(), failures))
+        Ok((!is_cut).then(|| (strategy.high_water(), failures)))
     }
 }
 
@@ -250,6 +302,25 @@ mod tests {
         assert_eq!(Histogram::new().quantile(0.999), 0);
     }
 
+    fn measured(spool: &Spool, kind: Kind, capacity: u64) -> Outcome {
+        measure(spool, kind, capacity, Duration::MAX, false).expect("no file").expect("no limit")
+    }
+
+    #[test]
+    fn what_takes_too_long_is_left_out_or_not_searched_and_what_places_alike_needs_no_search() {
+        let mut writer = super::super::spool::Writer::default();
+        for id in 0..300 {
+            writer.allocate(id, 1 + id as u64 % 15, 16).expect("no file").expect("no misuse");
+        }
+        let spool = writer.finish().expect("no file");
+        let at_once =
+            |kind, is_requested| measure(&spool, kind, 1 << 20, Duration::ZERO, is_requested).expect("no file");
+        assert!(at_once(Kind::FreeList, false).is_none());
+        assert_eq!(at_once(Kind::FreeList, true).map(|outcome| outcome.smallest), Some(Smallest::NotSearched));
+        let high_water = Smallest::Bytes(16 * 299 + 1 + 299 % 15);
+        assert_eq!(at_once(Kind::FirstFit, true).map(|outcome| outcome.smallest), Some(high_water));
+    }
+
     #[test]
     fn the_smallest_capacity_is_the_peak_where_nothing_moves() {
         let mut writer = super::super::spool::Writer::default();
@@ -258,11 +329,11 @@ mod tests {
         }
         let spool = writer.finish().expect("no file");
         for kind in [Kind::Tlsf, Kind::Buddy, Kind::FreeList, Kind::FirstFit] {
-            let outcome = measure(&spool, kind, 1 << 20).expect("no file");
-            assert_eq!(outcome.smallest_capacity_bytes, Some(64 * 4096), "{}", kind.name());
+            let outcome = measured(&spool, kind, 1 << 20);
+            assert_eq!(outcome.smallest, Smallest::Bytes(64 * 4096), "{}", kind.name());
             assert_eq!((outcome.high_water_bytes, outcome.failure_count), (64 * 4096, 0));
         }
-        assert_eq!(measure(&spool, Kind::Tlsf, 4096 * 60).expect("no file").failure_count, 4);
+        assert_eq!(measured(&spool, Kind::Tlsf, 4096 * 60).failure_count, 4);
     }
 
     #[test]
@@ -279,7 +350,7 @@ mod tests {
         let spool = writer.finish().expect("no file");
         assert_eq!(spool.peak_live_bytes(), 1000);
         for kind in [Kind::Tlsf, Kind::FreeList, Kind::FirstFit] {
-            let smallest = measure(&spool, kind, 4096).expect("no file").smallest_capacity_bytes.expect("it fits");
+            let Smallest::Bytes(smallest) = measured(&spool, kind, 4096).smallest else { panic!("it fits") };
             assert!((1500..=1501).contains(&smallest), "{}: {smallest}", kind.name());
         }
     }

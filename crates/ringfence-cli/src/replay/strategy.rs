@@ -38,8 +38,9 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether an operation's time grows with the number of holes.
-    pub fn is_slow(self) -> bool {
+    /// Whether ranges lie where they would in any larger heap: then the high-water mark is the smallest heap. First fit
+    /// sees nothing of the heap's end before the last hole is too small.
+    pub fn is_alike_in_larger(self) -> bool {
         self == Self::FirstFit
     }
 

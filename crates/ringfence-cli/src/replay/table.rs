@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::Replay;
-use super::measure::Outcome;
+use super::measure::{Outcome, Smallest};
 use crate::units::bytes;
 
 /// The answer as data.
@@ -33,11 +33,16 @@ struct Line {
     high_water_bytes: u64,
     smallest_capacity_bytes: Option<u64>,
     smallest_capacity_over_peak: Option<f64>,
+    is_smallest_searched: bool,
     failures: u64,
 }
 
 impl Line {
     fn of(outcome: &Outcome, peak: u64) -> Self {
+        let smallest = match outcome.smallest {
+            Smallest::Bytes(bytes) => Some(bytes),
+            _ => None,
+        };
         Self {
             name: outcome.kind.name(),
             about: outcome.about.clone(),
@@ -45,8 +50,9 @@ impl Line {
             ns_p999: outcome.ns_999,
             peak_live_bytes: peak,
             high_water_bytes: outcome.high_water_bytes,
-            smallest_capacity_bytes: outcome.smallest_capacity_bytes,
-            smallest_capacity_over_peak: outcome.smallest_capacity_bytes.map(|bytes| bytes as f64 / peak as f64),
+            smallest_capacity_bytes: smallest,
+            smallest_capacity_over_peak: smallest.map(|bytes| bytes as f64 / peak as f64),
+            is_smallest_searched: outcome.smallest != Smallest::NotSearched,
             failures: outcome.failure_count,
         }
     }
@@ -84,8 +90,7 @@ pub fn print(replay: &Replay, json: bool) -> io::Result<()> {
     for line in &lines {
         writeln!(out, "{:>10}  {}", line.name, line.about)?;
     }
-    replay.notes.iter().for_each(|note| eprintln!("ringfence: {note}"));
-    Ok(())
+    replay.notes.iter().try_for_each(|note| writeln!(out, "      note  {note}"))
 }
 
 fn table(lines: &[Line]) -> Table {
@@ -102,12 +107,13 @@ fn table(lines: &[Line]) -> Table {
         "failures",
     ]);
     for line in lines {
+        let none = if line.is_smallest_searched { "none found" } else { "not searched" };
         let numbers = [
             format!("{:.1}", line.ns_per_operation),
             line.ns_p999.to_string(),
             bytes(line.peak_live_bytes),
             bytes(line.high_water_bytes),
-            line.smallest_capacity_bytes.map_or("none found".into(), bytes),
+            line.smallest_capacity_bytes.map_or(none.into(), bytes),
             line.smallest_capacity_over_peak.map_or("–".into(), |ratio| format!("{ratio:.3}")),
             line.failures.to_string(),
         ];

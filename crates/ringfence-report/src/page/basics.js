@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
 function formatBytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let unit = 0;
-  while (value >= 1024 && unit + 1 < units.length) {
+  while (value >= 1023.5 && unit + 1 < units.length) {
     value /= 1024;
     unit += 1;
   }

@@ -19,6 +19,10 @@ const offsetOf = (y) => (1 - y / plan.height) * plan.top;
 // A number of bytes to the last one, unless it came rounded.
 const exact = (value) => (value <= Number.MAX_SAFE_INTEGER ? formatCount(value) : formatBytes(value));
 
+// A moment between those that are known: beyond 2^53 not every whole number is one of the script's.
+const timeText = (time) =>
+  time <= Number.MAX_SAFE_INTEGER ? formatCount(Math.round(time)) : `about ${time.toExponential(6)}`;
+
 // Where a row lies: from the beginning of its heap, if there are several.
 function placeOf(offset) {
   if (plan.heaps.length < 2) return exact(offset);
@@ -87,8 +91,8 @@ function show({ x, y, width, height }) {
   Object.assign(view, { x, y, width, height });
   byId("lines").setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   const [first, last] = [timeOf(x), timeOf(x + width)];
-  byId("time-begin").textContent = formatCount(Math.round(first));
-  byId("time-end").textContent = formatCount(Math.round(last));
+  byId("time-begin").textContent = x === 0 ? formatCount(plan.moments[0] ?? 0) : timeText(first);
+  byId("time-end").textContent = x + width === plan.width && rowCount > 0 ? formatCount(plan.moments.at(-1)) : timeText(last);
   document.querySelectorAll(".gantt-frame .scale span").forEach((mark, quarter) => {
     mark.textContent = formatBytes(Math.round(offsetOf(y + height * (1 - quarter / 4))));
   });

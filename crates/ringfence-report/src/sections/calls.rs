@@ -3,15 +3,22 @@
 use ringfence_trace::DriverCalls;
 
 use super::part;
+use crate::Report;
 use crate::figures::percent;
 use crate::table::Table;
 use crate::units::count;
 
-pub(super) fn html(calls: &DriverCalls) -> String {
+pub(super) fn html(report: &Report) -> String {
+    let calls = &report.snapshot.calls;
+    let until = match report.history {
+        // What the allocator makes for itself, and objects that several ranges share, are no events.
+        Some(_) => "to the end of the trace, by its events: one object for each range",
+        None => "until the snapshot was taken",
+    };
     let (made, saved) = (calls.made(), calls.saved());
     let whole = made + saved;
     format!(
-        "{KEY}<div class=\"calls\">\n{}{}</div>\n{}",
+        "<p class=\"note\">Counted {until}.</p>\n{KEY}<div class=\"calls\">\n{}{}</div>\n{}",
         bar("With Ringfence", "calls_made", made, &part("used", percent(made, whole))),
         bar(
             "Without: memory of its own for each resource, a buffer for each write",
