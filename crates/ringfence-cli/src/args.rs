@@ -183,7 +183,8 @@ pub struct PlanOptions {
     /// Bytes of a page that rows of different kind do not share, as bufferImageGranularity
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity, allow_negative_numbers = true)]
     pub granularity: u64,
-    /// For how long to search for a better plan than the first
+    /// For how long to search for a better plan than the first; advice on the order of passes before, and fewer
+    /// transitions after, are bounded by work, a second or two each at most
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
     /// How many threads search; a search that ends before the time limit gives the same plan for any number above 1

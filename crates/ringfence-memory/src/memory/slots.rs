@@ -281,7 +281,9 @@ impl<D: Device, O> Slots<D, O> {
     /// once a tick.
     pub(super) fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<D>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
-        (again || recalled >> class.index & 1 == 0).then_some(())?;
+        if recalled >> class.index & 1 == 1 && !again {
+            return None;
+        }
         self.thread_caches.empty_class(class.index as usize, |ready| self.free(class.index, false, ready.slot));
         self.allocate_thorough(class)
     }

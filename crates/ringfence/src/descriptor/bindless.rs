@@ -515,19 +515,29 @@ mod tests {
     use crate::device::descriptors::{BufferView, BufferViewKind};
     use crate::device::{BufferDesc, BufferUsage};
     use crate::sim::{Device, Profile, SimOptions};
-    use crate::{AllocationDesc, AllocatorDesc};
+    use crate::{AllocationDesc, AllocatorDesc, Buffer};
 
-    /// What an update on a device of snapshots comes to, if its entry is removed and the slot handed out meanwhile.
-    #[test]
-    fn an_update_does_not_reach_the_next_entry_of_its_slot() {
+    /// A table of one entry, and a buffer to show.
+    fn one_entry() -> (Allocator<Device>, BindlessTable<Device>, Buffer<Device>) {
         let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
         let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
         let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
         let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
         let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
         let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        (memory, table, shown)
+    }
+
+    fn view(shown: &Buffer<Device>) -> View<'_, Device> {
         let kind = BufferViewKind::Storage { stride: 0, writes: true };
-        let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+        View::buffer(shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
+    }
+
+    /// What an update on a device of snapshots comes to, if its entry is removed and the slot handed out meanwhile.
+    #[test]
+    fn an_update_does_not_reach_the_next_entry_of_its_slot() {
+        let (memory, table, shown) = one_entry();
+        let view = view(&shown);
         let mut staged = table.staging.allocate(1).expect("room");
         staged.write(0, &view).expect("made for it");
         let first = table.insert(&view).expect("room");
@@ -544,14 +554,8 @@ mod tests {
 
     #[test]
     fn a_slot_whose_generations_are_used_up_is_never_given_again() {
-        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
-        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
-        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
-        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
-        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
-        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
-        let kind = BufferViewKind::Storage { stride: 0, writes: true };
-        let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+        let (memory, table, shown) = one_entry();
+        let view = view(&shown);
         let first = table.insert(&view).expect("room");
         table.remove(first).expect("live");
         memory.reclaim();
