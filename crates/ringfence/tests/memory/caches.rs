@@ -9,6 +9,7 @@ use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::{Live, Profile};
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
 
+use ringfence_core::thread_slot::thread_number;
 use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::world::{Device, KIB, MIB, needs, next, on_card, world};
@@ -150,6 +151,15 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_cached() {
     world.finish();
 }
 
+/// Runs `act` on a thread that shares no thread cache with the thread whose number is `own`: those that share one differ
+/// by a multiple of a power of two.
+fn on_another_cache(own: usize, act: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = || if thread_number() % 2 == own % 2 { on_another_cache(own, act) } else { act() };
+        scope.spawn(thread);
+    });
+}
+
 /// Threads that recall each other's slots again and again would all have none. What one recall gave is used up before a
 /// block is made.
 #[test]
@@ -166,7 +176,7 @@ fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() 
             held.extend(take(false));
             held.into_iter().for_each(free);
         };
-        std::thread::scope(|scope| _ = scope.spawn(free_all));
+        on_another_cache(thread_number(), free_all);
     };
     let blocks = || world.memory.statistics().total().block_count;
     let mut held: Vec<_> = (0..100).map_while(|_| take(false)).collect();
