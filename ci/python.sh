@@ -17,7 +17,7 @@ python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 "$scratch/venv/bin/maturin" build --quiet --release --locked --manifest-path python/Cargo.toml --out "$scratch/wheels" \
     --interpreter "$scratch/venv/bin/python"
-"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl
+"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl numpy
 # From another folder: what is tried is what was installed.
 tests=$PWD/python/tests
 cd "$scratch"

@@ -1,11 +1,18 @@
 """Offsets for buffers whose lifetimes are known, so that those never alive together share bytes."""
 
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 __version__: str
 
-_Buffer = Union[tuple[int, int, int], tuple[int, int, int, int]]
+class _Array(Protocol):
+    def tolist(self) -> Any: ...
+
+_Integers = Union[Sequence[int], _Array]
+# (lower, upper, size) or (lower, upper, size, alignment)
+_Buffers = Union[Sequence[_Integers], _Array]
+# (heap, offset)
+_Place = _Integers
 
 class Plan:
     """Offsets, with the proof of how good they are."""
@@ -37,8 +44,8 @@ class Item:
         *,
         alignment: int = 1,
         kind: int = 0,
-        classes: Sequence[int] = ...,
-        pinned: Optional[tuple[int, int]] = None,
+        classes: _Integers = ...,
+        pinned: Optional[_Place] = None,
     ) -> None: ...
 
 class HeapPlan:
@@ -62,15 +69,15 @@ class HeapPlan:
     def has_kept_most(self) -> Optional[bool]: ...
 
 def plan(
-    buffers: Sequence[_Buffer], *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
+    buffers: _Buffers, *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
 ) -> Plan: ...
-def verify(buffers: Sequence[_Buffer], offsets: Sequence[int], capacity: int, *, alignment: int = 1) -> None: ...
+def verify(buffers: _Buffers, offsets: _Integers, capacity: int, *, alignment: int = 1) -> None: ...
 def plan_heaps(heaps: Sequence[Heap], items: Sequence[Item], *, time_limit: float = 1.0) -> HeapPlan: ...
 def replan_heaps(
     heaps: Sequence[Heap],
     items: Sequence[Item],
-    last: Sequence[Optional[tuple[int, int]]],
+    last: Union[Sequence[Optional[_Place]], _Array],
     *,
     time_limit: float = 1.0,
 ) -> HeapPlan: ...
-def verify_heaps(heaps: Sequence[Heap], items: Sequence[Item], offsets: Sequence[tuple[int, int]]) -> None: ...
+def verify_heaps(heaps: Sequence[Heap], items: Sequence[Item], offsets: Union[Sequence[_Place], _Array]) -> None: ...

@@ -1,22 +1,16 @@
 //! `ringfence-alias` for Python: plans, checked before they are returned.
 
+mod arguments;
+
 use std::time::{Duration, Instant};
 
 use ::ringfence_alias as alias;
-use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// How often Ctrl-C is listened for.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
-
-/// A buffer: when it is alive, its size, and its alignment if it has one of its own.
-#[derive(FromPyObject)]
-enum Buffer {
-    Aligned(u64, u64, u64, u64),
-    Plain(u64, u64, u64),
-}
 
 /// Offsets, with the proof of how good they are.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
@@ -104,7 +98,12 @@ impl HeapPlan {
 impl Heap {
     #[new]
     #[pyo3(signature = (capacity, *, class_ = 0, alignment = 1 << 62, granularity = 1))]
-    fn new(capacity: u64, class_: u32, alignment: u64, granularity: u64) -> Self {
+    fn new(
+        #[pyo3(from_py_with = arguments::capacity)] capacity: u64,
+        #[pyo3(from_py_with = arguments::class_)] class_: u32,
+        #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
+        #[pyo3(from_py_with = arguments::granularity)] granularity: u64,
+    ) -> Self {
         Self(alias::Heap { class: class_, capacity, alignment, granularity })
     }
 
@@ -119,16 +118,16 @@ impl Item {
     #[new]
     #[pyo3(signature = (size, lower, upper, *, alignment = 1, kind = 0, classes = vec![0], pinned = None))]
     fn new(
-        size: u64,
-        lower: u64,
-        upper: u64,
-        alignment: u64,
-        kind: u32,
-        classes: Vec<u32>,
-        pinned: Option<(usize, u64)>,
+        #[pyo3(from_py_with = arguments::size)] size: u64,
+        #[pyo3(from_py_with = arguments::lower)] lower: u64,
+        #[pyo3(from_py_with = arguments::upper)] upper: u64,
+        #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
+        #[pyo3(from_py_with = arguments::kind)] kind: u32,
+        #[pyo3(from_py_with = arguments::classes)] classes: Vec<u32>,
+        #[pyo3(from_py_with = arguments::pinned)] pinned: Option<alias::HeapOffset>,
     ) -> Self {
         let item = alias::Item::new(size, lower, upper).aligned(alignment);
-        Self(alias::HeapItem { item, kind, classes, pinned: pinned.map(place) })
+        Self(alias::HeapItem { item, kind, classes, pinned })
     }
 
     fn __repr__(&self) -> String {
@@ -142,55 +141,23 @@ impl Item {
     }
 }
 
-fn place((heap, offset): (usize, u64)) -> alias::HeapOffset {
-    alias::HeapOffset { heap, offset }
-}
-
 fn refused(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
-}
-
-/// Each of a sequence; what is not as expected is named by its place.
-fn each<'py, T: FromPyObjectOwned<'py>>(given: &Bound<'py, PyAny>, what: &str, expected: &str) -> PyResult<Vec<T>> {
-    let one = |(place, given): (usize, Bound<'py, PyAny>)| {
-        given.extract::<T>().map_err(|_| {
-            let found = given.repr().map_or_else(|_| "something else".to_owned(), |found| found.to_string());
-            PyTypeError::new_err(format!("{what} {place}: expected {expected}, found {found}"))
-        })
-    };
-    given.extract::<Vec<Bound<'py, PyAny>>>()?.into_iter().enumerate().map(one).collect()
-}
-
-fn buffers_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<Buffer>> {
-    each(given, "buffer", "(lower, upper, size) or (lower, upper, size, alignment), numbers from 0 to 2**64 - 1")
-}
-
-/// What says where an item lies.
-const PLACE: &str = "(heap, offset), numbers from 0 to 2**64 - 1";
-
-/// As planner's items; what says no alignment has the one given.
-fn items(buffers: Vec<Buffer>, alignment: u64) -> Vec<alias::Item> {
-    let item = |buffer| match buffer {
-        Buffer::Aligned(lower, upper, size, own) => alias::Item::new(size, lower, upper).aligned(own),
-        Buffer::Plain(lower, upper, size) => alias::Item::new(size, lower, upper).aligned(alignment),
-    };
-    buffers.into_iter().map(item).collect()
 }
 
 /// Says whether to go on: until the time is over, or a signal was raised.
 struct Clock {
     started: Instant,
-    limit: Duration,
+    /// Seconds.
+    limit: f64,
     listened: Instant,
     raised: Option<PyErr>,
 }
 
 impl Clock {
-    fn new(seconds: f64) -> PyResult<Self> {
-        let limit = Duration::try_from_secs_f64(seconds)
-            .map_err(|_| PyValueError::new_err(format!("expected a number of seconds, found {seconds}")))?;
+    fn new(limit: f64) -> Self {
         let started = Instant::now();
-        Ok(Self { started, limit, listened: started, raised: None })
+        Self { started, limit, listened: started, raised: None }
     }
 
     fn goes_on(&mut self) -> bool {
@@ -199,25 +166,26 @@ impl Clock {
             self.listened = now;
             self.raised = self.raised.take().or_else(|| Python::attach(|py| py.check_signals()).err());
         }
-        self.raised.is_none() && now - self.started < self.limit
+        self.raised.is_none() && (now - self.started).as_secs_f64() < self.limit
     }
 }
 
 /// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment): alive from lower until before upper.
 ///
 /// Searches until the plan is proven the lowest, it is no higher than `capacity` or proven that none is, or `time_limit` seconds
-/// are over; the first plan is always finished. Raises ValueError if a buffer cannot be planned.
+/// are over; the first plan is always finished. Buffers are a sequence of sequences, or an array of two dimensions. Raises
+/// ValueError if a buffer cannot be planned or a number is out of range, TypeError for what is no buffer.
 #[pyfunction]
 #[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0))]
 fn plan(
     py: Python<'_>,
     buffers: &Bound<'_, PyAny>,
-    alignment: u64,
-    capacity: Option<u64>,
-    time_limit: f64,
+    #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
+    #[pyo3(from_py_with = arguments::capacity_or_none)] capacity: Option<u64>,
+    #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<Plan> {
-    let items = items(buffers_of(buffers)?, alignment);
-    let mut clock = Clock::new(time_limit)?;
+    let items = arguments::buffers(buffers, alignment)?;
+    let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
         let problem = alias::Problem::new(&items).map_err(refused)?;
         // Within the capacity, or above it whatever the plan.
@@ -238,24 +206,28 @@ fn plan(
 }
 
 /// Proves a plan: no two buffers share bytes while both are alive, each is aligned and ends within the capacity.
-/// Raises ValueError with the first that does not.
+/// Raises ValueError with the first that does not, or with a number out of range; TypeError for what is no buffer or offset.
 #[pyfunction]
 #[pyo3(signature = (buffers, offsets, capacity, *, alignment = 1))]
 fn verify(
     py: Python<'_>,
     buffers: &Bound<'_, PyAny>,
-    offsets: &Bound<'_, PyAny>,
-    capacity: u64,
-    alignment: u64,
+    #[pyo3(from_py_with = arguments::offsets)] offsets: Vec<u64>,
+    #[pyo3(from_py_with = arguments::capacity)] capacity: u64,
+    #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
 ) -> PyResult<()> {
-    let items = items(buffers_of(buffers)?, alignment);
-    let offsets: Vec<u64> = each(offsets, "offset", "a number from 0 to 2**64 - 1")?;
+    let items = arguments::buffers(buffers, alignment)?;
     py.detach(|| alias::verify(&items, &offsets, capacity)).map_err(refused)
 }
 
-fn given(heaps: &Bound<'_, PyAny>, items: &Bound<'_, PyAny>) -> PyResult<(Vec<alias::Heap>, Vec<alias::HeapItem>)> {
-    let (heaps, items) = (each::<Heap>(heaps, "heap", "a Heap")?, each::<Item>(items, "item", "an Item")?);
-    Ok((heaps.into_iter().map(|heap| heap.0).collect(), items.into_iter().map(|item| item.0).collect()))
+fn heaps(given: &Bound<'_, PyAny>) -> PyResult<Vec<alias::Heap>> {
+    let heaps: Vec<Heap> = arguments::instances(given, "heap", "a Heap")?;
+    Ok(heaps.into_iter().map(|heap| heap.0).collect())
+}
+
+fn items(given: &Bound<'_, PyAny>) -> PyResult<Vec<alias::HeapItem>> {
+    let items: Vec<Item> = arguments::instances(given, "item", "an Item")?;
+    Ok(items.into_iter().map(|item| item.0).collect())
 }
 
 fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyResult<HeapPlan> {
@@ -272,17 +244,16 @@ fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyRes
 }
 
 /// Plans items into heaps: first as little as can be outside of what is preferred, then as low as can be in total.
-/// Raises ValueError if there is no plan, or none was found.
+/// Raises ValueError if there is no plan, or none was found within `time_limit` seconds; TypeError for what is no Heap or Item.
 #[pyfunction]
 #[pyo3(signature = (heaps, items, *, time_limit = 1.0))]
 fn plan_heaps(
     py: Python<'_>,
-    heaps: &Bound<'_, PyAny>,
-    items: &Bound<'_, PyAny>,
-    time_limit: f64,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
+    #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<HeapPlan> {
-    let (heaps, items) = given(heaps, items)?;
-    let mut clock = Clock::new(time_limit)?;
+    let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
         let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
         let found = alias::plan_heaps(&problem, |_| clock.goes_on()).map_err(refused)?;
@@ -297,22 +268,20 @@ fn plan_heaps(
 
 /// Plans again after a small change, with as many items as can stay where `last` has them: (heap, offset), or None for a new one.
 /// Raises ValueError if no plan was found within `time_limit` seconds; what is made in less than a millisecond is finished anyway.
+/// Raises TypeError for what is no Heap, Item or place.
 #[pyfunction]
 #[pyo3(signature = (heaps, items, last, *, time_limit = 1.0))]
 fn replan_heaps(
     py: Python<'_>,
-    heaps: &Bound<'_, PyAny>,
-    items: &Bound<'_, PyAny>,
-    last: &Bound<'_, PyAny>,
-    time_limit: f64,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
+    #[pyo3(from_py_with = arguments::last_places)] last: Vec<Option<alias::HeapOffset>>,
+    #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<HeapPlan> {
-    let (heaps, items) = given(heaps, items)?;
-    let last: Vec<Option<(usize, u64)>> = each(last, "place", &format!("None or {PLACE}"))?;
     if items.len() != last.len() {
         return Err(PyValueError::new_err(format!("{} items, but {} places of last time", items.len(), last.len())));
     }
-    let last: Vec<Option<alias::HeapOffset>> = last.into_iter().map(|at| at.map(place)).collect();
-    let mut clock = Clock::new(time_limit)?;
+    let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
         let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
         let found = alias::replan_heaps(&problem, &last, |_| clock.goes_on()).map_err(refused)?;
@@ -327,17 +296,15 @@ fn replan_heaps(
     heap_plan(py, found.plan, Some(kept))
 }
 
-/// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not.
+/// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not, TypeError for what is no Heap, Item
+/// or place.
 #[pyfunction]
 fn verify_heaps(
     py: Python<'_>,
-    heaps: &Bound<'_, PyAny>,
-    items: &Bound<'_, PyAny>,
-    offsets: &Bound<'_, PyAny>,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
+    #[pyo3(from_py_with = arguments::places)] offsets: Vec<alias::HeapOffset>,
 ) -> PyResult<()> {
-    let (heaps, items) = given(heaps, items)?;
-    let offsets: Vec<(usize, u64)> = each(offsets, "place", PLACE)?;
-    let offsets: Vec<alias::HeapOffset> = offsets.into_iter().map(place).collect();
     py.detach(|| alias::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
 }
 
