@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ::ringfence_alias as alias;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 /// How often Ctrl-C is listened for.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -28,13 +28,21 @@ struct Plan {
 }
 
 /// A heap that items may lie in.
-#[pyclass(frozen, from_py_object, module = "ringfence_alias")]
-#[derive(Clone)]
+///
+/// `capacity` is in the units of the sizes, 2**64 - 1 for no limit. `class_` is what items name in `classes`. An item that is
+/// aligned to more than `alignment` may not lie in it. Items of different kinds that are alive at once share no page of
+/// `granularity` units. Raises ValueError for a number out of range, TypeError for a wrong type.
+#[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Heap(alias::Heap);
 
 /// An item, and which heaps it may lie in.
-#[pyclass(frozen, from_py_object, module = "ringfence_alias")]
-#[derive(Clone)]
+///
+/// It is alive from `lower` until before `upper`. `classes` are those of the heaps that it may lie in, the preferred one first;
+/// `pinned` is None, or the heap and the offset where it has to lie. Items of different `kind` share no page of a heap's
+/// granularity. Raises ValueError for a number out of range, TypeError for a wrong type.
+#[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Item(alias::HeapItem);
 
 /// Where each item lies: heap and offset.
@@ -107,6 +115,40 @@ impl Heap {
         Self(alias::Heap { class: class_, capacity, alignment, granularity })
     }
 
+    /// Units that there are; 2**64 - 1 for no limit.
+    #[getter]
+    fn capacity(&self) -> u64 {
+        self.0.capacity
+    }
+
+    /// What items name in `classes`.
+    #[getter]
+    fn class_(&self) -> u32 {
+        self.0.class
+    }
+
+    /// What its first unit is aligned to.
+    #[getter]
+    fn alignment(&self) -> u64 {
+        self.0.alignment
+    }
+
+    /// Units of a page that items of different kinds do not share.
+    #[getter]
+    fn granularity(&self) -> u64 {
+        self.0.granularity
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((u64,), Bound<'py, PyDict>)> {
+        let alias::Heap { class, capacity, alignment, granularity } = self.0;
+        let named = PyDict::new(py);
+        named.set_item("class_", class)?;
+        named.set_item("alignment", alignment)?;
+        named.set_item("granularity", granularity)?;
+        Ok(((capacity,), named))
+    }
+
     fn __repr__(&self) -> String {
         let alias::Heap { class, capacity, alignment, granularity } = self.0;
         format!("Heap({capacity}, class_={class}, alignment={alignment}, granularity={granularity})")
@@ -128,6 +170,59 @@ impl Item {
     ) -> Self {
         let item = alias::Item::new(size, lower, upper).aligned(alignment);
         Self(alias::HeapItem { item, kind, classes, pinned })
+    }
+
+    /// Units, as an offset's.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.item.size
+    }
+
+    /// When it begins to be alive.
+    #[getter]
+    fn lower(&self) -> u64 {
+        self.0.item.lifetime.lower
+    }
+
+    /// When it is no longer alive.
+    #[getter]
+    fn upper(&self) -> u64 {
+        self.0.item.lifetime.upper
+    }
+
+    /// What its offset is a multiple of.
+    #[getter]
+    fn alignment(&self) -> u64 {
+        self.0.item.alignment
+    }
+
+    /// What items that share a page have in common.
+    #[getter]
+    fn kind(&self) -> u32 {
+        self.0.kind
+    }
+
+    /// Classes of the heaps that it may lie in, the preferred one first.
+    #[getter]
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.0.classes)
+    }
+
+    /// The heap and the offset where it has to lie, or None.
+    #[getter]
+    fn pinned(&self) -> Option<(usize, u64)> {
+        self.0.pinned.map(|at| (at.heap, at.offset))
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((u64, u64, u64), Bound<'py, PyDict>)> {
+        let alias::Item { size, alignment, lifetime: alias::Lifetime { lower, upper }, .. } = self.0.item;
+        let named = PyDict::new(py);
+        named.set_item("alignment", alignment)?;
+        named.set_item("kind", self.0.kind)?;
+        named.set_item("classes", self.classes(py)?)?;
+        named.set_item("pinned", self.pinned())?;
+        Ok(((size, lower, upper), named))
     }
 
     fn __repr__(&self) -> String {

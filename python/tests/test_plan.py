@@ -1,8 +1,10 @@
 """The wheel as it is installed: `python -m unittest` in this folder."""
 import array
 import ast
+import copy
 import importlib.metadata
 import pathlib
+import pickle
 import random
 import signal
 import threading
@@ -113,6 +115,35 @@ class Plans(unittest.TestCase):
         again = replan_heaps([Heap(64)], [Item(8, 0, 2)], [(0, 8)], time_limit=1)
         self.assertRegex(repr(again), r"<HeapPlan of 1 items: heights=\(16,\), .*is_proven=False, kept_count=1>")
         self.assertIs(again.has_kept_most, True)
+
+    HEAP = {"capacity": 64, "class_": 2, "alignment": 256, "granularity": 16}
+    ITEM = {"size": 8, "lower": 1, "upper": 2, "alignment": 4, "kind": 3, "classes": (2, 0), "pinned": (1, 16)}
+
+    def test_heaps_and_items_have_what_they_were_given(self):
+        for kind, given in ((Heap, self.HEAP), (Item, self.ITEM)):
+            made = kind(**given)
+            self.assertEqual({name: getattr(made, name) for name in given}, given)
+            for name in given:
+                with self.assertRaises(AttributeError):
+                    setattr(made, name, given[name])
+        self.assertEqual((Item(8, 0, 1).classes, Item(8, 0, 1).pinned), ((0,), None))
+
+    def test_heaps_and_items_are_equal_if_all_of_them_is(self):
+        for kind, given in ((Heap, self.HEAP), (Item, self.ITEM)):
+            made = kind(**given)
+            self.assertEqual(made, kind(**given))
+            self.assertEqual(len({made, kind(**given)}), 1)
+            self.assertFalse(made != kind(**given))
+            self.assertNotEqual(made, tuple(given.values()))
+            for name, value in given.items():
+                other = value[::-1] if isinstance(value, tuple) else value + 1
+                self.assertNotEqual(made, kind(**{**given, name: other}), name)
+
+    def test_heaps_and_items_can_be_copied_and_pickled(self):
+        for made in (Heap(64), Heap(**self.HEAP), Item(8, 0, 1), Item(**self.ITEM)):
+            for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+                self.assertEqual(pickle.loads(pickle.dumps(made, protocol)), made)
+            self.assertEqual((copy.copy(made), copy.deepcopy(made)), (made, made))
 
     def test_what_is_not_a_buffer_is_named_by_its_place(self):
         with self.assertRaisesRegex(TypeError, r"buffer 2: expected \(lower, upper, size\) .*found \(0, 1\)"):
