@@ -2,13 +2,14 @@
 //! traces tell of the objects.
 
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers};
-use ringfence::sim::{Device, SimOptions};
+use ringfence::device::fault::{Call, Rule};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, DeviceError};
+use ringfence::sim::{Command, Device, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
     Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
 };
-use ringfence_testkit::fixture::{Fixture, FixtureDesc, Recording};
+use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc, Recording};
 
 fn two_queues() -> Fixture {
     let options = SimOptions { queues: 2, ..Default::default() };
@@ -253,4 +254,44 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let mut old = empty.bytes();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));
+}
+
+/// Graphics gets bytes only once compute's work on them is over, also if a frame in which it would have waited for that
+/// was refused: nothing of that frame was submitted. It is refused for want of a heap, or when a part of it is placed.
+#[test]
+fn a_frame_that_is_refused_orders_nothing() {
+    for (refused, skip, sizes) in [(Call::AllocateMemory, 0, &[32 << 20][..]), (Call::Place, 1, &[1 << 20; 2])] {
+        let world = FaultyFixture::faulty(FixtureDesc { timelines: 2, ..Default::default() });
+        let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+        let described = |size| BufferDesc { size, usage: BufferUsage::COPY_DST };
+        let run = |queue: usize, size, transient: &mut TransientAllocator<_>| {
+            let info = described(size);
+            let resources = [FrameResource { info: Described::Buffer(&info), first: 0, last: &[], name: "" }];
+            let passes = [FramePass::on(world.timelines[queue].id())];
+            let execution = transient.plan(&passes, &resources, |_| true).expect("there is room");
+            let handle = execution.planned::<Buffers>(0).expect("it is planned");
+            let dst = *execution.buffer(handle).expect("it is of this execution");
+            let frame = world.timelines[queue].begin();
+            let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
+            world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
+            execution.finish(&[world.timelines[queue].submitted(frame).expect("in order")]);
+        };
+        world.device.pause(1);
+        run(1, 16 << 20, &mut transient);
+        let [graphics, compute] = [0, 1].map(|queue| world.timelines[queue].id());
+        let passes = [FramePass::on(compute), FramePass { queue: graphics, waits: &[0], waits_before: &[] }];
+        let infos: Vec<_> = sizes.iter().map(|size| described(*size)).collect();
+        let resource = |info| FrameResource { info: Described::Buffer(info), first: 1, last: &[], name: "" };
+        let resources: Vec<_> = infos.iter().map(resource).collect();
+        let error = DeviceError::OutOfDeviceMemory;
+        world.faults.add(Rule { call: Some(refused), skip, count: u64::MAX, ..Rule::new(error) });
+        transient.plan(&passes, &resources, |_| true).map(drop).expect_err("it is refused");
+        world.faults.clear();
+        run(0, 1 << 20, &mut transient);
+        world.device.resume(1);
+        world.device.run_until_idle();
+        assert_eq!(world.device.take_hazards(), [], "{refused:?}");
+        drop(transient);
+        world.finish();
+    }
 }

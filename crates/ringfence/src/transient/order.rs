@@ -171,6 +171,19 @@ impl Order {
         self.completed.join(&completed);
     }
 
+    /// Takes back what the passes of this execution wait for, as they are never submitted: a later pass of their queue
+    /// comes after no more than what comes before it without them.
+    pub(super) fn forget_waits(&mut self) {
+        for (slot, Queue { clocks, first, old, .. }) in self.queues.iter_mut().enumerate() {
+            let mut clock = self.completed;
+            old.checked_sub(1).iter().for_each(|&last| clock.join(&clocks[last]));
+            for (before, own) in (*first + *old as u64 - 1..).zip(clocks.range_mut(*old..)) {
+                clock.0[slot] = clock.0[slot].max(before);
+                *own = clock;
+            }
+        }
+    }
+
     /// Ends an execution: the passes of each queue are complete with its point in `ends`. Passes of a queue that has
     /// none are taken to be complete with the queue's next point.
     pub(super) fn close(&mut self, ends: &[SyncPoint]) {
@@ -248,6 +261,32 @@ mod tests {
         order.refresh(|_| 6);
         let last = order.pass(timeline(3), &[]).unwrap();
         assert!([g1, g2, c1, c2].iter().all(|pass| is_before(&order, *pass, last)), "{:?}", order.completed());
+    }
+
+    #[test]
+    fn waits_of_passes_that_are_never_submitted_order_nothing() {
+        let mut order = Order::new(1);
+        let g1 = order.pass(timeline(0), &[]).unwrap();
+        let c1 = order.pass(timeline(1), &[g1]).unwrap();
+        order.close(&[]);
+        let c2 = order.pass(timeline(1), &[]).unwrap();
+        let g2 = order.pass(timeline(0), &[c1, c2]).unwrap();
+        let g3 = order.pass(timeline(0), &[]).unwrap();
+        let copy = order.pass(timeline(2), &[c1]).unwrap();
+        order.forget_waits();
+        order.close(&[]);
+        let later = [0, 1, 2].map(|queue| order.pass(timeline(queue), &[]).unwrap());
+        for (before, [graphics, compute, copies]) in [
+            (g1, [true, true, false]),
+            (c1, [false, true, false]),
+            (c2, [false, true, false]),
+            (g2, [true, false, false]),
+            (g3, [true, false, false]),
+            (copy, [false, false, true]),
+        ] {
+            let found = later.map(|pass| is_before(&order, before, pass));
+            assert_eq!(found, [graphics, compute, copies], "{before:?}");
+        }
     }
 
     #[test]
