@@ -147,6 +147,11 @@ impl<M: Watched> Observers<M> {
     pub(crate) fn number(&self, of: Numbered) -> u64 {
         self.numbers[of as usize].fetch_add(1, Ordering::Relaxed)
     }
+
+    /// The next of these numbers.
+    pub(crate) fn numbered(&self, of: Numbered) -> u64 {
+        self.numbers[of as usize].load(Ordering::Acquire)
+    }
 }
 
 pub mod trace {

@@ -162,7 +162,7 @@ impl<D: Device> Shared<D> {
         let _slow = self.observers.during(SlowPath::FreeMemory { bytes: size, memory_type });
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
-        self.memory_objects.fetch_sub(1, Ordering::Relaxed);
+        self.memory_objects.fetch_sub(1, Ordering::Release);
         self.budgets.remove(self.heap_of(memory_type), size);
         self.notify(Event::Called(Call::FreeMemory));
     }

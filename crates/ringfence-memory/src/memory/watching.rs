@@ -3,7 +3,7 @@
 
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use ringfence_core::range::Invalid;
 
@@ -31,15 +31,26 @@ impl<D: Device> Recording<'_, D> {
     /// and may use the allocator.
     ///
     /// # Errors
-    /// A trace is being recorded already, the allocator has made something already, or the beginning cannot be written.
+    /// A trace is being recorded already, the allocator has made something already, another thread makes something
+    /// before the recording is on, or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
-        let Shared { memory_objects, descriptor_heaps, rings, observers, device, .. } = &**self.0;
-        match memory_objects.load(Ordering::Relaxed) {
-            0 if !descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
-            0 => {
-                rings.forget_recorded();
-                observers.trace.start(Box::new(to), device.capabilities())
-            }
+        let Shared { rings, observers, device, .. } = &**self.0;
+        // Before the look at what there is: what has a later number either is seen, or finds the recording on.
+        let numbered = observers.numbered(Numbered::Block);
+        self.check_empty(numbered)?;
+        rings.forget_recorded();
+        observers.trace.start(Box::new(to), device.capabilities())?;
+        fence(Ordering::SeqCst);
+        self.check_empty(numbered).inspect_err(|_| _ = observers.trace.stop())
+    }
+
+    /// Refuses an allocator that has something, or has made memory since this number.
+    fn check_empty(&self, numbered: u64) -> Result<(), StartTraceError> {
+        let Shared { memory_objects, descriptor_heaps, observers, .. } = &**self.0;
+        let since = observers.numbered(Numbered::Block) - numbered;
+        match memory_objects.load(Ordering::Acquire).max(since) {
+            0 if descriptor_heaps.is_empty() => Ok(()),
+            0 => Err(StartTraceError::DescriptorHeaps),
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
     }
@@ -180,6 +191,8 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         let Memory { block, memory_type, size: bytes, .. } = *memory;
+        // Between its number and the look whether anything is recorded: see `Recording::start`.
+        fence(Ordering::SeqCst);
         self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
     }
 
