@@ -11,7 +11,7 @@ use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc, PoolDesc, ShareError, sharing};
-use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
+use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;
 
@@ -213,5 +213,53 @@ fn more_than_was_exported_is_not_imported() {
     assert_eq!(import(8192).err(), Some(ShareError::Larger { size: 8192, exported_bytes: 4096 }));
     assert_eq!(import(4096).map(|buffer| buffer.size()), Ok(4096));
     drop((buffers, pool));
+    world.finish();
+}
+
+#[test]
+fn a_sparse_resource_is_destroyed_with_its_pages() {
+    let world = world(DebugDesc::default());
+    let mut sparse = SparseBuffer::new(&world.memory, &info(64 * PAGE), AllocationDesc::default()).unwrap();
+    sparse.bind(0..20).unwrap();
+    let fence = world.device.create_fence(0);
+    // SAFETY: no timeline: nothing uses the pages. The queue and the fence are the device's.
+    unsafe { sparse.submit(&0, &[], (fence, 1)) }.unwrap();
+    sparse.unbind(0..5).unwrap();
+    sparse.bind(30..40).unwrap();
+    world.device.run_until_idle();
+    drop(sparse);
+    let reclaimed = world.memory.retirement().reclaim_at_most(1);
+    assert_eq!((reclaimed.objects, reclaimed.waiting), (1, 0));
+    assert_eq!(world.device.take_hazards(), []);
+}
+
+/// What one thread destroys is not under what another destroys.
+#[test]
+fn pages_outlive_their_object_on_any_thread() {
+    const THREADS: usize = 4;
+    let options = SimOptions { queues: THREADS, ..Default::default() };
+    let world = Fixture::new(FixtureDesc { timelines: THREADS, options, ..Default::default() });
+    std::thread::scope(|scope| {
+        for (queue, (timeline, fence)) in world.timelines.iter().zip(&world.fences).enumerate() {
+            let world = &world;
+            scope.spawn(move || {
+                for step in 0..500 {
+                    let info = info(40 * PAGE);
+                    let mut sparse = SparseBuffer::new(&world.memory, &info, AllocationDesc::default()).unwrap();
+                    sparse.bind(0..20).unwrap();
+                    let frame = timeline.begin();
+                    // SAFETY: within the frame; nothing else uses the pages.
+                    unsafe { sparse.submit(&queue, &[], (*fence, frame.value())) }.unwrap();
+                    timeline.submitted(frame).unwrap();
+                    drop(sparse);
+                    if step % 4 == 0 {
+                        world.device.advance(8);
+                        world.memory.reclaim();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(world.device.take_hazards(), []);
     world.finish();
 }

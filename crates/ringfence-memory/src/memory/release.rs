@@ -199,10 +199,12 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// Retires an object whose memory is retired by itself.
-    pub(crate) fn retire_object(&self, object: RawObject<D>) {
+    /// Retires an object with the memory behind its pages.
+    pub(crate) fn retire_paged(&self, object: RawObject<D>, pages: Vec<Place<D>>) {
+        pages.iter().for_each(|page| self.note_retired(page));
         object.note_retired(&self.device);
-        self.enqueue(Retired::Object(object));
+        self.enqueue(Retired::Paged(Box::new((object, pages))));
+        self.write_due();
     }
 
     #[inline]
@@ -400,7 +402,11 @@ impl<D: Device> Shared<D> {
         match retired {
             Retired::Item(item) => self.release_item(item),
             Retired::Place(place) => self.destroy_parts(None, Some(place)),
-            Retired::Object(object) => self.destroy_parts(Some(object), None),
+            Retired::Paged(paged) => {
+                let (object, pages) = *paged;
+                self.destroy_parts(Some(object), None);
+                pages.into_iter().for_each(|page| self.destroy_parts(None, Some(page)));
+            }
             Retired::Pair(object, place) => self.destroy_parts(Some(object), Some(place)),
         }
     }

@@ -17,8 +17,8 @@ pub(crate) enum Retired<D: Device> {
     Item(Item<D>),
     /// A range without an object.
     Place(Place<D>),
-    /// An object whose memory is retired by itself.
-    Object(RawObject<D>),
+    /// An object, and the memory behind its pages: one item, so that no thread frees the memory under the object.
+    Paged(Box<(RawObject<D>, Vec<Place<D>>)>),
     /// An object, and the range that it lay in.
     Pair(RawObject<D>, Place<D>),
 }

@@ -384,7 +384,6 @@ impl<D: Device + Create<K>, K: SparseKind> Drop for SparseResource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        // Before the table, so that the object is destroyed before its memory is free.
         self.table.retire(K::raw::<D>(object));
     }
 }

@@ -172,10 +172,11 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is
-    /// free.
-    pub(super) fn retire(&self, object: RawObject<D>) {
-        self.shared.retire_object(object);
+    /// Retires the object that the table is of, with all memory that it has or was to get.
+    pub(super) fn retire(&mut self, object: RawObject<D>) {
+        let (bound, changes) = (std::mem::take(&mut self.table), std::mem::take(&mut self.changes));
+        let pages = bound.into_values().chain(changes.into_values().flatten());
+        self.shared.retire_paged(object, pages.map(Allocation::into_place).collect());
     }
 }
 
