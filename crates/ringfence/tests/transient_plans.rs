@@ -295,3 +295,38 @@ fn a_frame_that_is_refused_orders_nothing() {
         world.finish();
     }
 }
+
+/// As above, as it goes: the execution is dropped before its passes are submitted.
+#[test]
+fn an_execution_that_is_dropped_orders_nothing() {
+    let world = Fixture::new(FixtureDesc { timelines: 2, ..Default::default() });
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let info = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
+    let run = |queue: usize, transient: &mut TransientAllocator<_>| {
+        let mut execution = transient.begin();
+        let pass = execution.pass(world.timelines[queue].id(), &[]).expect("a queue of its own");
+        let handle = execution.acquire_buffer(&info, pass, "").expect("there is room");
+        let dst = *execution.buffer(handle).expect("it is of this execution");
+        execution.discard(handle, &[]).expect("it is in use");
+        let frame = world.timelines[queue].begin();
+        let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
+        world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
+        let place = execution.place(handle).expect("it is of this execution");
+        execution.finish(&[world.timelines[queue].submitted(frame).expect("in order")]);
+        (pass, place)
+    };
+    world.device.pause(1);
+    let (running, place) = run(1, &mut transient);
+    let mut dropped = transient.begin();
+    let pass = dropped.pass(world.timelines[0].id(), &[running]).expect("a queue of its own");
+    let handle = dropped.acquire_buffer(&info, pass, "").expect("there is room");
+    assert_eq!(dropped.place(handle), Ok(place.clone()), "it waits for what works on them");
+    dropped.discard(handle, &[]).expect("it is in use");
+    drop(dropped);
+    assert_ne!(run(0, &mut transient).1, place);
+    world.device.resume(1);
+    world.device.run_until_idle();
+    assert_eq!(world.device.take_hazards(), []);
+    drop(transient);
+    world.finish();
+}

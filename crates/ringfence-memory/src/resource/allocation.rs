@@ -416,12 +416,8 @@ impl<D: Device> Allocation<D> {
         self.shared.note_moved(from, &self.place, self.base(), || None);
     }
 
-    /// Its bytes without this value: the caller sees to what becomes of them.
-    pub(crate) fn into_place(self) -> Place<D> {
-        self.into_parts().1
-    }
-
-    fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {
+    /// Nothing is retired: the caller sees to what becomes of the place.
+    pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }

@@ -176,7 +176,7 @@ impl<D: Device> PageTable<D> {
     pub(super) fn retire(&mut self, object: RawObject<D>) {
         let (bound, changes) = (std::mem::take(&mut self.table), std::mem::take(&mut self.changes));
         let pages = bound.into_values().chain(changes.into_values().flatten());
-        self.shared.retire_paged(object, pages.map(Allocation::into_place).collect());
+        self.shared.retire_paged(object, pages.map(|page| page.into_parts().1).collect());
     }
 }
 

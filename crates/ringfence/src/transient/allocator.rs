@@ -203,7 +203,8 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
     }
 }
 
-/// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points.
+/// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points, but as one whose passes
+/// may not have been submitted: what they were to wait for orders nothing, and later passes reuse fewer bytes.
 ///
 /// It dereferences to [`TransientAllocator`], for the methods that read.
 pub struct Execution<'a, D: Device> {
@@ -327,8 +328,9 @@ impl<'a, D: Device> Execution<'a, D> {
         self.transient.0.plans.passes.get(place).copied()
     }
 
-    /// Ends the execution: of the objects that were not used for long, those beyond the number that each heap keeps are
-    /// released, and heaps without objects go to the cache.
+    /// Ends the execution, whose passes are submitted, or will be: where their frame is discarded
+    /// ([`Frame::discard`](crate::Frame::discard)), drop the execution instead. Of the objects that were not used for
+    /// long, those beyond the number that each heap keeps are released, and heaps without objects go to the cache.
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
     /// that holds them ([`Frame::point`](crate::Frame::point)). By it the next executions see what is complete; without
@@ -338,7 +340,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// Resources that were not discarded count as used by every pass; returns how many there were. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
-        self.transient.0.end(ends);
+        self.transient.0.end(Some(ends));
         self.transient.0.figures.left_in_use
     }
 }
@@ -354,7 +356,7 @@ impl<D: Device> Deref for Execution<'_, D> {
 impl<D: Device> Drop for Execution<'_, D> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.transient.0.end(&[]);
+            self.transient.0.end(None);
         }
     }
 }

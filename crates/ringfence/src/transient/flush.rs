@@ -17,18 +17,23 @@ use ringfence_memory::extend::Place;
 use ringfence_memory::trace::Event;
 
 impl<D: Device> State<D> {
-    /// Ends the execution.
-    pub(super) fn end(&mut self, ends: &[SyncPoint]) {
+    /// Ends the execution. With `None` its passes were not submitted: what was freed for the end of one of them may
+    /// still be in use by a pass that this one was to wait for.
+    pub(super) fn end(&mut self, ends: Option<&[SyncPoint]>) {
         let all = self.order.end_of_all();
         let mut left_in_use = 0;
         for index in 0..self.acquired.len() {
             let number = self.acquired[index];
-            if self.object(number).tenancy.is_some() {
+            let is_in_use = self.object(number).tenancy.is_some();
+            left_in_use += usize::from(is_in_use);
+            if is_in_use || ends.is_none() {
                 self.vacate(number, all);
-                left_in_use += 1;
             }
         }
-        self.order.close(ends);
+        if ends.is_none() {
+            self.order.forget_waits();
+        }
+        self.order.close(ends.unwrap_or_default());
         let released = self.release_unused();
         if released > 0 {
             self.tidy();

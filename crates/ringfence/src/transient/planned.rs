@@ -57,17 +57,8 @@ impl<D: Device> State<D> {
         self.figures.lower_bound_bytes = groups.iter().map(|group| group.lower_bound).sum();
         self.figures.group_count = groups.len();
         self.figures.is_reused = is_reused;
-        self.declare(passes).and_then(|()| self.lay_out(index, resources)).inspect_err(|_| self.take_back())
-    }
-
-    /// Nothing of the frame is submitted. What was freed for the end of one of its passes may still be in use by a pass
-    /// that this one was to wait for.
-    fn take_back(&mut self) {
-        let all = self.order.end_of_all();
-        for index in 0..self.acquired.len() {
-            self.vacate(self.acquired[index], all);
-        }
-        self.order.forget_waits();
+        self.declare(passes)?;
+        self.lay_out(index, resources)
     }
 
     /// The plan of the frame's shape, made if it is new, and whether it was there.
