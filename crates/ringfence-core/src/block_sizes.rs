@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   block     0     1     2     3     4     5 …
-//!   bytes     4 Mi  8 Mi  16 Mi 32 Mi 64 Mi …  max       as many bytes as all blocks before together: O(log) blocks
+//!   bytes     4 Mi  8 Mi  16 Mi 32 Mi 64 Mi …  max       each twice the one before: O(log) blocks
 //! ```
 //!
 //! A heap of 8 GiB has blocks of 4 MiB to 256 MiB for the device, one of 256 MiB of 1 MiB to 32 MiB: never more than an

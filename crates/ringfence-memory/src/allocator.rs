@@ -70,7 +70,9 @@ impl<D: Device> Allocator<D> {
 
     /// Makes a buffer, or gives one that the device is done with to its next owner.
     ///
-    /// O(1) while a block has room; a new block or dedicated memory is a driver call that may take milliseconds.
+    /// A slot of a size class (up to 64 KiB) is O(1); a range of a block O(log blocks), and a look at each block that
+    /// has the bytes but not in one piece. The driver's object is a driver call, unless one is recycled; a new block or
+    /// dedicated memory is one that may take milliseconds.
     ///
     /// # Recycled objects
     ///
@@ -84,9 +86,9 @@ impl<D: Device> Allocator<D> {
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
     /// bytes. That is an error without recycling too: with [`AllocationDesc::recycle`] off, validation layers report it
     /// as a use of a destroyed object. The simulated device reports it in either case. Nothing is recycled while a
-    /// trace is recorded or debugging is on. Resources that are shared, imported, sparse, movable, evictable or in a
-    /// custom pool are never recycled, nor those that found no room in the best memory type. On Direct3D 12 textures are recycled only if they allow simultaneous access, or
-    /// their description says that their owner returns them to their initial state.
+    /// trace is recorded or debugging is on. What is shared, imported, sparse, movable, evictable, in a custom pool, or
+    /// found no room in the best memory type never is; on Direct3D 12 a texture only if it allows simultaneous access,
+    /// or its description says that its owner returns it to its initial state.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
@@ -191,9 +193,10 @@ impl<D: Device> Allocator<D> {
         unsafe { Residency::new(&self.shared) }
     }
 
-    /// Destroys retired resources that the device is done with, and frees blocks that have been empty for long. Call it
-    /// once a frame. Never waits for the GPU; one driver call for each timeline, and one for each object that is
-    /// destroyed.
+    /// Releases retired resources that the device is done with: each is kept for recycling, or destroyed. Frees blocks
+    /// that have been empty for long. Call it once a frame. Never waits for the GPU. A driver call for each timeline,
+    /// each object destroyed and each block freed, at most one for the budgets, and those of descriptor heaps and of
+    /// rings that shrink. While a trace is recorded it may write to its file.
     ///
     /// Any number of threads may call it. While one thread is in the call, a call on another thread destroys only what
     /// that thread has dropped, by the progress that was read last. A call from inside another `reclaim` on the same

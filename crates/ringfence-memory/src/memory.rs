@@ -27,7 +27,7 @@
 //! 8. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
 //!    everything again;
 //! 9. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
-//!    everything again if it released something;
+//!    everything again if it released something, at most 8 times;
 //! 10. a typed error with size, usage, budget and what was tried.
 //!
 //! Budgets: a block that would exceed the budget is halved like one that is refused; the smallest is requested
@@ -37,11 +37,10 @@
 //! # Blocks
 //!
 //! No memory is allocated before the first request. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
-//! and each further one as much as all before it together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty
+//! each further one is twice as large as the one before it, up to [`AllocatorDesc::device_block_bytes_max`]. One empty
 //! block of each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
-//! [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread makes the
-//! next block before it is needed; with [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve) a program
-//! announces how much it is going to need.
+//! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread makes the next block before
+//! it is needed; with [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces what it is going to need.
 
 mod arena;
 mod block_memory;

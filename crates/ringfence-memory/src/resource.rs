@@ -57,8 +57,8 @@ pub type Texture<D> = Resource<D, Textures>;
 ///
 /// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed, or recycled
 /// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an
-/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete. A
-/// handle is two pointers.
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete, or by
+/// a later drop or request where very much waits or memory is short. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
@@ -401,7 +401,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
-    /// Destroys it and frees its memory at once.
+    /// Releases it at once: it is kept for recycling, or destroyed and its memory freed.
     ///
     /// # Safety
     /// No submission that is under way uses it.

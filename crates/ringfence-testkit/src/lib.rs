@@ -14,7 +14,8 @@
 //!      └── a device of your own
 //! ```
 //!
-//! Ringfence itself opens no device and records no work of its own. This crate does, in the plainest way: one command
+//! Ringfence itself opens no device. It records copies and barriers into command lists of the program, and submits
+//! nothing but the page binds of sparse resources. This crate opens devices and submits work, in the plainest way: one command
 //! list a submission, run from its first command to its last, with barriers that wait for everything. It is for showing
 //! that memory is right, not for speed.
 //!

@@ -8,9 +8,12 @@
 //! ```
 //!
 //! It makes no instance and no device: those are the program's. It submits nothing but the binding of sparse memory. It
-//! needs Vulkan 1.2, for timeline semaphores. It has no policy, and no lock but those of its descriptor heaps. What
-//! Vulkan does not report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have memory
-//! on any Vulkan: [`Device::for_memory`].
+//! needs Vulkan 1.2, for timeline semaphores. It has no policy. Its locks are those of its descriptor heaps, and one for
+//! NVIDIA's driver: several threads take turns there to create and destroy buffers and images, since that driver is
+//! slower when they call it at once. A thread waits at most 10 ms for its turn.
+//!
+//! What Vulkan does not report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have
+//! memory on any Vulkan: [`Device::for_memory`].
 //!
 //! ```no_run
 //! use ringfence_vulkan::{Device, DeviceDesc, Features};

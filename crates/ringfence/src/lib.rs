@@ -46,7 +46,8 @@
 //! # Threads
 //!
 //! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
-//! class. None that an allocation in an existing block needs is held across a driver call. No lock is held while the
+//! class. None that an allocation in an existing block needs is held across a driver call; on NVIDIA's Vulkan driver
+//! the backend has threads take turns to create and destroy buffers and images. No lock is held while the
 //! program's own code is called, with one exception: a global allocator of the program's may drop what the library
 //! made, and must call nothing else of it.
 //!

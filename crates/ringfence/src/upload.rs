@@ -20,7 +20,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`UploadRing::write`] | O(timelines) + the copy, one short lock; the copy is made outside of it |
-//! | [`UploadWriter::write`] | the copy and three atomic operations on memory of the thread's own; a lock a page |
+//! | [`UploadWriter::write`] | the copy, two atomic stores to memory of the thread's own, two atomic loads; a lock a page |
 //! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
 
 mod batch;

@@ -10,7 +10,7 @@ use crate::error::Error;
 /// How a resource gets its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
-    /// Shown in reports and given to the driver's object; empty for none.
+    /// Shown in reports and given to the driver's object; empty for none. Costs a copy and a short lock.
     pub name: &'a str,
     /// Where it should live.
     pub location: Location,
@@ -57,7 +57,7 @@ pub struct AllocationDesc<'a> {
     /// [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts the additional bytes.
     pub may_be_larger: bool,
     /// A value of the caller's: returned by [`Resource::user_data`](crate::Resource::user_data), and in snapshots, as
-    /// JSON and as VMA's.
+    /// JSON and as VMA's. Any but 0 costs a short lock.
     pub user_data: u64,
 }
 

@@ -46,7 +46,7 @@ impl<D: Device> Releases<D> {
 /// What [`Allocator::reclaim`](crate::Allocator::reclaim) did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Reclaimed {
-    /// Resources that were destroyed.
+    /// Resources that the device was done with: destroyed, or kept for recycling.
     pub objects: usize,
     /// Empty blocks that were freed since their grace was over. Not those that went with their last range, where there
     /// is no grace, or with their pool.

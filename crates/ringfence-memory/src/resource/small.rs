@@ -135,7 +135,7 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Destroys it and frees its bytes at once.
+    /// Releases it at once: it is kept for recycling, or its bytes are freed.
     ///
     /// # Safety
     /// No submission that is under way uses it.

@@ -1,5 +1,4 @@
-//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and
-//! textures.
+//! The page table: what memory is behind which page, and what the next submission changes.
 //!
 //! ```text
 //!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
@@ -13,6 +12,7 @@
 //! | runs, settle | O(batch) |
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 
 use crate::device::{Device, DeviceError, Requirements, ResourceClass};
@@ -155,7 +155,7 @@ impl<D: Device> PageTable<D> {
 
     /// What was pending has been submitted. What has lost its memory is retired.
     pub(super) fn settle(&mut self) {
-        for (page, change) in std::mem::take(&mut self.changes) {
+        for (page, change) in take(&mut self.changes) {
             match change {
                 Some(allocation) => _ = self.table.insert(page, allocation),
                 // Dropped, which retires it.
@@ -174,8 +174,8 @@ impl<D: Device> PageTable<D> {
 
     /// Retires the object that the table is of, with all memory that it has or was to get.
     pub(super) fn retire(&mut self, object: RawObject<D>) {
-        let (bound, changes) = (std::mem::take(&mut self.table), std::mem::take(&mut self.changes));
-        let pages = bound.into_values().chain(changes.into_values().flatten());
+        let Self { table, changes, .. } = self;
+        let pages = take(table).into_values().chain(take(changes).into_values().flatten());
         self.shared.retire_paged(object, pages.map(|page| page.into_parts().1).collect());
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!              256      512      1024     larger, up to 64 KiB
-//!   dynamic   ring     ring     ring      ring                in upload memory; a copy for each change that is used
+//!   dynamic   ring     ring     ring      ring                a copy for each change that is used
 //!   static    pools    pools    pools     a buffer each       in device memory; a stable place, staged when changed
 //!                │
 //!                └─ slot 0 │ slot 1 │ …   one view a slot, made with the pool ([`ConstantViews`])
@@ -14,9 +14,11 @@
 //!   has not changed its buffer; equal content of one frame shares one copy.
 //! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is collected and staged once a
 //!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
-//! - Content that was bound often for each copy in the previous frame is *promoted*: it is copied to device memory, at
-//!   the same offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). If the host
-//!   can write to device memory, [`ConstantsDesc::location`] may be that instead.
+//! - The rings lie in device memory that the host writes where there is some, else in upload memory
+//!   ([`ConstantsDesc::location`]). With [`ConstantsDesc::promote_reads`], which is off by default, content that was
+//!   bound at least that often for each copy in the previous frame is *promoted*: it is copied to device memory, at the
+//!   same offset of a buffer as large as the pool, and read there. That helps where the host cannot write to device
+//!   memory.
 //! - Constants above 1024 bytes have pools of their own, and no views, as they are rare. Data above
 //!   [`ConstantBuffers::BYTES_MAX`] belongs in a storage buffer: neither API binds it as constants.
 //!

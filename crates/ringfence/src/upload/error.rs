@@ -15,7 +15,7 @@ pub enum UploadError {
     /// The alignment is 0 or not a power of two.
     #[error("the alignment {alignment} is not a power of two")]
     BadAlignment {
-        /// The requested bytes.
+        /// The requested alignment, in bytes.
         alignment: u64,
     },
     /// The ring can never hold this, however long the wait: make a larger one.

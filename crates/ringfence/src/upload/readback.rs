@@ -74,8 +74,9 @@ pub enum ReadbackError {
         /// When it is.
         point: SyncPoint,
     },
-    /// The frame ended without being submitted: it was discarded, or dropped. The result never comes.
-    #[error("the frame with {point} was not submitted: its result never comes")]
+    /// The frame was discarded, or dropped without [`Timeline::submitted`](crate::Timeline::submitted): nothing says that
+    /// the device wrote the result, which is refused.
+    #[error("the frame with {point} was not declared submitted: its result never comes")]
     NotSubmitted {
         /// When it would have been there.
         point: SyncPoint,
