@@ -133,5 +133,9 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
     let answer = ringfence(&["report", &cut, "-o", &page]);
     assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
     assert!(answer.err.contains("cut.rft: the trace is cut off at byte"), "{}", answer.err);
-    assert!(fs::read_to_string(&page).expect("what could be read is shown").contains("Only a part of the trace"));
+    assert!(
+        fs::read_to_string(&page)
+            .expect("what could be read is shown")
+            .contains("The trace is damaged; here is what could be read")
+    );
 }

@@ -58,7 +58,7 @@ pub struct Report {
     /// What a trace recorded over time.
     #[serde(default)]
     pub history: Option<History>,
-    /// Why only a part of the snapshot's file could be read.
+    /// Why only a part of the snapshot's file could be read, or what in it cannot be.
     #[serde(default)]
     pub damage: Option<String>,
     /// A later snapshot to compare with.

@@ -1,12 +1,13 @@
 //! What a page is made of, out of JSON: a snapshot, a report with its frames, or a dump of the Vulkan Memory Allocator.
 //!
-//! Of a file that is cut off or damaged, what stands before the damage is read; [`Report::damage`] says where it is.
+//! Of a file that is cut off or damaged, what stands before the damage is read; [`Report::damage`] says where it is. It
+//! says too what no memory can be like, as ranges that overlap: the page shows them as they are.
 
 mod salvage;
 
 use std::fmt;
 
-use ringfence_trace::Snapshot;
+use ringfence_trace::{RangeSnapshot, Snapshot};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -66,7 +67,7 @@ impl Report {
 fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     if import::is_vma_dump(value) {
         let snapshot = import::vma_dump(value).map_err(|error| JsonError::plain(error.to_string()))?;
-        return Ok(Report::of_snapshot(snapshot));
+        return Ok(Report { damage: impossible(&snapshot), ..Report::of_snapshot(snapshot) });
     }
     let report = if value.get("snapshot").is_some() {
         typed::<Report>(bytes)?
@@ -76,9 +77,33 @@ fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
         return Err(JsonError::plain(EXPECTED));
     };
     match report.snapshot.version {
-        1 => Ok(report),
+        1 => Ok(Report { damage: impossible(&report.snapshot), ..report }),
         version => Err(JsonError::plain(format!("expected version 1 of a snapshot, found {version}"))),
     }
+}
+
+/// The first thing that no memory can be like, if there is one: figures of such a snapshot mean nothing.
+fn impossible(snapshot: &Snapshot) -> Option<String> {
+    let (heaps, types) = (snapshot.heaps.len(), snapshot.types.len());
+    if let Some(at) = snapshot.types.iter().position(|held| held.heap as usize >= heaps) {
+        return Some(format!("memory type {at} lies in heap {}, of {heaps} heaps", snapshot.types[at].heap));
+    }
+    for (number, block) in snapshot.blocks.iter().enumerate() {
+        if block.memory_type as usize >= types {
+            return Some(format!("block {number} is of memory type {}, of {types} types", block.memory_type));
+        }
+        let mut free_from = 0;
+        for (at, range) in block.ranges.iter().enumerate() {
+            let end = range.offset.checked_add(range.bytes).filter(|end| *end <= block.bytes);
+            let Some(end) = end.filter(|_| range.offset >= free_from) else {
+                let (RangeSnapshot { offset, bytes, .. }, size) = (range, block.bytes);
+                let range = format!("range {at} of block {number} has {bytes} bytes from byte {offset} on");
+                return Some(format!("{range}, where bytes {free_from} to {size} are free to be its"));
+            };
+            free_from = end;
+        }
+    }
+    None
 }
 
 /// Read again from the text, since errors in a value have lost their line.

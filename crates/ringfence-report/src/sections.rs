@@ -35,11 +35,11 @@ pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
     }
 }
 
-/// That what is shown is not all.
+/// That what is shown is not all, or not true.
 fn damage(why: Option<&str>, of: &str) -> String {
     let line = |why: &str| {
         let why = crate::html::text(why);
-        format!("<p class=\"damage\" role=\"alert\">Only a part of the {of} could be read: {why}.</p>\n")
+        format!("<p class=\"damage\" role=\"alert\">The {of} is damaged; here is what could be read: {why}.</p>\n")
     };
     why.map(line).unwrap_or_default()
 }

@@ -102,7 +102,7 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
         let count = Figures::of(&read).allocation_count;
         assert!(count >= most, "a later cut leaves no less");
         most = count;
-        assert!(report_of(read).to_html().contains("Only a part of the file could be read"));
+        assert!(report_of(read).to_html().contains("The file is damaged; here is what could be read"));
     }
     assert_eq!(most, Figures::of(&whole).allocation_count, "cut in what comes after the blocks");
     // Damaged in the middle.
@@ -112,6 +112,28 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     damaged[at..at + 8].copy_from_slice(b"offset::");
     let report = Report::from_json(&damaged).expect("a part of it is whole");
     assert!(report.damage.expect("it is damaged").contains("damaged in line 1"));
+}
+
+#[test]
+fn what_no_memory_can_be_like_is_named() {
+    let whole = made_up::report(6, 40, 0).snapshot;
+    let block = whole.blocks.iter().position(|block| block.ranges.len() > 2).expect("one is shared");
+    let damage = |change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = whole.clone();
+        change(&mut snapshot);
+        let bytes = serde_json::to_vec(&snapshot).expect("plain data");
+        Report::from_json(&bytes).expect("it is JSON of the right form").damage
+    };
+    assert_eq!(damage(&|_| {}), None);
+    let named = |found: Option<String>, part: &str| {
+        assert!(found.as_ref().is_some_and(|found| found.contains(part)), "{found:?}")
+    };
+    let (range, of) = (format!("range 1 of block {block} has"), format!("block {block} is of memory type 99"));
+    named(damage(&|snapshot| snapshot.blocks[block].ranges[1].offset = 0), &range);
+    named(damage(&|snapshot| snapshot.blocks[block].ranges[1].bytes = 1 << 63), &range);
+    named(damage(&|snapshot| snapshot.blocks[block].ranges[1].bytes = u64::MAX), &range);
+    named(damage(&|snapshot| snapshot.blocks[block].memory_type = 99), &of);
+    named(damage(&|snapshot| snapshot.types[0].heap = 9), "memory type 0 lies in heap 9");
 }
 
 fn report_of(snapshot: Snapshot) -> Report {

@@ -100,7 +100,7 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     }
     assert!(!page.dom.contains("drawing-heap-1"), "a heap of which nothing is held");
     assert!(page.dom.contains("Changes by the beginning of the name"));
-    assert!(page.text("class=\"damage\"").starts_with("Only a part of the trace could be read"));
+    assert!(page.text("class=\"damage\"").starts_with("The trace is damaged; here is what could be read"));
 }
 
 /// What the page says of descriptors and transient objects, frame by frame and by keys alone, is what the trace holds.
