@@ -6,8 +6,8 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 use super::info::ResourceInfo;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{
-    BufferDesc, BufferUsage, ClearValue, DeviceError, Dimension, Format, InfoKey, TexelFormat, TextureAspect,
-    TextureDesc, TextureUsage,
+    BufferDesc, BufferUsage, Buffers, ClearValue, DeviceError, Dimension, Format, InfoKey, Kind, TexelFormat,
+    TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
 /// The alignment that serves each view of a buffer: that of constants.
@@ -15,137 +15,181 @@ pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMEN
 /// The alignment that serves each view but constants, and what is read by index or vertex.
 const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
 
-/// A buffer. What it is used for makes no difference but for writes by shaders; and for constants, whose views end at
-/// multiples of 256 bytes, which have to be the buffer's.
-pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
-    let storage = desc.usage.contains(BufferUsage::STORAGE);
-    let constants = desc.usage.contains(BufferUsage::CONSTANT);
-    let whole = || desc.size.checked_next_multiple_of(EVERY_VIEW);
-    let width = if constants { whole().ok_or(DeviceError::OutOfDeviceMemory)? } else { desc.size };
-    Ok(D3D12_RESOURCE_DESC {
-        Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
-        Alignment: 0,
-        Width: width,
-        Height: 1,
-        DepthOrArraySize: 1,
-        MipLevels: 1,
-        Format: DXGI_FORMAT_UNKNOWN,
-        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
-        Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
-        Flags: if storage { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE },
-    })
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Buffers {}
+    impl Sealed for super::Textures {}
 }
 
-/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description
-/// has it (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
-pub(super) fn buffer_floor(usage: BufferUsage) -> u64 {
-    if usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
+/// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
+pub trait Shape: Kind + sealed::Sealed {
+    /// Direct3D 12's description for a portable one.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if there is no such resource.
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
+
+    /// Direct3D 12's description portably; `None` where there is none.
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
+
+    /// The alignment in the description that its use needs, where the driver may measure less; 0 leaves it open.
+    fn floor(desc: &Self::Desc) -> u64 {
+        let _ = desc;
+        0
+    }
+
+    /// The clear value that goes with it; `None` for buffers.
+    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+        let _ = desc;
+        None
+    }
+
+    /// Adds a clear value to a portable description.
+    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+        let _ = (desc, value);
+    }
+
+    /// What all of a texture is; `None` for buffers.
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        let _ = desc;
+        None
+    }
+
+    /// Whether a description is of this kind.
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
 
-/// A texture. A cube is an array of two-dimensional layers: only its views say so.
-pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
-    let (dimension, depth_or_layers) = match desc.dimension {
-        Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
-        Dimension::D2 | Dimension::Cube => (D3D12_RESOURCE_DIMENSION_TEXTURE2D, desc.layers),
-        Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
-    };
-    let max = u16::MAX.into();
-    DeviceError::unsupported("a texture with as many layers or slices as this").at_most(depth_or_layers.into(), max)?;
-    DeviceError::unsupported("a texture with as many mip levels as this").at_most(desc.mips.into(), max)?;
-    Ok(D3D12_RESOURCE_DESC {
-        Dimension: dimension,
-        Alignment: 0,
-        Width: desc.width.into(),
-        Height: desc.height,
-        DepthOrArraySize: depth_or_layers as u16,
-        MipLevels: desc.mips as u16,
-        Format: format(desc.format, desc.usage)?,
-        SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
-        Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
-        Flags: texture_flags(desc.usage),
-    })
+impl Shape for Buffers {
+    /// What it is used for makes no difference but for writes by shaders; and for constants, whose views end at
+    /// multiples of 256 bytes, which have to be the buffer's.
+    fn resource_desc(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        let storage = desc.usage.contains(BufferUsage::STORAGE);
+        let constants = desc.usage.contains(BufferUsage::CONSTANT);
+        let whole = || desc.size.checked_next_multiple_of(EVERY_VIEW);
+        let width = if constants { whole().ok_or(DeviceError::OutOfDeviceMemory)? } else { desc.size };
+        Ok(D3D12_RESOURCE_DESC {
+            Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+            Alignment: 0,
+            Width: width,
+            Height: 1,
+            DepthOrArraySize: 1,
+            MipLevels: 1,
+            Format: DXGI_FORMAT_UNKNOWN,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+            Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+            Flags: if storage { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE },
+        })
+    }
+
+    /// Everything but writes by shaders is allowed to every buffer, addresses to those whose alignment serves each
+    /// view, and constants to those of them that end with a view of constants: of another size,
+    /// [`Shape::resource_desc`] would describe a larger one.
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
+        let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+        let mut usage = BufferUsage::all();
+        usage.set(BufferUsage::STORAGE, desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS));
+        usage.set(BufferUsage::DEVICE_ADDRESS, is_aligned);
+        usage.set(BufferUsage::CONSTANT, is_aligned && desc.Width.is_multiple_of(EVERY_VIEW));
+        Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
+    }
+
+    /// 0 stands for that of every view.
+    fn floor(desc: &BufferDesc) -> u64 {
+        if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+    }
 }
 
-/// A clear value in a format that it is viewed with: the description's may be typeless.
-pub(super) fn clear_value(desc: &TextureDesc) -> Option<D3D12_CLEAR_VALUE> {
-    Some(match desc.clear_value? {
-        ClearValue::Color(bits) => D3D12_CLEAR_VALUE {
-            Format: shader_format(desc.format).ok()?,
-            Anonymous: D3D12_CLEAR_VALUE_0 { Color: bits.map(f32::from_bits) },
-        },
-        ClearValue::DepthStencil { depth, stencil } => D3D12_CLEAR_VALUE {
-            Format: depth_format(desc.format).ok()?,
-            Anonymous: D3D12_CLEAR_VALUE_0 {
-                DepthStencil: D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil },
+impl Shape for Textures {
+    /// A cube is an array of two-dimensional layers: only its views say so.
+    fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        let (dimension, depth_or_layers) = match desc.dimension {
+            Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
+            Dimension::D2 | Dimension::Cube => (D3D12_RESOURCE_DIMENSION_TEXTURE2D, desc.layers),
+            Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
+        };
+        let max = u16::MAX.into();
+        DeviceError::unsupported("a texture with as many layers or slices as this")
+            .at_most(depth_or_layers.into(), max)?;
+        DeviceError::unsupported("a texture with as many mip levels as this").at_most(desc.mips.into(), max)?;
+        Ok(D3D12_RESOURCE_DESC {
+            Dimension: dimension,
+            Alignment: 0,
+            Width: desc.width.into(),
+            Height: desc.height,
+            DepthOrArraySize: depth_or_layers as u16,
+            MipLevels: desc.mips as u16,
+            Format: format(desc.format, desc.usage)?,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
+            Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
+            Flags: texture_flags(desc.usage),
+        })
+    }
+
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc> {
+        if desc.MipLevels == 0 {
+            return None;
+        }
+        let (dimension, depth, layers) = match desc.Dimension {
+            D3D12_RESOURCE_DIMENSION_TEXTURE1D => (Dimension::D1, 1, desc.DepthOrArraySize),
+            D3D12_RESOURCE_DIMENSION_TEXTURE2D => (Dimension::D2, 1, desc.DepthOrArraySize),
+            D3D12_RESOURCE_DIMENSION_TEXTURE3D => (Dimension::D3, desc.DepthOrArraySize, 1),
+            _ => return None,
+        };
+        let format = portable_format(desc.Format)?;
+        let given = FLAGS.into_iter().filter(|(_, flag)| desc.Flags.contains(*flag)).map(|(usage, _)| usage);
+        let mut usage = given.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union);
+        usage.set(TextureUsage::SAMPLED, !desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE));
+        Some(TextureDesc {
+            dimension,
+            width: u32::try_from(desc.Width).ok()?,
+            height: desc.Height,
+            depth: depth.into(),
+            layers: layers.into(),
+            mips: desc.MipLevels.into(),
+            samples: desc.SampleDesc.Count,
+            format,
+            usage,
+            clear_value: None,
+        })
+    }
+
+    /// A clear value in a format that it is viewed with: the description's may be typeless.
+    fn clear_value(desc: &TextureDesc) -> Option<D3D12_CLEAR_VALUE> {
+        Some(match desc.clear_value? {
+            ClearValue::Color(bits) => D3D12_CLEAR_VALUE {
+                Format: shader_format(desc.format).ok()?,
+                Anonymous: D3D12_CLEAR_VALUE_0 { Color: bits.map(f32::from_bits) },
             },
-        },
-    })
-}
-
-/// What a clear value says portably.
-pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
-    let [_, _, red, green, blue, alpha] = clear_words(value);
-    if DEPTH.contains(&value.Format) {
-        ClearValue::DepthStencil { depth: red, stencil: green as u8 }
-    } else {
-        ClearValue::Color([red, green, blue, alpha])
+            ClearValue::DepthStencil { depth, stencil } => D3D12_CLEAR_VALUE {
+                Format: depth_format(desc.format).ok()?,
+                Anonymous: D3D12_CLEAR_VALUE_0 {
+                    DepthStencil: D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil },
+                },
+            },
+        })
     }
-}
 
-/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, addresses to
-/// those whose alignment serves each view, and constants to those of them that end with a view of constants: of another
-/// size, [`buffer`] would describe a larger one.
-pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
-    let always = [
-        BufferUsage::COPY_SRC,
-        BufferUsage::COPY_DST,
-        BufferUsage::VERTEX,
-        BufferUsage::INDEX,
-        BufferUsage::INDIRECT,
-        BufferUsage::TEXELS,
-        BufferUsage::STORAGE_READ,
-    ];
-    let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
-    let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
-    let usage = if storage { usage | BufferUsage::STORAGE } else { usage };
-    let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
-    let constants = is_aligned && desc.Width.is_multiple_of(EVERY_VIEW);
-    let usage = if constants { usage | BufferUsage::CONSTANT } else { usage };
-    let usage = if is_aligned { usage | BufferUsage::DEVICE_ADDRESS } else { usage };
-    (desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER).then_some(BufferDesc { size: desc.Width, usage })
-}
-
-/// What a texture's description says portably.
-pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc> {
-    if desc.MipLevels == 0 {
-        return None;
+    fn set_clear_value(desc: &mut TextureDesc, value: &D3D12_CLEAR_VALUE) {
+        let [_, _, red, green, blue, alpha] = clear_words(value);
+        desc.clear_value = Some(if DEPTH.contains(&value.Format) {
+            ClearValue::DepthStencil { depth: red, stencil: green as u8 }
+        } else {
+            ClearValue::Color([red, green, blue, alpha])
+        });
     }
-    let (dimension, depth, layers) = match desc.Dimension {
-        D3D12_RESOURCE_DIMENSION_TEXTURE1D => (Dimension::D1, 1, desc.DepthOrArraySize),
-        D3D12_RESOURCE_DIMENSION_TEXTURE2D => (Dimension::D2, 1, desc.DepthOrArraySize),
-        D3D12_RESOURCE_DIMENSION_TEXTURE3D => (Dimension::D3, desc.DepthOrArraySize, 1),
-        _ => return None,
-    };
-    let format = portable_format(desc.Format)?;
-    let usages = [
-        (!desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE), TextureUsage::SAMPLED),
-        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS), TextureUsage::STORAGE),
-        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET), TextureUsage::RENDER_TARGET),
-        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL), TextureUsage::DEPTH_STENCIL),
-    ];
-    let usages = usages.into_iter().filter(|(has, _)| *has).map(|(_, usage)| usage);
-    Some(TextureDesc {
-        dimension,
-        width: u32::try_from(desc.Width).ok()?,
-        height: desc.Height,
-        depth: depth.into(),
-        layers: layers.into(),
-        mips: desc.MipLevels.into(),
-        samples: desc.SampleDesc.Count,
-        format,
-        usage: usages.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union),
-        clear_value: None,
-    })
+
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        parts(desc)
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
+            .contains(&desc.Dimension)
+    }
 }
 
 /// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] does not know.
@@ -250,68 +294,39 @@ macro_rules! formats {
 }
 
 formats! {
-    R8Unorm = DXGI_FORMAT_R8_UNORM,
-    R8Snorm = DXGI_FORMAT_R8_SNORM,
-    R8Uint = DXGI_FORMAT_R8_UINT,
+    R8Unorm = DXGI_FORMAT_R8_UNORM, R8Snorm = DXGI_FORMAT_R8_SNORM, R8Uint = DXGI_FORMAT_R8_UINT,
     R8Sint = DXGI_FORMAT_R8_SINT,
-    Rg8Unorm = DXGI_FORMAT_R8G8_UNORM,
-    Rg8Snorm = DXGI_FORMAT_R8G8_SNORM,
-    Rg8Uint = DXGI_FORMAT_R8G8_UINT,
+    Rg8Unorm = DXGI_FORMAT_R8G8_UNORM, Rg8Snorm = DXGI_FORMAT_R8G8_SNORM, Rg8Uint = DXGI_FORMAT_R8G8_UINT,
     Rg8Sint = DXGI_FORMAT_R8G8_SINT,
-    Rgba8Unorm = DXGI_FORMAT_R8G8B8A8_UNORM,
-    Rgba8UnormSrgb = DXGI_FORMAT_R8G8B8A8_UNORM_SRGB,
-    Rgba8Snorm = DXGI_FORMAT_R8G8B8A8_SNORM,
-    Rgba8Uint = DXGI_FORMAT_R8G8B8A8_UINT,
+    Rgba8Unorm = DXGI_FORMAT_R8G8B8A8_UNORM, Rgba8UnormSrgb = DXGI_FORMAT_R8G8B8A8_UNORM_SRGB,
+    Rgba8Snorm = DXGI_FORMAT_R8G8B8A8_SNORM, Rgba8Uint = DXGI_FORMAT_R8G8B8A8_UINT,
     Rgba8Sint = DXGI_FORMAT_R8G8B8A8_SINT,
-    Bgra8Unorm = DXGI_FORMAT_B8G8R8A8_UNORM,
-    Bgra8UnormSrgb = DXGI_FORMAT_B8G8R8A8_UNORM_SRGB,
-    R16Unorm = DXGI_FORMAT_R16_UNORM,
-    R16Snorm = DXGI_FORMAT_R16_SNORM,
-    R16Uint = DXGI_FORMAT_R16_UINT,
-    R16Sint = DXGI_FORMAT_R16_SINT,
-    R16Float = DXGI_FORMAT_R16_FLOAT,
-    Rg16Unorm = DXGI_FORMAT_R16G16_UNORM,
-    Rg16Snorm = DXGI_FORMAT_R16G16_SNORM,
-    Rg16Uint = DXGI_FORMAT_R16G16_UINT,
-    Rg16Sint = DXGI_FORMAT_R16G16_SINT,
-    Rg16Float = DXGI_FORMAT_R16G16_FLOAT,
-    Rgba16Unorm = DXGI_FORMAT_R16G16B16A16_UNORM,
-    Rgba16Snorm = DXGI_FORMAT_R16G16B16A16_SNORM,
-    Rgba16Uint = DXGI_FORMAT_R16G16B16A16_UINT,
-    Rgba16Sint = DXGI_FORMAT_R16G16B16A16_SINT,
+    Bgra8Unorm = DXGI_FORMAT_B8G8R8A8_UNORM, Bgra8UnormSrgb = DXGI_FORMAT_B8G8R8A8_UNORM_SRGB,
+    R16Unorm = DXGI_FORMAT_R16_UNORM, R16Snorm = DXGI_FORMAT_R16_SNORM, R16Uint = DXGI_FORMAT_R16_UINT,
+    R16Sint = DXGI_FORMAT_R16_SINT, R16Float = DXGI_FORMAT_R16_FLOAT,
+    Rg16Unorm = DXGI_FORMAT_R16G16_UNORM, Rg16Snorm = DXGI_FORMAT_R16G16_SNORM, Rg16Uint = DXGI_FORMAT_R16G16_UINT,
+    Rg16Sint = DXGI_FORMAT_R16G16_SINT, Rg16Float = DXGI_FORMAT_R16G16_FLOAT,
+    Rgba16Unorm = DXGI_FORMAT_R16G16B16A16_UNORM, Rgba16Snorm = DXGI_FORMAT_R16G16B16A16_SNORM,
+    Rgba16Uint = DXGI_FORMAT_R16G16B16A16_UINT, Rgba16Sint = DXGI_FORMAT_R16G16B16A16_SINT,
     Rgba16Float = DXGI_FORMAT_R16G16B16A16_FLOAT,
-    R32Uint = DXGI_FORMAT_R32_UINT,
-    R32Sint = DXGI_FORMAT_R32_SINT,
-    R32Float = DXGI_FORMAT_R32_FLOAT,
-    Rg32Uint = DXGI_FORMAT_R32G32_UINT,
-    Rg32Sint = DXGI_FORMAT_R32G32_SINT,
-    Rg32Float = DXGI_FORMAT_R32G32_FLOAT,
-    Rgb32Uint = DXGI_FORMAT_R32G32B32_UINT,
-    Rgb32Sint = DXGI_FORMAT_R32G32B32_SINT,
+    R32Uint = DXGI_FORMAT_R32_UINT, R32Sint = DXGI_FORMAT_R32_SINT, R32Float = DXGI_FORMAT_R32_FLOAT,
+    Rg32Uint = DXGI_FORMAT_R32G32_UINT, Rg32Sint = DXGI_FORMAT_R32G32_SINT, Rg32Float = DXGI_FORMAT_R32G32_FLOAT,
+    Rgb32Uint = DXGI_FORMAT_R32G32B32_UINT, Rgb32Sint = DXGI_FORMAT_R32G32B32_SINT,
     Rgb32Float = DXGI_FORMAT_R32G32B32_FLOAT,
-    Rgba32Uint = DXGI_FORMAT_R32G32B32A32_UINT,
-    Rgba32Sint = DXGI_FORMAT_R32G32B32A32_SINT,
+    Rgba32Uint = DXGI_FORMAT_R32G32B32A32_UINT, Rgba32Sint = DXGI_FORMAT_R32G32B32A32_SINT,
     Rgba32Float = DXGI_FORMAT_R32G32B32A32_FLOAT,
     B5g6r5Unorm = DXGI_FORMAT_B5G6R5_UNORM,
     Bgr5a1Unorm = DXGI_FORMAT_B5G5R5A1_UNORM,
-    Rgb10a2Unorm = DXGI_FORMAT_R10G10B10A2_UNORM,
-    Rgb10a2Uint = DXGI_FORMAT_R10G10B10A2_UINT,
+    Rgb10a2Unorm = DXGI_FORMAT_R10G10B10A2_UNORM, Rgb10a2Uint = DXGI_FORMAT_R10G10B10A2_UINT,
     Rg11b10Float = DXGI_FORMAT_R11G11B10_FLOAT,
     Rgb9e5Float = DXGI_FORMAT_R9G9B9E5_SHAREDEXP,
-    Bc1Unorm = DXGI_FORMAT_BC1_UNORM,
-    Bc1UnormSrgb = DXGI_FORMAT_BC1_UNORM_SRGB,
-    Bc2Unorm = DXGI_FORMAT_BC2_UNORM,
-    Bc2UnormSrgb = DXGI_FORMAT_BC2_UNORM_SRGB,
-    Bc3Unorm = DXGI_FORMAT_BC3_UNORM,
-    Bc3UnormSrgb = DXGI_FORMAT_BC3_UNORM_SRGB,
-    Bc4Unorm = DXGI_FORMAT_BC4_UNORM,
-    Bc4Snorm = DXGI_FORMAT_BC4_SNORM,
-    Bc5Unorm = DXGI_FORMAT_BC5_UNORM,
-    Bc5Snorm = DXGI_FORMAT_BC5_SNORM,
-    Bc6hUfloat = DXGI_FORMAT_BC6H_UF16,
-    Bc6hFloat = DXGI_FORMAT_BC6H_SF16,
-    Bc7Unorm = DXGI_FORMAT_BC7_UNORM,
-    Bc7UnormSrgb = DXGI_FORMAT_BC7_UNORM_SRGB,
+    Bc1Unorm = DXGI_FORMAT_BC1_UNORM, Bc1UnormSrgb = DXGI_FORMAT_BC1_UNORM_SRGB,
+    Bc2Unorm = DXGI_FORMAT_BC2_UNORM, Bc2UnormSrgb = DXGI_FORMAT_BC2_UNORM_SRGB,
+    Bc3Unorm = DXGI_FORMAT_BC3_UNORM, Bc3UnormSrgb = DXGI_FORMAT_BC3_UNORM_SRGB,
+    Bc4Unorm = DXGI_FORMAT_BC4_UNORM, Bc4Snorm = DXGI_FORMAT_BC4_SNORM,
+    Bc5Unorm = DXGI_FORMAT_BC5_UNORM, Bc5Snorm = DXGI_FORMAT_BC5_SNORM,
+    Bc6hUfloat = DXGI_FORMAT_BC6H_UF16, Bc6hFloat = DXGI_FORMAT_BC6H_SF16,
+    Bc7Unorm = DXGI_FORMAT_BC7_UNORM, Bc7UnormSrgb = DXGI_FORMAT_BC7_UNORM_SRGB,
 }
 
 /// As what it is drawn to.
@@ -347,17 +362,19 @@ fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceErro
     })
 }
 
+/// Uses of textures, and what allows them.
+const FLAGS: [(TextureUsage, D3D12_RESOURCE_FLAGS); 3] = [
+    (TextureUsage::STORAGE, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
+    (TextureUsage::RENDER_TARGET, D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET),
+    (TextureUsage::DEPTH_STENCIL, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL),
+];
+
 fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
-    let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
-    let flags = [
-        (usage.contains(TextureUsage::STORAGE), D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
-        (usage.contains(TextureUsage::RENDER_TARGET), D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET),
-        (depth, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL),
-        // Lets the driver compress depth in ways that shaders could not read.
-        (depth && !usage.contains(TextureUsage::SAMPLED), D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE),
-    ];
-    let set = flags.into_iter().filter(|(wanted, _)| *wanted);
-    set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
+    let allowed = FLAGS.into_iter().filter(|(wanted, _)| usage.contains(*wanted));
+    let allowed = allowed.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag);
+    let is_unread = usage.contains(TextureUsage::DEPTH_STENCIL) && !usage.contains(TextureUsage::SAMPLED);
+    // Lets the driver compress depth in ways that shaders could not read.
+    if is_unread { allowed | D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE } else { allowed }
 }
 
 /// What distinguishes a description from others: all of its numbers.
@@ -433,13 +450,14 @@ mod tests {
             .flat_map(|size| [0, OTHER_VIEWS].map(|alignment| (size, alignment)))
             .flat_map(|(size, alignment)| flags.map(|flags| (size, alignment, flags)))
         {
-            let plain = buffer(&BufferDesc { size, usage: BufferUsage::COPY_DST }).expect("a plain buffer");
+            let plain = BufferDesc { size, usage: BufferUsage::COPY_DST };
+            let plain = Buffers::resource_desc(&plain).expect("a plain buffer");
             let native = D3D12_RESOURCE_DESC { Alignment: alignment, Flags: flags, ..plain };
-            let said = portable_buffer(&native).expect("a buffer");
+            let said = Buffers::portable_desc(&native).expect("a buffer");
             // As it is described where the driver can place at less.
             let again = D3D12_RESOURCE_DESC {
-                Alignment: buffer_floor(said.usage),
-                ..buffer(&said).expect("what was said can be made")
+                Alignment: Buffers::floor(&said),
+                ..Buffers::resource_desc(&said).expect("what was said can be made")
             };
             assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");
         }

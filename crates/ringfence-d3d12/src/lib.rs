@@ -39,11 +39,10 @@ mod sharing;
 mod sparse;
 
 pub use self::capabilities::Features;
-pub use self::describe::texel_format;
+pub use self::describe::{Shape, texel_format};
 pub use self::descriptor::{DescriptorHeap, View, cpu_handle, gpu_handle};
 pub use self::device::Device;
 pub use self::info::ResourceInfo;
 pub use self::memory::Memory;
 pub use self::record::CopyRecorder;
-pub use self::resource::Shape;
 pub use self::sharing::ShareHandle;

@@ -45,12 +45,12 @@ impl<'a> CopyRecorder<'a> {
         Self { device, list, barriers: kind != D3D12_COMMAND_LIST_TYPE_COPY }
     }
 
-    /// The previous contents of their memory are discarded.
-    fn take_over<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
+    /// All of them in one call.
+    fn barrier(&self, barriers: impl Iterator<Item = D3D12_RESOURCE_BARRIER>) {
         if !self.barriers {
             return;
         }
-        let barriers: SmallVec<[_; 32]> = textures.map(aliasing).collect();
+        let barriers: SmallVec<[_; 32]> = barriers.collect();
         if !barriers.is_empty() {
             // SAFETY: the list is open, and the barriers name live resources.
             unsafe { self.list.ResourceBarrier(&barriers) };
@@ -63,15 +63,7 @@ impl<'a> CopyRecorder<'a> {
         before: D3D12_RESOURCE_STATES,
         after: D3D12_RESOURCE_STATES,
     ) {
-        if !self.barriers {
-            return;
-        }
-        let barriers: SmallVec<[_; 32]> =
-            resources.map(|(resource, subresource)| transition(resource, subresource, before, after)).collect();
-        if !barriers.is_empty() {
-            // SAFETY: the list is open, and the barriers name live resources.
-            unsafe { self.list.ResourceBarrier(&barriers) };
-        }
+        self.barrier(resources.map(|(resource, subresource)| transition(resource, subresource, before, after)));
     }
 }
 
@@ -140,6 +132,7 @@ fn transition(
     }
 }
 
+/// The previous contents of its memory are discarded.
 fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
         pResourceBefore: ManuallyDrop::new(None),
@@ -250,7 +243,7 @@ impl CopyRecorder<'_> {
 
 impl Record<Device> for CopyRecorder<'_> {
     unsafe fn begin_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        self.take_over(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
+        self.barrier(textures.iter().filter(|target| target.discard).map(|target| aliasing(&target.texture)));
         self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
     }
 
@@ -283,7 +276,7 @@ impl Record<Device> for CopyRecorder<'_> {
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<ID3D12Resource>]) {
         const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
-        self.take_over(copies.iter().map(|copy| &copy.dst));
+        self.barrier(copies.iter().map(|copy| aliasing(&copy.dst)));
         self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
         for TextureCopy { src, dst, .. } in copies {

@@ -16,106 +16,18 @@ use std::ptr::NonNull;
 
 use windows::Win32::Graphics::Direct3D12::*;
 
+use super::describe::{self, Shape};
 use super::device::{Device, name_object};
+use super::error;
 use super::info::ResourceInfo;
 use super::measure::{is_target, measure};
 use super::memory::{Memory, check_share, share_support};
-use super::{describe, error};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
-    Numbers, Placed, Requirements, ResourceClass, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Mapped, MemoryDesc, MemoryProperties,
+    Numbers, Placed, Requirements, ResourceClass,
 };
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for ringfence_hal::Buffers {}
-    impl Sealed for ringfence_hal::Textures {}
-}
-
-/// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
-pub trait Shape: Kind + sealed::Sealed {
-    /// Direct3D 12's description for a portable one.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] if there is no such resource.
-    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
-
-    /// Direct3D 12's description portably; `None` where there is none.
-    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
-
-    /// The alignment in the description that its use needs, where the driver may measure less; 0 leaves it open.
-    fn floor(desc: &Self::Desc) -> u64 {
-        let _ = desc;
-        0
-    }
-
-    /// The clear value that goes with it; `None` for buffers.
-    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
-        let _ = desc;
-        None
-    }
-
-    /// Adds a clear value to a portable description.
-    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
-        let _ = (desc, value);
-    }
-
-    /// What all of a texture is; `None` for buffers.
-    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
-        let _ = desc;
-        None
-    }
-
-    /// Whether a description is of this kind.
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
-}
-
-impl Shape for Buffers {
-    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
-        describe::buffer(desc)
-    }
-
-    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
-        describe::portable_buffer(desc)
-    }
-
-    fn floor(desc: &Self::Desc) -> u64 {
-        describe::buffer_floor(desc.usage)
-    }
-
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
-        desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
-    }
-}
-
-impl Shape for Textures {
-    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
-        describe::texture(desc)
-    }
-
-    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
-        describe::portable_texture(desc)
-    }
-
-    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
-        describe::clear_value(desc)
-    }
-
-    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
-        desc.clear_value = Some(describe::portable_clear_value(value));
-    }
-
-    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
-        describe::parts(desc)
-    }
-
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
-        [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
-            .contains(&desc.Dimension)
-    }
-}
 
 // SAFETY: buffers in host-visible memory are mapped when they are made and stay mapped until the driver destroys them;
 // every object handed out is one that the driver returned with success.

@@ -5,7 +5,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::device::Device;
 use super::info::ResourceInfo;
 use super::memory::Memory;
-use super::resource::{Shape, check, class};
+use super::resource::{check, class};
 use super::{describe, error};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, Textures};
@@ -34,11 +34,8 @@ unsafe impl Sparse for Device {
         if self.sparse_support().is_none() {
             return Err(DeviceError::unsupported("tiled resources"));
         }
-        if !Buffers::is_shape_of(&info.desc) {
-            let dimension = Numbers::Given(info.desc.Dimension.0 as u32 as u64);
-            return Err(DeviceError::invalid("the dimension is another kind's").with(dimension));
-        }
         DeviceError::invalid("a buffer has at least one byte").at_least(info.desc.Width, 1)?;
+        check::<Buffers>(&info.desc)?;
         let longest = u64::MAX / TILE_BYTES * TILE_BYTES;
         DeviceError::invalid("a buffer as large as this").at_most(info.desc.Width, longest)?;
         let size = info.desc.Width.next_multiple_of(TILE_BYTES);

@@ -77,7 +77,6 @@ mod shells;
 pub(crate) mod shortage;
 mod slots;
 mod small_state;
-mod snapshot;
 mod trim;
 mod types;
 mod watching;
@@ -109,11 +108,11 @@ pub use shared::Shared;
 pub(crate) use shared::{CLASSES, Handle, memory_alignment};
 
 pub(crate) use ringfence_core::ticket::Ticket;
-pub use ringfence_trace::{DriverCalls, Statistics, TypeStatistics};
+pub use ringfence_trace::{
+    BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, Statistics,
+    TypeSnapshot, TypeStatistics, region,
+};
 pub(crate) use shortage::retry_after_eviction;
 pub(crate) use slots::{Ready, Slots};
 pub(crate) use small_state::{SHARED_BYTES, SmallState, UsageClass};
-pub use snapshot::{
-    BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
-};
 pub use watching::{Debug, Recording};

@@ -65,7 +65,7 @@ impl State {
         writes: bool,
     ) -> Option<Access> {
         let BufferRange { buffer, offset, size } = range;
-        if self.is_sparse(buffer) {
+        if self.is_sparse(buffer.0) {
             return self.sparse_access(range, usage, writes);
         }
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Buffer, buffer.0)?;
@@ -87,9 +87,7 @@ impl State {
         };
         let label = heap.label.clone();
         if !self.is_visible(used.heap) {
-            let hazard = Hazard::about(HazardKind::Misuse, label);
-            self.report(hazard.detail("a kernel through a heap that shaders do not see"));
-            return None;
+            return self.refuse(HazardKind::Misuse, label, "a kernel through a heap that shaders do not see");
         }
         let Some(shown) = self.descriptor(used.heap, used.slot).cloned() else {
             self.report_slot(label, used.slot);
@@ -141,8 +139,7 @@ impl State {
         } else {
             (HazardKind::Misuse, "a page without memory, which only copies and fills may use")
         };
-        self.report(Hazard::about(wrong.0, label).detail(wrong.1));
-        None
+        self.refuse(wrong.0, label, wrong.1)
     }
 
     /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
@@ -150,17 +147,12 @@ impl State {
         let capabilities = &self.profile.capabilities;
         let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
             && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
-        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
-        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
+        let label = self.label_of(What::Buffer, buffer.0);
         if self.profile.strict && !is_aligned {
-            let hazard = Hazard::about(HazardKind::Unaligned, label);
-            self.report(hazard.detail("the offset or row of a texture copy"));
-            return None;
+            return self.refuse(HazardKind::Unaligned, label, "the offset or row of a texture copy");
         }
         if layout.row_bytes < texel_row_bytes {
-            let hazard = Hazard::about(HazardKind::Misuse, label);
-            self.report(hazard.detail("rows of a texture copy that overlap"));
-            return None;
+            return self.refuse(HazardKind::Misuse, label, "rows of a texture copy that overlap");
         }
         Some(())
     }

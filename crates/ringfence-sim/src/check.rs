@@ -3,50 +3,52 @@
 //! A command with a mistake is reported and left out. Of the others, [`Step`]s are made, which name memory and offset:
 //! like the addresses in recorded GPU work, they outlive the objects that they come from.
 
-use super::command::{BufferRange, Command, Kernel};
+use super::command::{BufferLayout, BufferRange, Command, Kernel};
 use super::state::State;
 use super::step::{Step, Uses};
+use super::texels::{Part, TexelCopy};
+use ringfence_hal::record::TexelRegion;
 
 impl State {
     /// The steps of a command: one, except copies and fills of sparse resources (one a page) and copies of texels (one
     /// a slice).
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
-        let command = match self.by_tile(command, uses) {
-            Ok(steps) => return steps,
-            Err(command) => command,
-        };
-        let command = match self.by_slice(command, uses) {
-            Ok(steps) => return steps,
-            Err(command) => command,
-        };
-        match self.by_page(command) {
-            Ok(parts) => parts.into_iter().filter_map(|part| self.check_part(part, uses)).collect(),
-            Err(command) => self.check(command, uses).into_iter().collect(),
-        }
-    }
-
-    /// The step of a command, its uses added to `uses`; `None` if it is wrong, which is then reported.
-    fn check(&mut self, command: Command, uses: &mut Uses) -> Option<Step> {
+        let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
         match command {
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
-                self.copy_step(BufferRange::new(src, src_offset, size), BufferRange::new(dst, dst_offset, size), uses)
+                self.copy_steps(BufferRange::new(src, src_offset, size), BufferRange::new(dst, dst_offset, size), uses)
             }
             Command::FillBuffer { dst, offset, size, value } => {
-                self.fill_step(BufferRange::new(dst, offset, size), value, uses)
+                self.fill_steps(BufferRange::new(dst, offset, size), value, uses)
             }
-            Command::Kernel(kernel) => self.check_kernel(kernel, uses),
-            // Texels were copied slice by slice; the others are carried out with the submission.
-            Command::CopyBufferToTexture { .. }
-            | Command::CopyTextureToBuffer { .. }
-            | Command::CopyBufferToTexels { .. }
-            | Command::CopyTexelsToBuffer { .. }
-            | Command::CopyTexture { .. }
-            | Command::Release { .. }
-            | Command::Acquire { .. }
-            | Command::Barrier(_) => None,
+            Command::CopyBufferToTexture { src, layout, dst, region } => {
+                let part = self.texture_desc(dst).map(|desc| Part::flat(&region, &desc));
+                let copy = TexelCopy { buffer: src, layout, texture: dst, into_texture: true };
+                self.texel_copy_steps(&copy, part, uses)
+            }
+            Command::CopyTextureToBuffer { src, region, dst, layout } => {
+                let part = self.texture_desc(src).map(|desc| Part::flat(&region, &desc));
+                let copy = TexelCopy { buffer: dst, layout, texture: src, into_texture: false };
+                self.texel_copy_steps(&copy, part, uses)
+            }
+            Command::CopyBufferToTexels { src, dst, region } => {
+                let copy = TexelCopy { buffer: src, layout: layout(&region), texture: dst, into_texture: true };
+                self.texel_copy_steps(&copy, Some(Part::of(&region)), uses)
+            }
+            Command::CopyTexelsToBuffer { src, dst, region } => {
+                let copy = TexelCopy { buffer: dst, layout: layout(&region), texture: src, into_texture: false };
+                self.texel_copy_steps(&copy, Some(Part::of(&region)), uses)
+            }
+            Command::CopyTexture { src, dst, mip, layer } => {
+                self.texture_copy_steps((src, dst), (mip, layer), uses).unwrap_or_default()
+            }
+            Command::Kernel(kernel) => self.check_kernel(kernel, uses).into_iter().collect(),
+            // Carried out with the submission.
+            Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => Vec::new(),
         }
     }
 
+    /// The step of a kernel, its uses added to `uses`; `None` if it is wrong, which is then reported.
     fn check_kernel(&mut self, kernel: Kernel, uses: &mut Uses) -> Option<Step> {
         let Kernel { reads, writes, descriptors, run } = kernel;
         let reads: Option<Vec<_>> = reads.into_iter().map(|range| self.buffer_access(range, None, false)).collect();

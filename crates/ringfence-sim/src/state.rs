@@ -2,7 +2,7 @@
 
 use super::counts::{CallCounts, Live};
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, DescriptorHeap, Label, Texture, What};
+use super::ids::{DescriptorHeap, Label, Texture, What};
 use super::objects::{DescriptorSlots, MemoryObject, Owner, Placement, Resource, Shape};
 use super::options::SimOptions;
 use super::order::{Access, Order};
@@ -82,6 +82,17 @@ impl State {
         if self.hazards.len() < HAZARDS_MAX {
             self.hazards.push(hazard);
         }
+    }
+
+    /// Reports what stops a command.
+    pub(super) fn refuse<T>(&mut self, kind: HazardKind, label: Label, detail: &'static str) -> Option<T> {
+        self.report(Hazard::about(kind, label).detail(detail));
+        None
+    }
+
+    /// The label of a resource, which may be gone.
+    pub(super) fn label_of(&self, what: What, id: u64) -> Label {
+        self.resources.get(&id).map_or(Label::unnamed(what, id), |held| held.label.clone())
     }
 
     pub(super) const fn check_alive(&self) -> Result<(), DeviceError> {
@@ -177,7 +188,8 @@ impl State {
     pub(super) fn free(&mut self, id: u64) {
         self.counts.free_memory += 1;
         let id = self.imports.remove(&id).unwrap_or(id);
-        if self.release_owner(id) {
+        if let Some(object) = self.memories.get_mut(&id).filter(|object| object.owners > 1) {
+            object.owners -= 1;
             return;
         }
         let Some(object) = self.memories.remove(&id) else {
@@ -341,7 +353,7 @@ impl State {
     /// Reports what the new resource is in conflict with.
     pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
-        let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
+        let label = |id| self.label_of(What::Buffer, id);
         let hazard = |kind| Hazard::about(kind, resource.label.clone());
         let mut found = Vec::new();
         if !object.may_share(range) {
@@ -391,17 +403,15 @@ impl State {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
         if let Some(pages) = &resource.pages {
-            self.unbind_all_pages(id, pages, resource.requirements.alignment);
+            for &page in pages.iter().flatten() {
+                self.leave(id, page, resource.requirements.alignment);
+            }
         } else if resource.location.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }
-        if let Some((memory, offset)) = resource.location {
-            let range = offset..offset + resource.requirements.size;
-            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
-            if let Some(object) = self.memories.get_mut(&memory) {
-                object.placed.remove(&(offset, id));
-            }
+        if let Some(location) = resource.location {
+            self.leave(id, location, resource.requirements.size);
         }
         self.note_destroyed(resource.label);
     }
@@ -414,14 +424,11 @@ impl State {
             return id;
         };
         let new = self.draw_id();
-        if let Some((memory, offset)) = resource.location {
-            let range = offset..offset + resource.requirements.size;
-            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
-            if let Some(object) = self.memories.get_mut(&memory)
-                && let Some(placement) = object.placed.remove(&(offset, id))
-            {
-                object.placed.insert((offset, new), placement);
-            }
+        if let Some((memory, offset)) = resource.location
+            && let Some(placement) = self.leave(id, (memory, offset), resource.requirements.size)
+            && let Some(object) = self.memories.get_mut(&memory)
+        {
+            object.placed.insert((offset, new), placement);
         }
         self.note_destroyed(resource.label.clone());
         let label = Label { id: new, ..resource.label.clone() };
@@ -438,19 +445,15 @@ impl State {
 
     // ---- what a resource is ----
 
-    /// Unbinds all pages of a resource that is destroyed.
-    pub(super) fn unbind_all_pages(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
-        for (memory, offset) in pages.iter().flatten() {
-            let range = *offset..offset + page_bytes;
-            self.report_pending(HazardKind::DestroyedWhilePending, *memory, &range, |access| access.label.id == id);
-            if let Some(object) = self.memories.get_mut(memory) {
-                object.placed.remove(&(*offset, id));
-            }
-        }
+    /// Takes a resource from the bytes that it lies in. Nothing pending may use them through it.
+    fn leave(&mut self, id: u64, (memory, offset): (u64, u64), size: u64) -> Option<Placement> {
+        let range = offset..offset + size;
+        self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
+        self.memories.get_mut(&memory)?.placed.remove(&(offset, id))
     }
 
-    pub(super) fn is_sparse(&self, buffer: Buffer) -> bool {
-        self.resources.get(&buffer.0).is_some_and(|held| held.pages.is_some())
+    pub(super) fn is_sparse(&self, id: u64) -> bool {
+        self.resources.get(&id).is_some_and(|held| held.pages.is_some())
     }
 
     pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
@@ -463,18 +466,6 @@ impl State {
     /// The memory object whose bytes these are.
     pub(super) fn root(&self, id: u64) -> u64 {
         self.imports.get(&id).copied().unwrap_or(id)
-    }
-
-    /// Takes one owner away; `false` if it is the last one (or there is no such memory), so that the memory is to be
-    /// freed.
-    pub(super) fn release_owner(&mut self, id: u64) -> bool {
-        match self.memories.get_mut(&id) {
-            Some(object) if object.owners > 1 => {
-                object.owners -= 1;
-                true
-            }
-            _ => false,
-        }
     }
 
     /// What the slot shows now.

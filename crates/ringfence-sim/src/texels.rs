@@ -10,8 +10,8 @@
 //! agree.
 
 use super::access::Placed;
-use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
-use super::hazard::{Hazard, HazardKind};
+use super::command::{BufferLayout, BufferRange, TextureRegion};
+use super::hazard::HazardKind;
 use super::ids::{Buffer, Label, Texture, What};
 use super::layout::{Subresource, subresource};
 use super::objects::Shape;
@@ -86,44 +86,24 @@ impl TexelRows {
 }
 
 /// A copy between a buffer and a texture.
-struct TexelCopy {
-    buffer: Buffer,
-    layout: BufferLayout,
-    texture: Texture,
-    into_texture: bool,
+pub(super) struct TexelCopy {
+    pub(super) buffer: Buffer,
+    pub(super) layout: BufferLayout,
+    pub(super) texture: Texture,
+    pub(super) into_texture: bool,
 }
 
 impl State {
-    /// The steps of a copy to or from a texture; any other command as it is.
-    pub(super) fn by_slice(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
-        let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
-        let (copy, part) = match command {
-            Command::CopyBufferToTexture { src, layout, dst, region } => {
-                let part = self.texture_desc(dst).map(|desc| Part::flat(&region, &desc));
-                (TexelCopy { buffer: src, layout, texture: dst, into_texture: true }, part)
-            }
-            Command::CopyTextureToBuffer { src, region, dst, layout } => {
-                let part = self.texture_desc(src).map(|desc| Part::flat(&region, &desc));
-                (TexelCopy { buffer: dst, layout, texture: src, into_texture: false }, part)
-            }
-            Command::CopyBufferToTexels { src, dst, ref region } => {
-                let layout = layout(region);
-                (TexelCopy { buffer: src, layout, texture: dst, into_texture: true }, Some(Part::of(region)))
-            }
-            Command::CopyTexelsToBuffer { src, dst, ref region } => {
-                let layout = layout(region);
-                (TexelCopy { buffer: dst, layout, texture: src, into_texture: false }, Some(Part::of(region)))
-            }
-            Command::CopyTexture { src, dst, mip, layer } => {
-                return Ok(self.texture_copy_steps((src, dst), (mip, layer), uses).unwrap_or_default());
-            }
-            command => return Err(command),
-        };
+    /// The steps of a copy between a buffer and a texture, which may be gone.
+    pub(super) fn texel_copy_steps(&mut self, copy: &TexelCopy, part: Option<Part>, uses: &mut Uses) -> Vec<Step> {
         let Some(part) = part else {
             self.report_stale(What::Texture, copy.texture.0, "");
-            return Ok(Vec::new());
+            return Vec::new();
         };
-        Ok(self.texel_steps(&copy, part, uses).unwrap_or_default())
+        // Sparse textures have one slice, of one aspect.
+        let is_tiled = self.is_sparse(copy.texture.0) && (part.first[2], part.extent[2]) == (0, 1);
+        let steps = if is_tiled { self.tile_steps(copy, &part, uses) } else { self.texel_steps(copy, part, uses) };
+        steps.unwrap_or_default()
     }
 
     /// `None` if it is wrong, which is then reported.
@@ -153,7 +133,8 @@ impl State {
         Some(steps)
     }
 
-    fn texture_copy_steps(
+    /// The steps of a copy of a mip of a layer; `None` if it is wrong, which is then reported.
+    pub(super) fn texture_copy_steps(
         &mut self,
         (src, dst): (Texture, Texture),
         (mip, layer): (u32, u32),
@@ -164,10 +145,8 @@ impl State {
         if let (Some(from), Some(to)) = (from, to)
             && shape(from) != shape(to)
         {
-            let label = self.resources.get(&dst.0).map(|held| held.label.clone());
-            let hazard = Hazard::about(HazardKind::Misuse, label.unwrap_or(Label::unnamed(What::Texture, dst.0)));
-            self.report(hazard.detail("a copy between textures of different shapes"));
-            return None;
+            let label = self.label_of(What::Texture, dst.0);
+            return self.refuse(HazardKind::Misuse, label, "a copy between textures of different shapes");
         }
         let desc = from.unwrap_or_default();
         let has = desc.format.texels().aspects();
@@ -191,22 +170,17 @@ impl State {
         let Shape::Texture(desc) = shape else { return None };
         let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);
         let Some(found) = found.filter(|found| fits(&part, found)) else {
-            let hazard = Hazard::about(HazardKind::OutOfRange, label).detail("a region that the texture does not have");
-            self.report(hazard);
-            return None;
+            return self.refuse(HazardKind::OutOfRange, label, "a region that the texture does not have");
         };
         if !is_whole_blocks(&part, &found) {
-            self.report(Hazard::about(HazardKind::Unaligned, label).detail("a region that cuts a block of texels"));
-            return None;
+            return self.refuse(HazardKind::Unaligned, label, "a region that cuts a block of texels");
         }
         let is_part = part.first != [0; 3] || part.extent != found.extent;
         if is_part && part.aspect != TextureAspect::Color && !self.profile.capabilities.partial_depth_copies {
-            self.report(Hazard::about(HazardKind::Misuse, label).detail("a part of a mip of depth or stencil"));
-            return None;
+            return self.refuse(HazardKind::Misuse, label, "a part of a mip of depth or stencil");
         }
         if !desc.usage.contains(usage) {
-            self.report(Hazard::about(HazardKind::Misuse, label).detail("a texture not made for this usage"));
-            return None;
+            return self.refuse(HazardKind::Misuse, label, "a texture not made for this usage");
         }
         let [across, down] = found.block;
         let ([x, y, z], [width, height, depth]) = (part.first, part.extent);
@@ -233,9 +207,7 @@ impl State {
             return Some(());
         }
         let label = self.resources.get(&texture.0)?.label.clone();
-        let hazard = Hazard::about(HazardKind::Misuse, label);
-        self.report(hazard.detail("texels of several samples copied to or from a buffer"));
-        None
+        self.refuse(HazardKind::Misuse, label, "texels of several samples copied to or from a buffer")
     }
 
     /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then
@@ -247,10 +219,8 @@ impl State {
         if self.profile.strict || in_texels {
             return Some(());
         }
-        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
-        let hazard = Hazard::about(HazardKind::Unaligned, label.unwrap_or(Label::unnamed(What::Buffer, buffer.0)));
-        self.report(hazard.detail("texels in a buffer at no multiple of a block"));
-        None
+        let label = self.label_of(What::Buffer, buffer.0);
+        self.refuse(HazardKind::Unaligned, label, "texels in a buffer at no multiple of a block")
     }
 }
 

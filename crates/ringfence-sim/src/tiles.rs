@@ -6,25 +6,17 @@
 //!   a copy     cut at the edges of tiles, and in a tail at rows and pages ──▶ steps over addresses, as of any texture
 //! ```
 
-use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
-use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, Label, Texture};
+use super::command::{BufferLayout, BufferRange, TextureRegion};
+use super::hazard::HazardKind;
+use super::ids::Label;
 use super::objects::Shape;
 use super::order::Access;
 use super::state::State;
 use super::step::{Address, Rows, Step, Uses};
-use ringfence_hal::record::{TexelRegion, TextureAspects};
+use super::texels::{Part, TexelCopy};
+use ringfence_hal::record::TextureAspects;
 use ringfence_hal::sparse::{TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{BufferUsage, Kind, TextureDesc, TextureUsage, Textures};
-
-/// A copy between a buffer and a sparse texture.
-struct TileCopy {
-    buffer: Buffer,
-    layout: BufferLayout,
-    texture: Texture,
-    region: TextureRegion,
-    into_texture: bool,
-}
 
 /// Rows of texels that lie in one page.
 #[derive(Debug)]
@@ -137,56 +129,28 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
 }
 
 impl State {
-    /// The steps of a copy to or from a sparse texture; any other command as it is.
-    pub(super) fn by_tile(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
-        let copy = match command {
-            Command::CopyBufferToTexels { src, dst, ref region } if self.is_tiled(dst) && is_flat(region) => {
-                let (layout, region) = flat(region);
-                TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
-            }
-            Command::CopyTexelsToBuffer { src, dst, ref region } if self.is_tiled(src) && is_flat(region) => {
-                let (layout, region) = flat(region);
-                TileCopy { buffer: dst, layout, texture: src, region, into_texture: false }
-            }
-            Command::CopyBufferToTexture { src, layout, dst, region } if self.is_tiled(dst) => {
-                TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
-            }
-            Command::CopyTextureToBuffer { src, region, dst, layout } if self.is_tiled(src) => {
-                TileCopy { buffer: dst, layout, texture: src, region, into_texture: false }
-            }
-            command => return Err(command),
-        };
-        Ok(self.tile_steps(&copy, uses).unwrap_or_default())
-    }
-
-    fn is_tiled(&self, texture: Texture) -> bool {
-        self.resources.get(&texture.0).is_some_and(|held| held.pages.is_some())
-    }
-
-    /// `None` if it is wrong, which is then reported.
-    fn tile_steps(&mut self, copy: &TileCopy, uses: &mut Uses) -> Option<Vec<Step>> {
+    /// The steps of a copy of texels of the first slice of a sparse texture; `None` if it is wrong, which is then
+    /// reported.
+    pub(super) fn tile_steps(&mut self, copy: &TexelCopy, part: &Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let resource = self.resources.get(&copy.texture.0)?;
         let Shape::Texture(desc) = resource.shape else { return None };
         let label = resource.label.clone();
         let needs = (resource.requirements.memory_type_bits, resource.requirements.class);
         let usage = if copy.into_texture { TextureUsage::COPY_DST } else { TextureUsage::COPY_SRC };
         let tiling = tiling(self.profile.page_bytes, &desc, needs);
-        let TextureRegion { mip, layer, x, y, width, height } = copy.region;
+        let Part { mip, layer, first: [x, y, _], extent: [width, height, _], .. } = *part;
         let [across, down] = tiling.extent(mip);
         let inside =
             |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         if mip >= desc.mips || layer >= desc.layers || !inside(x, width, across) || !inside(y, height, down) {
-            let hazard = Hazard::about(HazardKind::OutOfRange, label);
-            self.report(hazard.detail("a region that the texture does not have"));
-            return None;
+            return self.refuse(HazardKind::OutOfRange, label, "a region that the texture does not have");
         }
         if !desc.usage.contains(usage) {
-            self.report(Hazard::about(HazardKind::Misuse, label).detail("a texture not made for this usage"));
-            return None;
+            return self.refuse(HazardKind::Misuse, label, "a texture not made for this usage");
         }
         self.check_layout(copy.buffer, copy.layout, u64::from(width) * desc.format.texel_bytes())?;
         let mut steps = Vec::new();
-        for piece in pieces(&tiling, &desc, &copy.region) {
+        for piece in pieces(&tiling, &desc, &TextureRegion { mip, layer, x, y, width, height }) {
             self.piece_steps(copy, desc.format.texel_bytes(), &piece, &label, uses, &mut steps)?;
         }
         Some(steps)
@@ -196,7 +160,7 @@ impl State {
     /// poison.
     fn piece_steps(
         &mut self,
-        copy: &TileCopy,
+        copy: &TexelCopy,
         texel_bytes: u64,
         piece: &Piece,
         label: &Label,
@@ -232,16 +196,6 @@ impl State {
         uses.extend([in_buffer, texels]);
         Some(())
     }
-}
-
-/// Whether a region is in the first slice: sparse textures have one, of one aspect.
-fn is_flat(region: &TexelRegion) -> bool {
-    (region.z, region.depth) == (0, 1)
-}
-
-fn flat(region: &TexelRegion) -> (BufferLayout, TextureRegion) {
-    let TexelRegion { buffer_offset: offset, row_bytes, mip, layer, x, y, width, height, .. } = *region;
-    (BufferLayout { offset, row_bytes }, TextureRegion { mip, layer, x, y, width, height })
 }
 
 #[cfg(test)]

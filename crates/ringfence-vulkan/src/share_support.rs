@@ -40,10 +40,6 @@ impl Device {
         support(found.external_memory_properties)
     }
 
-    pub(super) fn image_share_support(&self, info: &vk::ImageCreateInfo<'_>, kind: ShareKind) -> ShareSupport {
-        self.shared_image(info, kind).0
-    }
-
     /// What can be done with the memory of such an image, and the limits that hold for it then.
     pub(super) fn shared_image(
         &self,

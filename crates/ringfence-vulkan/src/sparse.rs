@@ -13,7 +13,7 @@ use crate::error::failed;
 use super::device::Device;
 use super::features::Features;
 use super::info::{BufferInfo, TextureInfo};
-use super::memory::Memory;
+use super::memory::{Memory, requirements};
 use super::{image, record, valid};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{DeviceError, Numbers, Requirements, ResourceClass};
@@ -44,17 +44,8 @@ unsafe impl Sparse for Device {
         let raw = unsafe { self.create_buffer(&info) }?;
         // SAFETY: the buffer is this device's and alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
-        let (alignment, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
-        let size = needed.size.next_multiple_of(alignment);
-        let needs = Requirements {
-            size,
-            alignment,
-            memory_type_bits,
-            class: ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        };
-        Ok((raw, needs))
+        let needs = requirements(needed, Default::default(), ResourceClass::Buffer);
+        Ok((raw, Requirements { size: needs.size.next_multiple_of(needs.alignment), ..needs }))
     }
 
     unsafe fn bind_pages(

@@ -25,6 +25,7 @@
 use ash::vk;
 
 use super::features::Features;
+use super::formats::texel_format;
 use ringfence_hal::{DeviceError, Numbers};
 
 /// Usage flags of buffers that every device takes.
@@ -263,42 +264,17 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
 /// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a
 /// texel takes. `None` for formats that Vulkan 1.2 does not have.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
-    const ASTC: [(u32, u32); 14] = [
-        (4, 4),
-        (5, 4),
-        (5, 5),
-        (6, 5),
-        (6, 6),
-        (8, 5),
-        (8, 6),
-        (8, 8),
-        (10, 5),
-        (10, 6),
-        (10, 8),
-        (10, 10),
-        (12, 10),
-        (12, 12),
-    ];
-    let texel = match format.as_raw() {
-        1 | 9..=15 | 127 => 1,
-        2..=8 | 16..=22 | 70..=76 | 124 => 2,
-        23..=36 => 3,
-        37..=69 | 77..=83 | 98..=100 | 122 | 123 | 125 | 126 | 128 | 129 => 4,
-        84..=90 => 6,
-        91..=97 | 101..=103 | 110..=112 | 130 => 8,
-        104..=106 => 12,
-        107..=109 | 113..=115 => 16,
-        116..=118 => 24,
-        119..=121 => 32,
-        131..=134 | 139 | 140 | 147..=150 | 153 | 154 => return Some((8, 4, 4)),
-        135..=138 | 141..=146 | 151 | 152 | 155 | 156 => return Some((16, 4, 4)),
-        astc @ 157..=184 => {
-            let (across, down) = ASTC[(astc as usize - 157) / 2];
-            return Some((16, across, down));
+    match format.as_raw() {
+        // Depth and stencil are copied apart, but a texel has both.
+        128 | 129 => Some((4, 1, 1)),
+        130 => Some((8, 1, 1)),
+        1..=184 => {
+            let texels = texel_format(format)?;
+            let [across, down] = texels.block();
+            Some((texels.block_bytes(texels.first_aspect())?, across, down))
         }
-        _ => return ycbcr(format).map(|_| (8, 1, 1)),
-    };
-    Some((texel, 1, 1))
+        _ => ycbcr(format).map(|_| (8, 1, 1)),
+    }
 }
 
 /// As what shaders declare what they read of a format.

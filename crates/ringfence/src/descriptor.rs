@@ -64,7 +64,6 @@ mod state;
 mod tables;
 mod view;
 mod visible;
-mod waiting;
 
 pub use crate::device::descriptors::{DescriptorError, Region};
 pub use binding::Binding;

@@ -32,12 +32,10 @@
 mod aliased;
 mod buffers;
 mod constants;
-mod default_pool;
 mod desc;
 mod fast_constants;
 mod graph;
 mod heap_pools;
-mod inner;
 mod location;
 mod policy;
 mod range_pool;

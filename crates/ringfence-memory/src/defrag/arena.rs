@@ -199,7 +199,7 @@ impl<D: Device> ArenaRun<D> {
             if self.choose(&mut emptying, shared, desc) {
                 let (id, _) = emptying.block.expect("it was chosen");
                 if let Some(destinations) = destinations {
-                    destinations.exclude(id);
+                    destinations.admit(id, 0);
                 }
                 self.phase = Phase::Emptying(emptying);
             } else {

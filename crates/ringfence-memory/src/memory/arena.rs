@@ -29,7 +29,7 @@ use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
-use ringfence_trace::TypeStatistics;
+use ringfence_trace::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use smallvec::SmallVec;
 
 use super::block_memory::BlockMemory;
@@ -37,7 +37,6 @@ use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
 use super::slots::{Chunk, Class, Ready, Slots};
-use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;
@@ -54,6 +53,19 @@ struct Block<D: Device> {
     notes: HashMap<u32, Note>,
     /// How many of the notes have a ticket.
     movable_count: usize,
+}
+
+/// What an arena counts as in use, and a snapshot as free: a recycled object's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Cached {
+    Range {
+        block: u64,
+        offset: u64,
+    },
+    /// Of an arena's own numbers.
+    Dedicated {
+        number: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use ringfence_trace::DescriptorSnapshot;
 use smallvec::SmallVec;
 
 use super::shared::Shared;
-use super::snapshot::DescriptorSnapshot;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
 use crate::timeline::Passed;

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use ringfence_core::recycled::{Held, Recyclable, Recycling};
-use ringfence_trace::{DriverCalls, Statistics, TypeStatistics};
+use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
+use super::arena::Cached;
 use super::place::{ArenaRef, Hold};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
-use super::snapshot::{Cached, HeapSnapshot, Snapshot, TypeSnapshot};
 use crate::device::Device;
 use crate::observe::Call;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::request::Request;
-use super::snapshot::RangeSnapshot;
 use ringfence_core::ticket::{Moves, Ticket};
+use ringfence_trace::RangeSnapshot;
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Note {

@@ -136,13 +136,6 @@ pub(crate) struct Tally {
     pub(crate) bytes: AtomicU64,
 }
 
-impl Tally {
-    pub(crate) fn add(&self, count: u64, bytes: u64) {
-        self.count.fetch_add(count, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 /// What an allocator knows of memory objects that can be evicted.
 pub(crate) struct Residents<D: Device> {
     /// Whether the program has promised to declare what it uses.
@@ -194,7 +187,9 @@ impl<D: Device> Residents<D> {
     /// Counts objects that were evicted, or that were brought back; says how many bytes they have.
     pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
-        tally(self).add(objects.len() as u64, bytes);
+        let tally = tally(self);
+        tally.count.fetch_add(objects.len() as u64, Ordering::Relaxed);
+        tally.bytes.fetch_add(bytes, Ordering::Relaxed);
         bytes
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use ringfence_trace::RingSnapshot;
 use smallvec::SmallVec;
 
-use super::snapshot::RingSnapshot;
 use crate::observe::Observers;
 use crate::observe::debugging::Watched;
 use crate::observe::trace::Event;

@@ -235,7 +235,7 @@ impl<D: Device> Shared<D> {
         self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
         self.small.validate()?;
         self.recycled.validate()?;
-        self.releases.validate()
+        self.releases.retired.validate()
     }
 }
 

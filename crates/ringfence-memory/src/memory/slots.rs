@@ -31,11 +31,11 @@ use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 use ringfence_core::thread_cache::{self, ThreadCaches};
 use ringfence_core::thread_slot::thread_place;
+use ringfence_trace::RangeSnapshot;
 
 use super::block_memory::BlockMemory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
-use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 
 pub(super) const SLOT_BYTES_MAX: u64 = 64 << 10;

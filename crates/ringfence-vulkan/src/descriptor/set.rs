@@ -25,7 +25,11 @@ pub(super) struct SetHeap {
 
 impl SetHeap {
     pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
-        let (layout_flags, binding_flags, pool_flags) = flags();
+        let layout_flags = vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL;
+        let binding_flags = vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
+            | vk::DescriptorBindingFlags::PARTIALLY_BOUND
+            | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
+        let pool_flags = vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND;
         let (raw, bindings) = (device.raw(), types::bindings(desc.kind, desc.types));
         let stages = device.0.descriptors.stages;
         // SAFETY: what the flags ask for is enabled, as `DeviceDesc` says.
@@ -130,14 +134,4 @@ impl SetHeap {
             device.raw().destroy_descriptor_set_layout(self.layout, None);
         }
     }
-}
-
-fn flags() -> (vk::DescriptorSetLayoutCreateFlags, vk::DescriptorBindingFlags, vk::DescriptorPoolCreateFlags) {
-    (
-        vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL,
-        vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
-            | vk::DescriptorBindingFlags::PARTIALLY_BOUND
-            | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING,
-        vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND,
-    )
 }

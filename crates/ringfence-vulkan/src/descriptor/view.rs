@@ -10,7 +10,7 @@ use super::kinds::{self, Kind};
 use crate::buffer::texel_usage;
 use crate::device::Device;
 use crate::heaps::Resource;
-use crate::{image, record, valid};
+use crate::{formats, record, valid};
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
     SamplerDesc, TextureView, TextureViewKind,
@@ -254,7 +254,7 @@ fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferV
         BufferViewKind::Constants => plain(vk::DescriptorType::UNIFORM_BUFFER),
         BufferViewKind::Storage { .. } => plain(vk::DescriptorType::STORAGE_BUFFER),
         BufferViewKind::Texels { format, writes } => {
-            let raw_format = image::format(format);
+            let raw_format = formats::format(format);
             check_texel_format(device, raw_format, usage)?;
             let (texels, max) = (range / format.texel_bytes(), device.0.descriptors.limits.max_texel_buffer_elements);
             DeviceError::unsupported("a texel buffer as long as this").at_most(texels, max.into())?;
@@ -300,7 +300,7 @@ fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
     let info = vk::ImageViewCreateInfo::default()
         .image(image)
         .view_type(if array { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D })
-        .format(image::format(desc.format))
+        .format(formats::format(desc.format))
         .subresource_range(range);
     match view.kind {
         TextureViewKind::Sampled => View::Image {

@@ -81,7 +81,7 @@ impl<D: Descriptors> Binding<D> {
 impl<D: Descriptors> Drop for Binding<D> {
     fn drop(&mut self) {
         for Bound { core, epoch, raw } in self.bound.drain(..) {
-            core.waiting.until(&self.frame.into(), Retired::Bound(epoch, raw));
+            core.waiting.retire(&self.frame.into(), Retired::Bound(epoch, raw));
         }
     }
 }

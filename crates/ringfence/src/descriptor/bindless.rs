@@ -25,12 +25,12 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use super::state::{Keeper, State};
-use super::waiting::Waiting;
+use super::state::{Keeper, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
 /// How a bindless table is made.
@@ -97,7 +97,7 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     /// Whether a write shows in later binds only, and so never meets pending work.
     is_snapshot: bool,
     entries: Mutex<Entries>,
-    waiting: Waiting<Retired<D>>,
+    waiting: RetireBin<Retired<D>>,
     /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
     /// nothing.
     returned: Mutex<Vec<u32>>,
@@ -173,7 +173,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             clear_freed: desc.clear_freed,
             is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
             entries: Mutex::new(entries),
-            waiting: Waiting::new(),
+            waiting: RetireBin::new(),
             returned: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         });
@@ -214,7 +214,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         let Keeper { shared, state: heap } = &*self.keeper;
         // Before its slot can be another's.
         shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
-        self.state.waiting.until_now(shared, Retired::Slot(slot, generation));
+        shared.retire_into(&self.state.waiting, Retired::Slot(slot, generation));
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             return self.state.show(&shared.device, index, &staged);
         }
         let number = self.state.entries.lock().begin_update(self.state.base, index)?;
-        self.state.waiting.until_now(shared, Retired::Update { index, number, staged });
+        shared.retire_into(&self.state.waiting, Retired::Update { index, number, staged });
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Whether no update or removal waits any more.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.state.waiting.len() == 0
+        self.state.waiting.is_empty()
     }
 
     /// Whether this entry is in the table. O(1).
@@ -454,7 +454,8 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
             return false;
         }
         let mut returned = self.returned.lock();
-        self.waiting.release(passed, device_lost, |retired| self.release(&shared.device, retired, &mut returned));
+        let free = |retired| self.release(&shared.device, retired, &mut returned);
+        release_passed(&self.waiting, passed, device_lost, free);
         if !returned.is_empty() {
             let mut entries = self.entries.lock();
             for slot in returned.drain(..) {
@@ -495,7 +496,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
     fn drop(&mut self) {
         self.state.closed.store(true, Ordering::Release);
-        drop(self.state.waiting.drain());
+        self.state.waiting.collect_all(&mut Vec::new());
     }
 }
 

@@ -27,11 +27,12 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use ringfence_core::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
 
 use super::singles::{BoxedRun, Held, Slots};
-use super::waiting::Waiting;
+use super::state::release_passed;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
@@ -114,7 +115,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
     slots: Mutex<Slots<D, A>>,
     /// Single slots that show nothing. Each keeps the heap, as each descriptor does.
     thread_caches: ThreadCaches<BoxedRun<D, A>>,
-    leftovers: Waiting<D::Leftover>,
+    leftovers: RetireBin<D::Leftover>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: AtomicU64,
     closed: AtomicBool,
@@ -154,7 +155,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
             thread_caches: ThreadCaches::new([2 * BATCH_MAX]),
-            leftovers: Waiting::new(),
+            leftovers: RetireBin::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
@@ -385,7 +386,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         // was checked, or its maker answers for it.
         let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
         if let Some(leftover) = leftover {
-            state.leftovers.until_now(shared, leftover);
+            shared.retire_into(&state.leftovers, leftover);
         }
         let run = self.run.as_mut().expect("there until it is dropped");
         run.contents[index as usize] = new_content();
@@ -504,7 +505,7 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
         }
         // SAFETY: the slot is this run's, which nothing else has; shaders do not see the heap.
         if let Some(leftover) = unsafe { shared.device.clear_view(heap.object(), slot) } {
-            state.leftovers.until_now(shared, leftover);
+            shared.retire_into(&state.leftovers, leftover);
         }
     }
 }
@@ -560,8 +561,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
-        self.leftovers.release(passed, device_lost, |leftover| {
-            // SAFETY: every submission that had begun when the slot released it is complete, or the device is lost.
+        release_passed(&self.leftovers, passed, device_lost, |leftover| {
+            // SAFETY: every submission that had begun when the slot released it is complete, or the device is lost or idle.
             unsafe { device.discard_leftover(leftover) };
         });
     }
@@ -581,7 +582,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
             let Some((_, heap)) = empty else { break };
             Self::destroy_heap(shared, heap);
         }
-        !closed || self.leftovers.len() > 0
+        !closed || !self.leftovers.is_empty()
     }
 
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
@@ -602,10 +603,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     }
 
     unsafe fn destroy(&self, shared: &Shared<D>) {
-        for leftover in self.leftovers.drain() {
-            // SAFETY: the caller promises that no pending work uses it.
-            unsafe { shared.device.discard_leftover(leftover) };
-        }
+        self.discard_leftovers(&shared.device, &Passed::default(), true);
         let mut slots = self.slots.lock();
         slots.close();
         slots.blocks.drain().for_each(|(_, heap)| Self::destroy_heap(shared, heap));

@@ -83,7 +83,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
     fn drop(&mut self) {
         let Keeper { shared, state } = &*self.keeper;
         state.waiting_slots.fetch_add(self.allocation.size(), Ordering::Relaxed);
-        state.core.waiting.until_now(shared, Retired::Range(self.allocation));
+        shared.retire_into(&state.core.waiting, Retired::Range(self.allocation));
     }
 }
 

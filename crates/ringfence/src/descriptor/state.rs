@@ -17,11 +17,11 @@ use smallvec::SmallVec;
 
 use super::desc::ShaderVisibleDesc;
 use super::tables::{FrameTables, TableCache};
-use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.
@@ -77,7 +77,7 @@ impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
 impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
     /// The heap goes once every submission that has begun by now is complete: a mark on the queue waits for them.
     fn drop(&mut self) {
-        self.state.core.waiting.until_now(&self.shared, Retired::Epoch(u64::MAX));
+        self.shared.retire_into(&self.state.core.waiting, Retired::Epoch(u64::MAX));
         self.state.closed.store(true, Ordering::Release);
     }
 }
@@ -86,7 +86,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
     pub(super) epochs: RwLock<Epochs<D>>,
-    pub(super) waiting: Waiting<Retired<D>>,
+    pub(super) waiting: RetireBin<Retired<D>>,
 }
 
 /// A heap of the driver and the frames that it serves.
@@ -256,34 +256,19 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// # Safety
     /// As [`State::write_slot`], and no pending work uses what the slot shows through it.
     pub(super) unsafe fn clear_passed(&self, device: &D, slot: u32) {
-        let discard = |retired| {
-            if let Retired::Leftover(leftover) = retired {
-                // SAFETY: the caller promises that no pending work uses it.
-                unsafe { device.discard_leftover(leftover) };
-            }
-        };
-        // SAFETY: as the caller promises.
-        unsafe { self.clear_with(device, slot, discard) };
-    }
-
-    /// # Safety
-    /// As [`State::write_slot`].
-    unsafe fn clear_with(&self, device: &D, slot: u32, mut leftover: impl FnMut(Retired<D>)) {
         let epochs = self.core.epochs.read();
         let shadow = epochs.current.shadow.as_ref().map(|shadow| (shadow, slot - self.frame_slots));
         let visible = epochs.all().map(|epoch| (&epoch.heap, slot));
         for (heap, slot) in visible.chain(shadow).filter(|(heap, slot)| *slot < heap.slots()) {
-            // SAFETY: as the caller promises.
-            if let Some(found) = unsafe { device.clear_view(heap.object(), slot) } {
-                leftover(Retired::Leftover(found));
-            }
+            // SAFETY: as the caller promises, for the slot and for what it showed.
+            unsafe { device.clear_view(heap.object(), slot).map(|leftover| device.discard_leftover(leftover)) };
         }
     }
 
     /// Keeps what a slot showed before until nothing under way can use it.
     pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: Option<D::Leftover>) {
         if let Some(leftover) = leftover {
-            self.core.waiting.until_now(shared, Retired::Leftover(leftover));
+            shared.retire_into(&self.core.waiting, Retired::Leftover(leftover));
         }
     }
 
@@ -397,6 +382,15 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
+/// Hands out what has waited long enough.
+pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
+    if device_lost {
+        waiting.release_all(each)
+    } else {
+        waiting.release_passed(passed, usize::MAX, each)
+    };
+}
+
 /// Copies runs of slots side by side to `dst_start` on. Neighbours are merged; 32 runs go in one call.
 ///
 /// # Safety
@@ -434,10 +428,10 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
-        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(shared, retired)));
-        held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
+        release_passed(&self.core.waiting, passed, device_lost, |retired| held.extend(self.release(shared, retired)));
+        held.into_iter().for_each(|retired| self.core.waiting.retire(&SyncSet::new(), retired));
         self.trace_tables(shared);
-        if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
+        if !closed || !self.core.waiting.is_empty() || !self.ring.lock().is_empty() {
             return true;
         }
         // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the
@@ -480,11 +474,11 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     }
 
     unsafe fn destroy(&self, shared: &Shared<D>) {
-        for retired in self.core.waiting.drain() {
+        self.core.waiting.release_all(|retired| {
             if !matches!(retired, Retired::Epoch(_)) {
                 self.release(shared, retired);
             }
-        }
+        });
         // SAFETY: as the caller promises.
         unsafe { self.destroy_heaps(shared) };
     }

@@ -31,12 +31,11 @@ use smallvec::SmallVec;
 use super::desc::{ShaderVisibleDesc, VisibleStatistics, check_desc};
 use super::state::{Core, Epoch, Epochs, Keeper, Retired, State};
 use super::tables::FrameTables;
-use super::waiting::Waiting;
 use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap};
-use ringfence_memory::lifetime::Frame;
+use ringfence_memory::lifetime::{Frame, RetireBin};
 use ringfence_memory::trace::Event;
 
 /// The descriptors of one kind that shaders see.
@@ -95,7 +94,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
                     current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0, number))?),
                     old: SmallVec::new(),
                 }),
-                waiting: Waiting::new(),
+                waiting: RetireBin::new(),
             }),
             scratch: Mutex::new(Passed::default()),
             tables_made: AtomicU64::new(0),
@@ -203,7 +202,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let mut until = SyncSet::new();
         shared.begun(&mut until);
         let old = std::mem::replace(&mut epochs.current, Arc::new(next));
-        state.core.waiting.until(&until, Retired::Epoch(old.number));
+        state.core.waiting.retire(&until, Retired::Epoch(old.number));
         epochs.old.push((until, old));
         drop(epochs);
         state.trace_heap(shared);

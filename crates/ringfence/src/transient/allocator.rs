@@ -277,7 +277,7 @@ impl<'a, D: Device> Execution<'a, D> {
         transient.order.check_current(pass)?;
         transient.barriers.check(pass)?;
         let (key, needs) = transient.measure::<K>(info)?;
-        let clock = transient.order.begin_of(pass);
+        let clock = *transient.order.begin_of(pass);
         let object = transient.find_or_make::<K>(info, Wanted { key, needs, name }, &clock)?;
         transient.occupy(object, pass, None);
         Ok(transient.handle(object, pass))

@@ -116,12 +116,7 @@ impl Order {
     }
 
     /// What is over when the pass begins. Of a pass that is long past only what is over for sure.
-    pub(super) fn begin_of(&self, pass: Pass) -> Clock {
-        *self.begin_ref(pass)
-    }
-
-    /// As [`Order::begin_of`], not copied.
-    pub(super) fn begin_ref(&self, pass: Pass) -> &Clock {
+    pub(super) fn begin_of(&self, pass: Pass) -> &Clock {
         let held = &self.queues[pass.queue as usize];
         let index = pass.number.checked_sub(held.first).and_then(|index| held.clocks.get(index as usize));
         index.unwrap_or(&self.completed)
@@ -129,7 +124,7 @@ impl Order {
 
     /// What is over when the pass ends.
     pub(super) fn end_of(&self, pass: Pass) -> Clock {
-        let mut clock = self.begin_of(pass);
+        let mut clock = *self.begin_of(pass);
         clock.join(&Clock::of(pass));
         clock
     }
@@ -137,7 +132,7 @@ impl Order {
     /// Whether `first` is over when `last` ends. A pass is over when it ends itself.
     pub(super) fn ends_after(&self, last: Pass, first: Pass) -> bool {
         let is_later = last.queue == first.queue && last.number >= first.number;
-        is_later || self.begin_ref(last).on(first.queue) >= first.number
+        is_later || self.begin_of(last).on(first.queue) >= first.number
     }
 
     /// The clock that is reached when every pass there is will be over.

@@ -281,7 +281,7 @@ impl<D: Device> State<D> {
                 && heap.alignment >= group.needs.alignment
                 && plan.resources.iter().zip(resources).filter(|(planned, _)| planned.group == number).all(
                     |(planned, resource)| {
-                        let clock = self.order.begin_ref(self.plans.passes[resource.first]);
+                        let clock = self.order.begin_of(self.plans.passes[resource.first]);
                         heap.spans.is_free(planned.offset, planned.needs.size, clock)
                     },
                 )
@@ -316,7 +316,7 @@ impl<D: Device> State<D> {
     {
         let wanted = Wanted { key: planned.key, needs: planned.needs, name: resource.name };
         if planned.group == OWN_MEMORY {
-            let clock = self.order.begin_of(pass);
+            let clock = *self.order.begin_of(pass);
             return self.find_or_make::<K>(info, wanted, &clock);
         }
         let number = self.plans.heaps[planned.group as usize];

@@ -191,7 +191,7 @@ mod tests {
                 let waits: Vec<_> = if step == 0 && !passes.is_empty() { vec![*which.get(&passes)] } else { vec![] };
                 let pass = order.pass(TimelineId::new(queue), &waits).unwrap();
                 passes.push(pass);
-                let clock = order.begin_of(pass);
+                let clock = *order.begin_of(pass);
                 if step == 3 && !live.is_empty() {
                     let (tenant, offset, size) = live.swap_remove(which.index(live.len()));
                     let users = Clock::of(pass);

@@ -263,15 +263,6 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// One of the buffers that were exchanged and that no open frame may show any more.
-    fn take_exchanged(&self) -> Option<Box<Kept<D>>> {
-        self.books.lock().exchanged.take()
-    }
-
-    fn is_calm(&self) -> bool {
-        self.books.lock().calm.is_over(&self.config)
-    }
-
     /// How large the present buffer is, and which one.
     fn present(&self) -> (u64, u64) {
         let books = self.books.lock();
@@ -294,8 +285,10 @@ impl<D: Device> ReclaimRing for RingState<D> {
         if is_locked() {
             return;
         }
-        std::iter::from_fn(|| self.take_exchanged()).for_each(drop);
-        if self.is_calm() {
+        let exchanged = || self.books.lock().exchanged.take();
+        std::iter::from_fn(exchanged).for_each(drop);
+        let is_calm = self.books.lock().calm.is_over(&self.config);
+        if is_calm {
             self.shrink();
         }
     }

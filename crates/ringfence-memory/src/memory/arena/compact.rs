@@ -91,14 +91,7 @@ pub(crate) struct Destinations {
 const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
-    /// Nothing goes there from now on.
-    pub(crate) fn exclude(&mut self, block: BlockId) {
-        if let Some(leaf) = self.leaves.get(&block) {
-            self.tree.set(*leaf, 0);
-        }
-    }
-
-    /// So much goes there in one piece.
+    /// So much goes there in one piece; 0 for nothing from now on.
     pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
         if let Some(leaf) = self.leaves.get(&block) {
             self.tree.set(*leaf, largest_free);
