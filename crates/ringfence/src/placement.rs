@@ -32,10 +32,12 @@
 mod aliased;
 mod buffers;
 mod constants;
+mod default_pool;
 mod desc;
 mod fast_constants;
 mod graph;
 mod heap_pools;
+mod inner;
 mod location;
 mod policy;
 mod range_pool;

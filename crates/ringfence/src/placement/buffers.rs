@@ -3,13 +3,12 @@
 use std::panic;
 use std::sync::Arc;
 
-use ringfence_core::tlsf::Tlsf;
-
+use super::default_pool::{DefaultPool, DefaultRanges, tlsf_pool};
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
 use super::heap_pools::HeapPools;
+use super::inner::Inner;
 use super::location::BufferLocation;
-use super::policy::Placement;
-use super::range_pool::{Block, PoolFigures, RangePool, tlsf_pool};
+use super::range_pool::Block;
 use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError, Numbers, Requirements};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
@@ -23,41 +22,10 @@ pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::CONSTANT)
     .union(BufferUsage::INDIRECT);
 
-/// A pool of default buffers and what it supports: heaps to place them in, or shared buffers to cut them from.
-pub(super) struct DefaultPool<D: Device> {
-    pub(super) usage: BufferUsage,
-    pub(super) strategy: Strategy,
-    pub(super) ranges: DefaultRanges<D>,
-}
-
-pub(super) enum DefaultRanges<D: Device> {
-    Placed(HeapPools<D>),
-    Suballocated(Arc<RangePool<D, Tlsf>>),
-}
-
-impl<D: Device> DefaultPool<D> {
-    pub(super) fn each_part(&self, visit: &mut dyn FnMut(&RangePool<D, Tlsf>)) {
-        match &self.ranges {
-            DefaultRanges::Placed(heaps) => heaps.each_part().for_each(|part| visit(part)),
-            DefaultRanges::Suballocated(ranges) => visit(ranges),
-        }
-    }
-
-    pub(super) fn figures(&self) -> PoolFigures {
-        let mut sum = PoolFigures::default();
-        self.each_part(&mut |part| sum.add(part.figures()));
-        sum
-    }
-}
-
-impl<D: Device> Placement<D> {
-    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
-    ///
-    /// # Errors
-    /// A size of 0, an alignment that is not a power of two, no memory, or an error of the driver. Nothing has changed
-    /// then.
+impl<D: Device> Inner<D> {
+    /// See [`Placement::create_buffer`](super::Placement::create_buffer).
     #[track_caller]
-    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+    pub(super) fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.shared().check_lost()?;
         DeviceError::invalid("a buffer has at least one byte").at_least(request.size, 1)?;
         if request.alignment != 0 && !request.alignment.is_power_of_two() {
@@ -70,14 +38,9 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Replaces `held` with a buffer that `request` describes, which may be served by another allocator, and returns
-    /// the copy that keeps the first `keep_bytes`: record it in `frame`, before anything that reads the new buffer.
-    /// `None` if there is nothing to copy. The new buffer is made first: see [`Buffer::resize`](crate::Buffer::resize).
-    ///
-    /// # Errors
-    /// As there.
+    /// See [`Placement::resize_buffer`](super::Placement::resize_buffer).
     #[track_caller]
-    pub fn resize_buffer(
+    pub(super) fn resize_buffer(
         &self,
         held: &mut BufferLocation<D>,
         frame: &Frame,
@@ -108,14 +71,13 @@ impl<D: Device> Placement<D> {
     #[track_caller]
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
-        let route = self.inner.desc.upload_route(request.size, alignment);
+        let route = self.desc.upload_route(request.size, alignment);
         // What the shared buffers are not made for gets one of its own.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
-        let make =
-            |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, ("uploads", self.inner.at));
+        let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, ("uploads", self.at));
         let found = match route {
-            Route::UploadSmall => self.inner.upload_small.allocate(self.padded(request.size), alignment, make),
-            Route::UploadBig => self.inner.upload_big.allocate(self.padded(request.size), alignment, make),
+            Route::UploadSmall => self.upload_small.allocate(self.padded(request.size), alignment, make),
+            Route::UploadBig => self.upload_big.allocate(self.padded(request.size), alignment, make),
             _ => return self.create_stand_alone(request, Location::Upload),
         };
         match found {
@@ -128,23 +90,17 @@ impl<D: Device> Placement<D> {
     /// Default buffers: the first pool that supports the kind, or a new one.
     #[track_caller]
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
-        if request.size > self.inner.desc.default_buffer_bytes_max {
+        if request.size > self.desc.default_buffer_bytes_max {
             return self.create_stand_alone(request, Location::Device);
         }
-        let strategy = request.strategy.unwrap_or_else(|| self.inner.desc.strategy_for(request.usage));
+        let strategy = request.strategy.unwrap_or_else(|| self.desc.strategy_for(request.usage));
         let (index, pool) = self.default_pool(request.usage, strategy);
         let route = Route::DefaultBuffers { strategy, pool: index };
         let made = match &pool.ranges {
             DefaultRanges::Placed(heaps) => self.create_placed_buffer(heaps, request, route),
             DefaultRanges::Suballocated(ranges) => {
                 let make = |bytes| {
-                    Block::buffer(
-                        self.shared(),
-                        bytes,
-                        pool.usage,
-                        Location::Device,
-                        ("default buffers", self.inner.at),
-                    )
+                    Block::buffer(self.shared(), bytes, pool.usage, Location::Device, ("default buffers", self.at))
                 };
                 let found = ranges.allocate(self.padded(request.size), self.alignment(request), make);
                 found.map(|found| BufferLocation::in_pool(self.shared(), found, request.size, Location::Device, route))
@@ -161,10 +117,10 @@ impl<D: Device> Placement<D> {
             let supports = |pool: &Arc<DefaultPool<D>>| pool.strategy == strategy && pool.usage.contains(usage);
             pools.iter().position(supports).map(|index| (index, Arc::clone(&pools[index])))
         };
-        if let Some(found) = find(&self.inner.default_buffers.read()) {
+        if let Some(found) = find(&self.default_buffers.read()) {
             return found;
         }
-        let mut pools = self.inner.default_buffers.write();
+        let mut pools = self.default_buffers.write();
         find(&pools).unwrap_or_else(|| {
             pools.push(Arc::new(self.new_default_pool(usage, strategy)));
             (pools.len() - 1, Arc::clone(&pools[pools.len() - 1]))
@@ -172,7 +128,7 @@ impl<D: Device> Placement<D> {
     }
 
     fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
-        let PlacementDesc { default_block_bytes, idle_frames, .. } = self.inner.desc;
+        let PlacementDesc { default_block_bytes, idle_frames, .. } = self.desc;
         // A later request with fewer usages takes this pool; every pool may be copied from and to.
         let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let ranges = match strategy {
@@ -181,7 +137,7 @@ impl<D: Device> Placement<D> {
                 "default buffers",
                 default_block_bytes,
                 idle_frames,
-                self.inner.at,
+                self.at,
             )),
             Strategy::Suballocated => {
                 DefaultRanges::Suballocated(tlsf_pool(self.shared(), default_block_bytes, idle_frames))
@@ -228,16 +184,16 @@ impl<D: Device> Placement<D> {
         request: &BufferRequest<'_>,
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
-        let info = Create::<Buffers>::describe(self.inner.memory.device(), &request.desc())?;
+        let info = Create::<Buffers>::describe(self.memory.device(), &request.desc())?;
         let BufferRequest { name, alignment, .. } = *request;
         let desc = AllocationDesc { name, location, alignment, dedicated: Dedicated::Always, ..Default::default() };
-        let buffer = self.inner.memory.create_buffer(&info, desc)?;
+        let buffer = self.memory.create_buffer(&info, desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 
     /// The largest alignment that the usage or the request needs.
     fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
-        let capabilities = self.inner.memory.device().capabilities();
+        let capabilities = self.memory.device().capabilities();
         let by_usage = [
             (BufferUsage::CONSTANT, capabilities.constant_alignment),
             (BufferUsage::STORAGE, 256),
@@ -256,7 +212,7 @@ impl<D: Device> Placement<D> {
 
     /// No two ranges share an atom of flushes.
     fn padded(&self, size: u64) -> u64 {
-        let atom = self.inner.memory.device().capabilities().non_coherent_atom_bytes.max(1);
+        let atom = self.memory.device().capabilities().non_coherent_atom_bytes.max(1);
         size.checked_next_multiple_of(atom).unwrap_or(size)
     }
 }

@@ -11,8 +11,8 @@ use std::fmt;
 
 use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Route};
 use super::fast_constants::FastWriter;
+use super::inner::Inner;
 use super::location::BufferLocation;
-use super::policy::Placement;
 use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
 use crate::upload::{Staged, UploadError};
 use ringfence_memory::{AccessError, Error};
@@ -25,16 +25,10 @@ pub enum ConstantsLocation<D: Device> {
     Upload(BufferLocation<D>),
 }
 
-impl<D: Device> Placement<D> {
-    /// Makes constants by their lifetime: those of a draw or a frame are written with `writer`, a [`FastWriter`] of
-    /// [`Placement::fast_constants`]; those of several frames get an upload buffer.
-    ///
-    /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a
-    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has
-    /// changed then.
+impl<D: Device> Inner<D> {
+    /// See [`Placement::create_constants`](super::Placement::create_constants).
     #[track_caller]
-    pub fn create_constants(
+    pub(super) fn create_constants(
         &self,
         content: &[u8],
         lifetime: ConstantsLifetime,
@@ -44,7 +38,7 @@ impl<D: Device> Placement<D> {
         if content.is_empty() {
             return Err(UploadError::ZeroSize);
         }
-        if !writer.is_of(&self.inner.fast) {
+        if !writer.is_of(&self.fast) {
             return Err(UploadError::ForeignConstants);
         }
         match lifetime {

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use ringfence_core::tlsf::Tlsf;
 
-use super::range_pool::{Block, PoolFigures, RangePool, tlsf_pool};
+use super::default_pool::tlsf_pool;
+use super::range_pool::{Block, PoolFigures, RangePool};
 use crate::device::{Create, Device, Requirements};
 use ringfence_memory::extend::{Backing, Made, Shared};
 use ringfence_memory::memory::Location;

@@ -7,19 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use ringfence_core::buddy::Buddy;
-use ringfence_core::tlsf::Tlsf;
 
 use super::aliased::AliasedHeap;
-use super::buffers::{DefaultPool, UPLOAD_USAGE};
-use super::desc::{BufferRequest, Dynamism, PlacementDesc};
-use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc};
+use super::buffers::UPLOAD_USAGE;
+use super::constants::ConstantsLocation;
+use super::default_pool::tlsf_pool;
+use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, Route, TextureKind};
+use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWriter};
 use super::graph::{Provided, ProvidedBuffer, ProvidedTexture};
 use super::heap_pools::HeapPools;
-use super::range_pool::{PoolFigures, RangePool, tlsf_pool};
-use crate::device::{Buffers, Create, Device, DeviceError, TextureDesc, Textures};
+use super::inner::Inner;
+use super::location::{BufferLocation, TextureLocation};
+use super::range_pool::{PoolFigures, RangePool};
+use crate::device::record::TexelRegion;
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use crate::transient::{Execution, Pass, TransientError};
+use crate::upload::UploadError;
 use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
+use ringfence_memory::resource::{BufferCopy, ReplaceError};
 use ringfence_memory::{Allocator, Error};
 
 /// The placement policy of an engine. See the [module](super).
@@ -27,33 +34,6 @@ use ringfence_memory::{Allocator, Error};
 /// Cheap to clone; every clone is the same policy. All methods may be called from any thread.
 pub struct Placement<D: Device> {
     pub(super) inner: Arc<Inner<D>>,
-}
-
-/// The allocators of the policy, which every handle shares.
-pub(super) struct Inner<D: Device> {
-    pub(super) memory: Allocator<D>,
-    pub(super) desc: PlacementDesc,
-    pub(super) upload_small: Arc<RangePool<D, Buddy>>,
-    pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
-    pub(super) fast: FastConstants<D>,
-    /// In the order of their making.
-    pub(super) default_buffers: RwLock<Vec<Arc<DefaultPool<D>>>>,
-    /// By [`TextureKind`](super::TextureKind).
-    pub(super) textures: [HeapPools<D>; 4],
-    pub(super) frame: AtomicU64,
-    /// The line of the program that made the policy.
-    pub(super) at: &'static panic::Location<'static>,
-}
-
-impl<D: Device> Drop for Inner<D> {
-    /// Blocks go with the allocator's next reclaim, or once their last range has come back.
-    fn drop(&mut self) {
-        self.upload_small.close();
-        self.upload_big.close();
-        self.textures.iter().flat_map(HeapPools::each_part).for_each(|part| part.close());
-        let pools = self.default_buffers.get_mut();
-        pools.iter().for_each(|pool| pool.each_part(&mut |part| part.close()));
-    }
 }
 
 /// Use of each allocator of the policy.
@@ -128,6 +108,99 @@ impl<D: Device> Placement<D> {
 
     pub(super) fn shared(&self) -> &Arc<Shared<D>> {
         self.inner.memory.shared()
+    }
+
+    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two, no memory, or an error of the driver. Nothing has changed
+    /// then.
+    #[track_caller]
+    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        self.inner.create_buffer(request)
+    }
+
+    /// Replaces `held` with a buffer that `request` describes, which may be served by another allocator, and returns
+    /// the copy that keeps the first `keep_bytes`: record it in `frame`, before anything that reads the new buffer.
+    /// `None` if there is nothing to copy. The new buffer is made first: see [`Buffer::resize`](crate::Buffer::resize).
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn resize_buffer(
+        &self,
+        held: &mut BufferLocation<D>,
+        frame: &Frame,
+        request: &BufferRequest<'_>,
+        keep_bytes: u64,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        self.inner.resize_buffer(held, frame, request, keep_bytes)
+    }
+
+    /// Returns the kind of a texture, the allocator that would serve it and its memory requirements, without allocating
+    /// memory. [`TextureKind::wants_clear_value`] says whether it should be made with a clear value, on APIs that have
+    /// one.
+    ///
+    /// # Errors
+    /// The driver refuses the description.
+    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
+        self.inner.plan_texture(desc)
+    }
+
+    /// Makes a texture in the pool of its kind.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture(desc, name)
+    }
+
+    /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_texture_as(
+        &self,
+        kind: TextureKind,
+        info: &TextureInfo<'_, D>,
+        name: &str,
+    ) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture_as(kind, info, name)
+    }
+
+    /// Makes a buffer to which a texture is copied so that the host can read it: a stand-alone buffer in readback
+    /// memory with room for every texel, with the row pitch that the device needs. Also returns the regions to copy,
+    /// one for each subresource.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_readback_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+    ) -> Result<(BufferLocation<D>, Vec<TexelRegion>), Error> {
+        self.inner.create_readback_texture(desc, name)
+    }
+
+    /// Makes constants by their lifetime: those of a draw or a frame are written with `writer`, a [`FastWriter`] of
+    /// [`Placement::fast_constants`]; those of several frames get an upload buffer.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a
+    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has
+    /// changed then.
+    #[track_caller]
+    pub fn create_constants(
+        &self,
+        content: &[u8],
+        lifetime: ConstantsLifetime,
+        writer: &mut FastWriter<D>,
+        name: &str,
+    ) -> Result<ConstantsLocation<D>, UploadError> {
+        self.inner.create_constants(content, lifetime, writer, name)
     }
 
     /// Makes a buffer with the graph's transient allocator if an execution and the first pass that uses the buffer are

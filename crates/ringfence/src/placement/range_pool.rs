@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
-use ringfence_core::tlsf::Tlsf;
 
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
 use ringfence_memory::extend::{
@@ -198,11 +197,6 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
             free_bytes: sums.free_size,
         }
     }
-}
-
-/// A pool for any sizes.
-pub(super) fn tlsf_pool<D: Device>(shared: &Shared<D>, block_bytes: u64, idle_frames: u64) -> Arc<RangePool<D, Tlsf>> {
-    RangePool::new(shared, block_bytes, idle_frames, |size, _| Tlsf::new(size), 1)
 }
 
 /// Use of a pool.

@@ -4,8 +4,8 @@ use std::panic;
 use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
+use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
-use super::policy::Placement;
 use crate::device::record::TexelRegion;
 use crate::device::{BufferUsage, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
 use crate::upload::least_common_multiple;
@@ -15,46 +15,35 @@ use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
 
-impl<D: Device> Placement<D> {
-    /// Returns the kind of a texture, the allocator that would serve it and its memory requirements, without allocating
-    /// memory. [`TextureKind::wants_clear_value`] says whether it should be made with a clear value, on APIs that have
-    /// one.
-    ///
-    /// # Errors
-    /// The driver refuses the description.
-    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
-        let device = self.inner.memory.device();
+impl<D: Device> Inner<D> {
+    /// See [`Placement::plan_texture`](super::Placement::plan_texture).
+    pub(super) fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
+        let device = self.memory.device();
         self.shared().check_lost()?;
         let info = Create::<Textures>::describe(device, desc)?;
         let needs = self.shared().measure::<Textures>(&info)?;
-        let kind = TextureKind::of(desc).measured(needs.size, &self.inner.desc);
-        let alone = needs.requires_dedicated || needs.size > self.inner.desc.texture_bytes_max;
+        let kind = TextureKind::of(desc).measured(needs.size, &self.desc);
+        let alone = needs.requires_dedicated || needs.size > self.desc.texture_bytes_max;
         let route = if alone { Route::StandAlone } else { Route::Textures(kind) };
         Ok((kind, route, needs))
     }
 
-    /// Makes a texture in the pool of its kind.
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// See [`Placement::create_texture`](super::Placement::create_texture).
     #[track_caller]
-    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
-        let info = Create::<Textures>::describe(self.inner.memory.device(), desc)?;
+    pub(super) fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        let info = Create::<Textures>::describe(self.memory.device(), desc)?;
         self.create_texture_as(TextureKind::of(desc), &info, name)
     }
 
-    /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// See [`Placement::create_texture_as`](super::Placement::create_texture_as).
     #[track_caller]
-    pub fn create_texture_as(
+    pub(super) fn create_texture_as(
         &self,
         kind: TextureKind,
         info: &TextureInfo<'_, D>,
         name: &str,
     ) -> Result<TextureLocation<D>, Error> {
-        let (shared, policy) = (self.shared(), &self.inner.desc);
+        let (shared, policy) = (self.shared(), &self.desc);
         let (mut texture_kind, mut route) = (kind, Route::StandAlone);
         let desc = AllocationDesc { name, dedicated: Dedicated::Always, ..Default::default() };
         let place = |unplaced: &_, needs: Requirements| {
@@ -62,7 +51,7 @@ impl<D: Device> Placement<D> {
             let alone = needs.requires_dedicated || needs.size > policy.texture_bytes_max;
             if !alone {
                 route = Route::Textures(texture_kind);
-                let pools = &self.inner.textures[texture_kind as usize];
+                let pools = &self.textures[texture_kind as usize];
                 match pools.place::<Textures>(shared, unplaced, needs, Location::Device) {
                     Err(error) if error.is_out_of_memory() => route = Route::StandAlone,
                     made => return made,
@@ -80,14 +69,9 @@ impl<D: Device> Placement<D> {
         Ok(TextureLocation { texture, texture_kind, route })
     }
 
-    /// Makes a buffer to which a texture is copied so that the host can read it: a stand-alone buffer in readback
-    /// memory with room for every texel, with the row pitch that the device needs. Also returns the regions to copy,
-    /// one for each subresource.
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// See [`Placement::create_readback_texture`](super::Placement::create_readback_texture).
     #[track_caller]
-    pub fn create_readback_texture(
+    pub(super) fn create_readback_texture(
         &self,
         desc: &TextureDesc,
         name: &str,
@@ -113,7 +97,7 @@ impl<D: Device> Placement<D> {
             return Err(DeviceError::unsupported("reading back depth and stencil together: one copy is of one").into());
         }
         let ([across, down], block) = (texels.block(), format.texel_bytes());
-        let capabilities = self.inner.memory.device().capabilities();
+        let capabilities = self.memory.device().capabilities();
         let max = capabilities.memory_object_bytes_max;
         let (mut footprints, mut end) = (Vec::with_capacity((layers * mips) as usize), 0_u64);
         for (layer, mip) in (0..layers).flat_map(|layer| (0..mips).map(move |mip| (layer, mip))) {

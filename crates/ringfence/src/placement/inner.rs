@@ -1,0 +1,50 @@
+//! The allocators of the policy, which every handle shares.
+
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::RwLock;
+use ringfence_core::buddy::Buddy;
+use ringfence_core::tlsf::Tlsf;
+
+use super::default_pool::DefaultPool;
+use super::desc::PlacementDesc;
+use super::fast_constants::FastConstants;
+use super::heap_pools::HeapPools;
+use super::range_pool::RangePool;
+use crate::device::Device;
+use ringfence_memory::Allocator;
+use ringfence_memory::extend::Shared;
+
+pub(super) struct Inner<D: Device> {
+    pub(super) memory: Allocator<D>,
+    pub(super) desc: PlacementDesc,
+    pub(super) upload_small: Arc<RangePool<D, Buddy>>,
+    pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
+    pub(super) fast: FastConstants<D>,
+    /// In the order of their making.
+    pub(super) default_buffers: RwLock<Vec<Arc<DefaultPool<D>>>>,
+    /// By [`TextureKind`](super::TextureKind).
+    pub(super) textures: [HeapPools<D>; 4],
+    pub(super) frame: AtomicU64,
+    /// The line of the program that made the policy.
+    pub(super) at: &'static panic::Location<'static>,
+}
+
+impl<D: Device> Inner<D> {
+    pub(super) fn shared(&self) -> &Arc<Shared<D>> {
+        self.memory.shared()
+    }
+}
+
+impl<D: Device> Drop for Inner<D> {
+    /// Blocks go with the allocator's next reclaim, or once their last range has come back.
+    fn drop(&mut self) {
+        self.upload_small.close();
+        self.upload_big.close();
+        self.textures.iter().flat_map(HeapPools::each_part).for_each(|part| part.close());
+        let pools = self.default_buffers.get_mut();
+        pools.iter().for_each(|pool| pool.each_part(&mut |part| part.close()));
+    }
+}
