@@ -1,29 +1,30 @@
 //! What no plan can be lower than: the load, and what alignment adds to it.
 //!
 //! ```text
-//!   one section, of alignment A: two large items, p and q short of a multiple of A; small ones of any alignment
-//!
-//!     │ large ····p│ large ····q│ small small          what lies between two large items wastes what is left to the
-//!     0            A            2A                     next multiple of A; what lies above the highest wastes nothing
+//!   one section        │ a ··│ b ··│ c      each of these is aligned: two gaps, unless others fit into them
+//!   load               a + b + c
+//!   bound              what the lowest stack of the section comes to
 //! ```
 //!
 //! Two bounds on the waste. *One alignment*: of the items that are aligned to at least as much every size counts
 //! rounded up to it, but for the largest rounding, which may stick out; the others do not count. That is done for each
-//! alignment that occurs, from the least, where all count. *The largest alignment in a section*: its items are large,
-//! the others small; over all ways to deal the small ones to the gaps, the least sum of what is left over, by dynamic
-//! programming over sets of small items. With k small and m large ones that is O(m · 3ᵏ), done for k up to 6 (9 where
-//! few items are searched) and only where it could raise the bound. Of more small ones the smallest are left out: what
-//! is alive without them, and wasted without them, is a bound as well.
+//! alignment that occurs, from the least, where all count. *All in a section*: the lowest stack, where that could raise
+//! the bound. At first of sections with no more than six items of less than the largest alignment; of few items, where
+//! the first bound was not met, of any section, and also with the largest alignments taken for lesser ones, which makes
+//! more items the same.
 
-use super::problem::Sizes;
 use super::shape::Shape;
+use super::sizes::Sizes;
+use super::stacking;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+/// Small items of a section that is looked at.
 const SMALL_MAX: usize = 6;
-const REFINED_MAX: usize = 9;
-const REFINED_WORK_MAX: u64 = 2_000_000;
+/// Sets of small items, of few items.
+const REFINED_SETS: usize = 1 << 12;
+const REFINED_WORK_MAX: u64 = 4_000_000;
 /// Of a first bound: whatever there is of few items, and so much for each of many; so it is O(n).
 const WORK_MIN: u64 = 1 << 24;
 const WORK_AN_ITEM: u64 = 256;
@@ -35,10 +36,12 @@ const REACH_MAX: u64 = 1 << 62;
 
 /// How much is looked at.
 struct Effort {
-    /// Small items that are dealt.
+    /// Sections with more small items are not looked at.
     small_max: usize,
-    /// Whether the smallest of more are left out, rather than the section.
-    leaves_out: bool,
+    /// Sets of small items in one section.
+    sets_max: usize,
+    /// What larger alignments are taken for, in turn.
+    caps: Vec<u64>,
     /// Steps of the dynamic programming that are left.
     work: u64,
     /// Members that may still be gathered.
@@ -50,11 +53,12 @@ impl Effort {
         let count = count as u64;
         let work = WORK_MIN.max(WORK_AN_ITEM * count);
         let gathered = GATHERED_MIN.max(GATHERED_AN_ITEM * count);
-        Self { small_max: SMALL_MAX, leaves_out: false, work, gathered }
+        Self { small_max: SMALL_MAX, sets_max: 1 << SMALL_MAX, caps: vec![u64::MAX], work, gathered }
     }
 
-    fn refined() -> Self {
-        Self { small_max: REFINED_MAX, leaves_out: true, work: REFINED_WORK_MAX, gathered: u64::MAX }
+    fn refined(sizes: &Sizes) -> Self {
+        let caps = alignments(sizes).skip(1).collect();
+        Self { caps, small_max: usize::MAX, sets_max: REFINED_SETS, work: REFINED_WORK_MAX, gathered: u64::MAX }
     }
 }
 
@@ -66,7 +70,7 @@ pub(super) fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
     let most = sizes.alignment.iter().copied().max().unwrap_or(1);
     let bound = alignments(sizes).map(|alignment| padded(shape, sizes, alignment)).fold(load, u64::max);
     if least != most {
-        return (load, mixed(shape, sizes, &loads, bound, &mut Effort::first(sizes.len())));
+        return (load, mixed(shape, sizes, &loads, bound, &mut Effort::first(sizes.len())).0);
     }
     (load, bound)
 }
@@ -94,23 +98,25 @@ fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     shape.loads(&grown).into_iter().max().unwrap_or(0) - sticks_out
 }
 
-/// A higher bound for few items of mixed alignments, where the first was not met: up to nine small ones are dealt, of
-/// sections of more the largest nine. Milliseconds at most.
-pub(super) fn refined<S: Shape>(shape: &S, sizes: &Sizes, bound: u64) -> u64 {
-    mixed(shape, sizes, &shape.loads(&sizes.size), bound, &mut Effort::refined())
+/// A higher bound for few items of mixed alignments, where the first was not met, and the items of the section that it
+/// comes of. Milliseconds at most.
+pub(super) fn refined<S: Shape>(shape: &S, sizes: &Sizes, bound: u64) -> (u64, Vec<u32>) {
+    mixed(shape, sizes, &shape.loads(&sizes.size), bound, &mut Effort::refined(sizes))
 }
 
-/// The bound raised by the sections where alignments are mixed, the fullest first, as far as the effort goes.
-fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effort: &mut Effort) -> u64 {
+/// The bound raised by the sections where alignments are mixed, the fullest first, as far as the effort goes; and the
+/// items of the section that raised it, or of the fullest.
+fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effort: &mut Effort) -> (u64, Vec<u32>) {
+    let mut fullest = Vec::new();
     let reach = reach(shape, sizes);
     // A section cannot waste more than all its paddings, so few sections are worth a look.
     let promises = |section: usize, bound: u64| loads[section] + reach[section] > bound;
     let mut promising: Vec<usize> = (0..loads.len()).filter(|&section| promises(section, bound)).collect();
     if promising.is_empty() {
-        return bound;
+        return (bound, fullest);
     }
     let counts = counts(shape, sizes);
-    promising.retain(|&section| effort.leaves_out || counts[section].small <= effort.small_max);
+    promising.retain(|&section| counts[section].small <= effort.small_max);
     promising.sort_by_key(|&section| Reverse(loads[section]));
     let mut left = promising.into_iter().peekable();
     loop {
@@ -126,20 +132,22 @@ fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effo
             }
         }
         if batch.is_empty() {
-            return bound;
+            return (bound, fullest);
         }
         for (section, members) in batch.iter().zip(gather(shape, sizes, &batch)) {
             if !promises(*section, bound) {
                 continue;
             }
-            // Sets dealt to sets, for each of the members twice.
-            let small = counts[*section].small.min(effort.small_max) as u32;
-            let cost = 2 * members.len() as u64 * 3_u64.pow(small);
-            if cost > effort.work {
-                return bound;
+            let before = bound;
+            for &cap in &effort.caps {
+                let enough = bound.saturating_sub(loads[*section]);
+                let found = stacking::lowest(sizes, members.clone(), cap, enough, effort.sets_max, &mut effort.work);
+                let Some(stacking) = found else { return (bound, fullest) };
+                bound = bound.max(loads[*section] + stacking.waste);
             }
-            effort.work -= cost;
-            bound = bound.max(loads[*section] + least_waste(sizes, members, effort));
+            if bound > before || fullest.is_empty() {
+                fullest = members;
+            }
         }
     }
 }
@@ -181,7 +189,7 @@ fn counts<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<Count> {
 }
 
 /// The items of some sections, ascending. O(n log n + items gathered) on one queue.
-fn gather<S: Shape>(shape: &S, sizes: &Sizes, sections: &[usize]) -> Vec<Vec<usize>> {
+fn gather<S: Shape>(shape: &S, sizes: &Sizes, sections: &[usize]) -> Vec<Vec<u32>> {
     let mut places: Vec<usize> = (0..sections.len()).collect();
     places.sort_unstable_by_key(|&place| sections[place]);
     let mut members = vec![Vec::new(); sections.len()];
@@ -190,61 +198,10 @@ fn gather<S: Shape>(shape: &S, sizes: &Sizes, sections: &[usize]) -> Vec<Vec<usi
         let first = places.partition_point(|&place| sections[place] < hull.start);
         let within = places[first..].iter().take_while(|&&place| sections[place] < hull.end);
         for &place in within.filter(|&&place| shape.is_in(item, sections[place])) {
-            members[place].push(item);
+            members[place].push(item as u32);
         }
     }
     members
-}
-
-/// The least that is wasted where these items are all alive; less than that, if there are too many small ones.
-fn least_waste(sizes: &Sizes, members: Vec<usize>, effort: &Effort) -> u64 {
-    let most = members.iter().map(|&item| sizes.alignment[item]).max().unwrap_or(1);
-    let (large, mut small): (Vec<usize>, Vec<usize>) =
-        members.into_iter().partition(|&item| sizes.alignment[item] == most);
-    if small.len() > effort.small_max && !effort.leaves_out {
-        return 0;
-    }
-    // Without some of them a plan can be no higher; but the bound counts all.
-    small.sort_by_key(|&item| Reverse(sizes.size[item]));
-    let left_out: u64 = small.iter().skip(effort.small_max).map(|&item| sizes.size[item]).sum();
-    if left_out >= large.iter().map(|&item| padding(sizes.size[item], most)).sum() {
-        return 0;
-    }
-    small.truncate(effort.small_max);
-    let sets = 1_usize << small.len();
-    let sum = |set: usize| -> u64 {
-        (0..small.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| sizes.size[small[bit]]).sum()
-    };
-    let sums: Vec<u64> = (0..sets).map(sum).collect();
-    // By the set that is dealt already: with the highest large item still to come, and with it passed over.
-    let mut open: Vec<u64> = sums.iter().map(|&sum| padding(sum, most)).collect();
-    let mut closed = vec![u64::MAX; sets];
-    for item in large {
-        let size = sizes.size[item];
-        let gap: Vec<u64> = sums.iter().map(|sum| padding(size + sum, most)).collect();
-        let passed = open.clone();
-        open = dealt(&open, &gap);
-        closed = dealt(&closed, &gap);
-        closed.iter_mut().zip(passed).for_each(|(closed, passed)| *closed = passed.min(*closed));
-    }
-    closed.into_iter().min().filter(|&waste| waste != u64::MAX).unwrap_or(0).saturating_sub(left_out)
-}
-
-/// Every set grown by every set apart from it, which goes into the gap.
-fn dealt(wastes: &[u64], gap: &[u64]) -> Vec<u64> {
-    let mut grown = vec![u64::MAX; wastes.len()];
-    for (set, &waste) in wastes.iter().enumerate().filter(|&(_, &waste)| waste != u64::MAX) {
-        let others = (wastes.len() - 1) & !set;
-        let mut added = others;
-        loop {
-            grown[set | added] = grown[set | added].min(waste + gap[added]);
-            if added == 0 {
-                break;
-            }
-            added = (added - 1) & others;
-        }
-    }
-    grown
 }
 
 #[cfg(test)]
@@ -253,7 +210,8 @@ mod tests {
     use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
     use super::super::shape::{Intervals, Shape};
-    use super::{Effort, least_waste, mixed, refined};
+    use super::super::stacking;
+    use super::{Effort, SMALL_MAX, mixed, refined};
     use alloc::vec::Vec;
 
     fn shape(problem: &Problem) -> &Intervals {
@@ -275,9 +233,16 @@ mod tests {
     fn of_every_section(problem: &Problem) -> u64 {
         let (shape, sizes) = (shape(problem), &problem.sizes);
         let loads = shape.loads(&sizes.size);
+        let most = |members: &[u32]| members.iter().map(|&item| sizes.alignment[item as usize]).max().unwrap_or(1);
         let waste = |section: usize| {
-            let members = (0..sizes.len()).filter(|&item| shape.is_in(item, section)).collect();
-            loads[section] + least_waste(sizes, members, &Effort::first(sizes.len()))
+            let members: Vec<u32> =
+                (0..sizes.len()).filter(|&item| shape.is_in(item, section)).map(|item| item as u32).collect();
+            let small = members.iter().filter(|&&item| sizes.alignment[item as usize] < most(&members)).count();
+            if small > SMALL_MAX {
+                return loads[section];
+            }
+            let stacking = stacking::lowest(sizes, members, u64::MAX, 0, 1 << SMALL_MAX, &mut u64::MAX.clone());
+            loads[section] + stacking.map_or(0, |stacking| stacking.waste)
         };
         (0..loads.len()).map(waste).max().unwrap_or(0)
     }
@@ -292,7 +257,7 @@ mod tests {
             let problem = Problem::new(&generated(&mut random, 5 + round as u64, length, alignments)).unwrap();
             let loads = shape(&problem).loads(&problem.sizes.size);
             let effort = &mut Effort::first(problem.len());
-            let bound = mixed(shape(&problem), &problem.sizes, &loads, problem.load(), effort);
+            let (bound, _) = mixed(shape(&problem), &problem.sizes, &loads, problem.load(), effort);
             assert_eq!(bound, of_every_section(&problem), "round {round}");
             raised += u32::from(bound > problem.load());
         }
@@ -334,7 +299,7 @@ mod tests {
             let problem = Problem::new(&items).unwrap();
             let best = lowest(&items, &mut Vec::new(), 0, u64::MAX);
             assert!(problem.lower_bound() <= best, "{} above {best}: {items:?}", problem.lower_bound());
-            let refined = refined(shape(&problem), &problem.sizes, problem.lower_bound());
+            let (refined, _) = refined(shape(&problem), &problem.sizes, problem.lower_bound());
             assert!(refined <= best, "refined {refined} above {best}: {items:?}");
             raised += u32::from(problem.lower_bound() > problem.load());
             reached += u32::from(problem.lower_bound() == best);

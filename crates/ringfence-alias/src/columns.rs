@@ -19,8 +19,8 @@
 //! Taking an item out or putting one in costs O(its columns · log n), and the moves of list entries; cuts that no end
 //! needs any more stay.
 
-use super::problem::Sizes;
 use super::shape::Shape;
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 

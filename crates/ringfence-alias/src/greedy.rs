@@ -9,8 +9,8 @@
 //! the worst case, with a very small constant: the placed items lie in one array by offset, walked from below.
 
 use super::asking::Asking;
-use super::problem::Sizes;
 use super::shape::Shape;
+use super::sizes::Sizes;
 use alloc::vec::Vec;
 
 /// Which gap is taken.

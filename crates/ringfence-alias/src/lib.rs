@@ -62,8 +62,9 @@
 //!
 //! ¹ O(n log n) for more than 1,536 items, O(n) for more than 80,000.
 //!
-//! The search is exact; of up to 64 items it learns from failures. For more than 1,536 items it is for the fullest
-//! moments alone, and greedy orders and local repair follow.
+//! The search is exact; of up to 64 items it learns from failures, and where alignments are mixed a low stack of what is
+//! fullest comes first. For more than 1,536 items it is for the fullest moments alone, and greedy orders and local repair
+//! follow.
 //!
 //! The example `alias_cases` writes `docs/planner.md`: frames of O3DE, MiniMalloc's challenge, networks of XLA and TVM.
 //!
@@ -75,8 +76,8 @@
 //!
 //! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they
 //!   reach the bound.
-//! - Mixed alignments: the bound takes one alignment at a time, with those above it; only of few items alive at once it
-//!   looks at how the small ones fill the gaps. A plan may be the best and yet not proven.
+//! - Mixed alignments: of more than 64 items the bound takes one alignment at a time, with those above it, and stacks
+//!   what is alive at once only where few items are of less than the largest. A plan may be the best and yet not proven.
 //! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has
 //!   some).
 //! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
@@ -109,6 +110,7 @@ mod learning;
 mod lowering;
 mod order;
 mod passes;
+mod piling;
 mod plan;
 mod portfolio;
 mod problem;
@@ -119,7 +121,9 @@ mod reuse;
 mod runs;
 mod sections;
 mod shape;
+mod sizes;
 mod stack;
+mod stacking;
 mod sweep;
 #[cfg(feature = "threads")]
 mod threads;

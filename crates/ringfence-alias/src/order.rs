@@ -39,7 +39,7 @@ impl Order {
     pub(super) fn of(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
         let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
         let (alignment, begin) = (|i: usize| problem.sizes.alignment[i], |i: usize| problem.begins[i]);
-        let area = |i: usize| u128::from(size(i)) * u128::from(duration(i));
+        let area = |i: usize| problem.area(i);
         let count = problem.len();
         match self {
             Self::Size => sorted(count, |i| Reverse((size(i), duration(i))), asking),

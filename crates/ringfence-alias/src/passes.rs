@@ -17,8 +17,9 @@
 
 use super::check::{Violation, check_places};
 use super::item::{ItemError, check_sizes};
-use super::problem::{Problem, Relation, Sizes};
+use super::problem::{Problem, Relation};
 use super::shape::{Bits, Cliques, ones};
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;

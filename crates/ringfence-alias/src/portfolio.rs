@@ -28,9 +28,13 @@ impl Planner<'_> {
             return;
         }
         if self.problem.is_mixed() && self.problem.len() <= EXACT_MAX {
-            let bound = refined(shape, &self.problem.sizes, self.best.lower_bound);
+            let (bound, fullest) = refined(shape, &self.problem.sizes, self.best.lower_bound);
             self.best.lower_bound = bound.min(self.best.height);
             if !self.tick(1) || self.done() {
+                return;
+            }
+            self.pile(shape, &fullest);
+            if self.done() {
                 return;
             }
         }

@@ -11,29 +11,8 @@ use super::bound::bounds;
 use super::item::{Item, ItemError, check_lifetimes, check_sizes};
 use super::sections;
 use super::shape::{Cliques, Intervals};
+use super::sizes::Sizes;
 use alloc::vec::Vec;
-
-/// Of each item its size and its alignment, as the planners walk them.
-#[derive(Clone, Debug)]
-pub(super) struct Sizes {
-    pub size: Vec<u64>,
-    pub alignment: Vec<u64>,
-}
-
-impl Sizes {
-    pub fn len(&self) -> usize {
-        self.size.len()
-    }
-
-    pub fn pairs(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
-        self.size.iter().copied().zip(self.alignment.iter().copied())
-    }
-
-    /// The height of a plan.
-    pub fn height(&self, offsets: &[u64]) -> u64 {
-        self.size.iter().zip(offsets).map(|(size, offset)| size + offset).max().unwrap_or(0)
-    }
-}
 
 /// Which items clash.
 #[derive(Clone, Debug)]
@@ -98,6 +77,11 @@ impl Problem {
     /// Whether items differ in alignment.
     pub(super) fn is_mixed(&self) -> bool {
         self.sizes.alignment.windows(2).any(|pair| pair[0] != pair[1])
+    }
+
+    /// The product of an item's size and its duration.
+    pub(super) fn area(&self, item: usize) -> u128 {
+        u128::from(self.sizes.size[item]) * u128::from(self.durations[item])
     }
 
     /// The largest sum of sizes alive at once, in units.

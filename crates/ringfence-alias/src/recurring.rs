@@ -11,9 +11,10 @@
 
 use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
 use super::passes::{grow, listed};
-use super::problem::{Problem, Relation, Sizes};
+use super::problem::{Problem, Relation};
 use super::sections;
 use super::shape::{Bits, Cliques};
+use super::sizes::Sizes;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;

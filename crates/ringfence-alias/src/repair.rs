@@ -17,8 +17,8 @@
 use super::asking::Asking;
 use super::plan::Planner;
 use super::portfolio::Random;
-use super::problem::Sizes;
 use super::shape::Shape;
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;

@@ -14,9 +14,9 @@
 
 use super::asking::Asking;
 use super::greedy::Fit;
-use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -9,8 +9,8 @@
 //! No gap is filled: such a plan of 30,000 short-lived items is a third above the load. But it costs O(entries of the
 //! cover), two milliseconds of these, where a greedy policy costs O(n²), a second.
 
-use super::problem::Sizes;
 use super::shape::Shape;
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 

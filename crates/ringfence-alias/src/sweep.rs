@@ -13,9 +13,9 @@
 
 use super::asking::Asking;
 use super::counted::{counted, places};
-use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
+use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 use ringfence_core::free_list::FreeList;

@@ -1,6 +1,6 @@
 //! Numbers as small as the sizes allow: counted in their greatest common divisor, in 16 or 32 bits if they fit.
 
-use crate::problem::Sizes;
+use crate::sizes::Sizes;
 use alloc::vec::Vec;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 

@@ -1,0 +1,390 @@
+//! How low items that all clash can be stacked, exactly, where the alignments are mixed.
+//!
+//! ```text
+//!   alignment A: two large items, p and q short of a multiple of A; small ones of any alignment below A
+//!
+//!     │ large ····p│ large ····q│ small small          what lies between two large items wastes what is left to the
+//!     0            A            2A                     next multiple of A; what lies above the highest wastes nothing
+//!
+//!   the set of small ones below   ∅  a  b  ab …        of each the least height that it can be stacked to, with so many
+//!   + the next large one          ∅  a  b  ab …        of the large ones: lower is never worse for what comes above
+//! ```
+//!
+//! Dynamic programming over sets of small items, those that are the same in all counted. Only what sizes leave over to
+//! a multiple of A matters: an item that leaves nothing over can be taken out of any stack. Large items may change places,
+//! each with what lies between it and the next, so they come in one order; but each may be the highest. Those in halves
+//! share what is below: with m large ones of d sizes and k small ones that is O(m · log d · k · 2ᵏ). Of too many small
+//! ones those that leave least over are left out: what is wasted without them, less what they leave over, is a bound as
+//! well. So is what is wasted where the largest alignments are taken for lesser ones.
+
+use super::sizes::Sizes;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// What is known of the stacks of some items.
+pub(super) struct Stacking {
+    /// No stack wastes less.
+    pub waste: u64,
+    /// Parts of a low stack from below, each begun at a multiple of the largest alignment. All but the last may change
+    /// places.
+    pub parts: Vec<Vec<u32>>,
+}
+
+/// Small items that are the same in all.
+struct Kind {
+    mask: u64,
+    left_over: u64,
+    items: Vec<u32>,
+    /// The number of a set with one of them more is so much higher.
+    stride: usize,
+}
+
+impl Kind {
+    /// How many of them are in a set.
+    fn many_in(&self, set: usize) -> usize {
+        set / self.stride % (self.items.len() + 1)
+    }
+}
+
+/// Large items that leave the same over.
+struct Large {
+    left_over: u64,
+    items: Vec<u32>,
+}
+
+/// The least heights with some large items, by the set of small ones; and the last of the large ones.
+struct Level {
+    heights: Vec<u64>,
+    item: u32,
+    left_over: u64,
+}
+
+struct Stacks {
+    kinds: Vec<Kind>,
+    /// Of each set the kinds that it has.
+    present: Vec<u32>,
+    mask: u64,
+    /// A stack of this height is low enough.
+    enough: u64,
+    best: u64,
+    /// From below.
+    order: Vec<u32>,
+    levels: Vec<Level>,
+}
+
+/// Heights have to stay below that.
+const HEIGHT_MAX: u64 = 1 << 60;
+
+/// The least waste of a stack of these items, or some waste up to `enough`, with alignments above `cap` taken for `cap`
+/// and no more than `sets_max` sets of small items. `None` if it would take more than the `work` that is left.
+pub(super) fn lowest(
+    sizes: &Sizes,
+    members: Vec<u32>,
+    cap: u64,
+    enough: u64,
+    sets_max: usize,
+    work: &mut u64,
+) -> Option<Stacking> {
+    let (most, members, mut parts) = without_whole(sizes, members, cap);
+    if most.checked_mul(2 * members.len() as u64 + 2).is_none_or(|height| height > HEIGHT_MAX) {
+        parts.push(members);
+        return Some(Stacking { waste: 0, parts });
+    }
+    let alignment = |item: u32| sizes.alignment[item as usize].min(cap);
+    let left_over = |item: u32| sizes.size[item as usize] & (most - 1);
+    let (larges, small): (Vec<u32>, Vec<u32>) = members.into_iter().partition(|&item| alignment(item) == most);
+    let larges = alike(larges, left_over);
+    let (kinds, left_out) = kinds(small, sets_max, left_over, |item| (cap == u64::MAX, alignment(item)));
+    let sets = kinds.iter().map(|kind| kind.items.len() + 1).product();
+    let cost = levels(&larges) * sets as u64 * (1 + kinds.len() as u64);
+    *work = work.checked_sub(cost)?;
+    let free: u64 = left_out.iter().map(|&item| left_over(item)).sum();
+    let of_kinds = kinds.iter().map(|kind| kind.left_over * kind.items.len() as u64).sum::<u64>();
+    let all = of_kinds + larges.iter().map(|large| large.left_over * large.items.len() as u64).sum::<u64>();
+    let mut stacks = Stacks::new(kinds, sets, most - 1, (all + free).saturating_add(enough));
+    if larges.is_empty() {
+        stacks.end()
+    } else {
+        stacks.try_each_highest(&larges)
+    }
+    let mut part = Vec::new();
+    for item in stacks.order {
+        if alignment(item) == most && !part.is_empty() {
+            parts.push(core::mem::take(&mut part));
+        }
+        part.push(item);
+    }
+    // They waste nothing on top, if they are not aligned.
+    part.extend(left_out);
+    parts.push(part);
+    Some(Stacking { waste: (stacks.best - all).saturating_sub(free), parts })
+}
+
+/// The largest alignment, and the items without those that leave nothing over to it, which lie below all others.
+fn without_whole(sizes: &Sizes, mut members: Vec<u32>, cap: u64) -> (u64, Vec<u32>, Vec<Vec<u32>>) {
+    let mut parts = Vec::new();
+    loop {
+        let most = members.iter().map(|&item| sizes.alignment[item as usize].min(cap)).max().unwrap_or(1);
+        let (whole, others): (Vec<u32>, Vec<u32>) =
+            members.into_iter().partition(|&item| sizes.size[item as usize] & (most - 1) == 0);
+        if whole.is_empty() || others.is_empty() {
+            parts.extend(whole.into_iter().map(|item| vec![item]));
+            return (most, others, parts);
+        }
+        parts.extend(whole.into_iter().map(|item| vec![item]));
+        members = others;
+    }
+}
+
+/// The large items by what they leave over. The one that wastes most is tried first as the highest.
+fn alike(mut items: Vec<u32>, left_over: impl Fn(u32) -> u64) -> Vec<Large> {
+    let mut larges: Vec<Large> = Vec::new();
+    items.sort_by_key(|&item| left_over(item));
+    for item in items {
+        match larges.last_mut().filter(|last| last.left_over == left_over(item)) {
+            Some(last) => last.items.push(item),
+            None => larges.push(Large { left_over: left_over(item), items: vec![item] }),
+        }
+    }
+    larges
+}
+
+/// The kinds of small items, and those that would make too many sets: where alignment comes first those of the least,
+/// else those that leave least over.
+fn kinds(
+    mut items: Vec<u32>,
+    sets_max: usize,
+    left_over: impl Fn(u32) -> u64,
+    alignment: impl Fn(u32) -> (bool, u64),
+) -> (Vec<Kind>, Vec<u32>) {
+    items.sort_by_key(|&item| {
+        let (is_first, alignment) = alignment(item);
+        (Reverse(if is_first { alignment } else { 1 }), Reverse(left_over(item)), Reverse(alignment))
+    });
+    let (mut kinds, mut left_out): (Vec<Kind>, Vec<u32>) = (Vec::new(), Vec::new());
+    let mut sets = 1;
+    for item in items {
+        let (mask, left_over) = (alignment(item).1 - 1, left_over(item));
+        let last = kinds.last_mut().filter(|last| last.left_over == left_over && last.mask == mask);
+        let many = last.as_ref().map_or(0, |last| last.items.len());
+        if sets / (many + 1) * (many + 2) > sets_max {
+            left_out.push(item);
+            continue;
+        }
+        sets = sets / (many + 1) * (many + 2);
+        match last {
+            Some(last) => last.items.push(item),
+            None => kinds.push(Kind { mask, left_over, items: vec![item], stride: 0 }),
+        }
+    }
+    let mut stride = 1;
+    for kind in &mut kinds {
+        kind.stride = stride;
+        stride *= kind.items.len() + 1;
+    }
+    (kinds, left_out)
+}
+
+/// How often large items are put upon stacks.
+fn levels(larges: &[Large]) -> u64 {
+    let many: usize = larges.iter().map(|large| large.items.len()).sum();
+    1 + many as u64 * u64::from(1 + larges.len().next_power_of_two().trailing_zeros())
+}
+
+/// A low stack of items that all clash, in parts as in [`Stacking`]. For each alignment in turn what was stacked for the
+/// one below is taken for an item, so that few kinds remain.
+pub(super) fn by_alignments(sizes: &Sizes, members: &[u32], sets_max: usize, work: &mut u64) -> Vec<Vec<u32>> {
+    let mut groups: Vec<Vec<u32>> = members.iter().map(|&item| vec![item]).collect();
+    let mut caps: Vec<u64> = members.iter().map(|&item| sizes.alignment[item as usize]).collect();
+    caps.sort_unstable();
+    caps.dedup();
+    for (place, &cap) in caps.iter().enumerate().skip(1) {
+        let grown = grown(sizes, &groups, caps[place - 1]);
+        let Some(mut stacking) = lowest(&grown, (0..groups.len() as u32).collect(), cap, 0, sets_max, work) else {
+            break;
+        };
+        // What lies highest may yet go elsewhere.
+        let top = if place + 1 < caps.len() { stacking.parts.pop() } else { None };
+        let parts = stacking.parts.into_iter().chain(top.into_iter().flatten().map(|group| vec![group]));
+        let joined =
+            |part: Vec<u32>| part.into_iter().flat_map(|group| groups[group as usize].iter().copied()).collect();
+        groups = parts.map(joined).collect();
+    }
+    groups
+}
+
+/// Each group as an item: of several items one that begins and ends at multiples of `cap`.
+fn grown(sizes: &Sizes, groups: &[Vec<u32>], cap: u64) -> Sizes {
+    let size = |group: &Vec<u32>| match group[..] {
+        [item] => sizes.size[item as usize],
+        _ => height(sizes, group.iter().copied()).next_multiple_of(cap),
+    };
+    let alignment = |group: &Vec<u32>| match group[..] {
+        [item] => sizes.alignment[item as usize],
+        _ => group.iter().map(|&item| sizes.alignment[item as usize]).fold(cap, u64::max),
+    };
+    Sizes { size: groups.iter().map(size).collect(), alignment: groups.iter().map(alignment).collect() }
+}
+
+/// The height of items stacked in this order.
+pub(super) fn height(sizes: &Sizes, order: impl Iterator<Item = u32>) -> u64 {
+    order.fold(0, |height: u64, item| {
+        height.next_multiple_of(sizes.alignment[item as usize]) + sizes.size[item as usize]
+    })
+}
+
+impl Stacks {
+    fn new(kinds: Vec<Kind>, sets: usize, mask: u64, enough: u64) -> Self {
+        let has = |set: usize, kind: &Kind| u32::from(kind.many_in(set) > 0);
+        let present = |set| kinds.iter().enumerate().map(|(place, kind)| has(set, kind) << place).sum();
+        let present = (0..sets).map(present).collect();
+        let mut stacks = Self { kinds, present, mask, enough, best: u64::MAX, order: Vec::new(), levels: Vec::new() };
+        let mut heights = vec![u64::MAX; sets];
+        heights[0] = 0;
+        stacks.fill(&mut heights);
+        stacks.levels.push(Level { heights, item: 0, left_over: 0 });
+        stacks
+    }
+
+    /// Of each set the least of what is there and what comes of a smaller set.
+    fn fill(&self, heights: &mut [u64]) {
+        for set in 1..heights.len() {
+            let (mut least, mut kinds) = (heights[set], self.present[set]);
+            while kinds != 0 {
+                let kind = &self.kinds[kinds.trailing_zeros() as usize];
+                kinds &= kinds - 1;
+                least = least.min(((heights[set - kind.stride] + kind.mask) & !kind.mask) + kind.left_over);
+            }
+            heights[set] = least;
+        }
+    }
+
+    /// Puts a large item upon all that is there, and then any small ones.
+    fn put(&mut self, item: u32, left_over: u64) {
+        let mut heights = Vec::new();
+        if let Some(last) = self.levels.last() {
+            heights.extend(last.heights.iter().map(|height| ((height + self.mask) & !self.mask) + left_over));
+        }
+        self.fill(&mut heights);
+        self.levels.push(Level { heights, item, left_over });
+    }
+
+    /// With each of these as the highest, all others that are not there yet below it.
+    fn try_each_highest(&mut self, larges: &[Large]) {
+        let levels = self.levels.len();
+        if let [large] = larges {
+            large.items.iter().for_each(|&item| self.put(item, large.left_over));
+            self.end();
+            self.levels.truncate(levels);
+            return;
+        }
+        let (first, second) = larges.split_at(larges.len() / 2);
+        for (some, others) in [(first, second), (second, first)] {
+            if self.best <= self.enough {
+                return;
+            }
+            for large in others {
+                large.items.iter().for_each(|&item| self.put(item, large.left_over));
+            }
+            self.try_each_highest(some);
+            self.levels.truncate(levels);
+        }
+    }
+
+    /// All are there: notes the stack if it is lower.
+    fn end(&mut self) {
+        let height = self.levels.last().and_then(|level| level.heights.last()).copied().unwrap_or(0);
+        if height < self.best {
+            self.best = height;
+            self.order = self.walk_down();
+        }
+    }
+
+    /// The items of the lowest stack with all.
+    fn walk_down(&self) -> Vec<u32> {
+        let mut order = Vec::new();
+        let (mut level, mut set) = (self.levels.len() - 1, self.present.len() - 1);
+        while level > 0 || set > 0 {
+            let Level { heights, item, left_over } = &self.levels[level];
+            let height = heights[set];
+            if level > 0 && ((self.levels[level - 1].heights[set] + self.mask) & !self.mask) + left_over == height {
+                order.push(*item);
+                level -= 1;
+                continue;
+            }
+            let comes_of = |kind: &&Kind| {
+                let many = kind.many_in(set);
+                many > 0 && ((heights[set - kind.stride] + kind.mask) & !kind.mask) + kind.left_over == height
+            };
+            let Some(kind) = self.kinds.iter().find(comes_of) else { break };
+            order.push(kind.items[kind.many_in(set) - 1]);
+            set -= kind.stride;
+        }
+        order.reverse();
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::portfolio::Random;
+    use super::*;
+
+    /// The least height of all orders.
+    fn of_all_orders(sizes: &Sizes, left: &mut Vec<u32>, height: u64) -> u64 {
+        let mut least = if left.is_empty() { height } else { u64::MAX };
+        for place in 0..left.len() {
+            let item = left.swap_remove(place);
+            let end = height.next_multiple_of(sizes.alignment[item as usize]) + sizes.size[item as usize];
+            least = least.min(of_all_orders(sizes, left, end));
+            left.push(item);
+            let last = left.len() - 1;
+            left.swap(place, last);
+        }
+        least
+    }
+
+    #[test]
+    fn no_order_of_the_items_wastes_less() {
+        let mut random = Random(7);
+        let (mut wasted, mut raised) = (0, 0);
+        for round in 0..1_500 {
+            let mut below = |end: u64| (random.next() * end as f64) as u64;
+            let (most, log2) = ([6, 30, 1_000][round % 3], 1 + below(5));
+            let count = 1 + below(7);
+            let sizes = Sizes {
+                size: (0..count).map(|_| 1 + below(most)).collect(),
+                alignment: (0..count).map(|_| 1 << below(log2 + 1)).collect(),
+            };
+            let mut all: Vec<u32> = (0..count as u32).collect();
+            let load = sizes.size.iter().sum::<u64>();
+            let least = of_all_orders(&sizes, &mut all, 0) - load;
+            let found = |cap, sets_max| lowest(&sizes, all.clone(), cap, 0, sets_max, &mut 1_000_000).unwrap();
+            let stacking = found(u64::MAX, 1 << 7);
+            assert_eq!(stacking.waste, least, "round {round}: {sizes:?}");
+            assert_eq!(height(&sizes, stacking.parts.iter().flatten().copied()), load + least, "round {round}");
+            for cap in (0..=log2).map(|log2| 1 << log2) {
+                let relaxed = found(cap, 1 << below(4));
+                assert!(relaxed.waste <= least, "round {round}, {cap}: {sizes:?}");
+                raised += u32::from(relaxed.waste > 0 && relaxed.waste < least);
+            }
+            let groups = by_alignments(&sizes, &all, 1 << 7, &mut 1_000_000);
+            for parts in [stacking.parts, groups] {
+                let mut items: Vec<u32> = parts.into_iter().flatten().collect();
+                items.sort_unstable();
+                assert_eq!(items, all, "round {round}: each item once");
+            }
+            wasted += u32::from(least > 0);
+        }
+        assert!(wasted > 500 && raised > 500, "{wasted} wasted, {raised} raised");
+    }
+
+    #[test]
+    fn stacking_in_less_than_the_work_that_is_left_is_refused() {
+        let sizes = Sizes { size: vec![3, 5, 9, 17], alignment: vec![1, 4, 16, 16] };
+        let mut work = 20;
+        assert!(lowest(&sizes, (0..4).collect(), u64::MAX, 0, 16, &mut work).is_none());
+        assert_eq!(work, 20);
+    }
+}
