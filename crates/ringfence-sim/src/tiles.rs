@@ -26,8 +26,8 @@ struct Piece {
     offset: u64,
     /// From one row to the next there.
     pitch: u64,
-    /// First texel, from the corner of what is copied.
-    x: u32,
+    /// First byte of a row, and first row, of what is copied. In a tail a page may end within a texel.
+    x_bytes: u64,
     y: u32,
     row_bytes: u64,
     rows: u64,
@@ -92,7 +92,7 @@ fn tile_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
                 page: tiling.page(TilePlace::Tile { mip, layer, column, row }),
                 offset: u64::from(top - row * tile_height) * pitch + u64::from(left - column * tile_width) * texel,
                 pitch,
-                x: left - x,
+                x_bytes: u64::from(left - x) * texel,
                 y: top - y,
                 row_bytes: u64::from(right - left) * texel,
                 rows: u64::from(bottom - top),
@@ -117,7 +117,7 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
                 page: tiling.page(TilePlace::Tail { layer, page: at / page_bytes }),
                 offset: at % page_bytes,
                 pitch: row_bytes,
-                x: ((at - first) / texel) as u32,
+                x_bytes: at - first,
                 y: row,
                 row_bytes,
                 rows: 1,
@@ -151,7 +151,7 @@ impl State {
         self.check_layout(copy.buffer, copy.layout, u64::from(width) * desc.format.texel_bytes())?;
         let mut steps = Vec::new();
         for piece in pieces(&tiling, &desc, &TextureRegion { mip, layer, x, y, width, height }) {
-            self.piece_steps(copy, desc.format.texel_bytes(), &piece, &label, uses, &mut steps)?;
+            self.piece_steps(copy, &piece, &label, uses, &mut steps)?;
         }
         Some(steps)
     }
@@ -161,14 +161,13 @@ impl State {
     fn piece_steps(
         &mut self,
         copy: &TexelCopy,
-        texel_bytes: u64,
         piece: &Piece,
         label: &Label,
         uses: &mut Uses,
         steps: &mut Vec<Step>,
     ) -> Option<()> {
         let BufferLayout { offset, row_bytes: pitch } = copy.layout;
-        let first = offset + u64::from(piece.y) * pitch + u64::from(piece.x) * texel_bytes;
+        let first = offset + u64::from(piece.y) * pitch + piece.x_bytes;
         let range = BufferRange::new(copy.buffer, first, (piece.rows - 1) * pitch + piece.row_bytes);
         let usage = if copy.into_texture { BufferUsage::COPY_SRC } else { BufferUsage::COPY_DST };
         let in_buffer = self.buffer_access(range, Some(usage), !copy.into_texture)?;
@@ -214,25 +213,33 @@ mod tests {
         assert_eq!(of(Format::Rgba16Float, 512, 512, 1).1.tile, [128, 64]);
     }
 
-    /// Every texel has a byte of its own.
+    /// Every texel has bytes of its own, in its page and in a row of what is copied. Of 12 bytes, no page has a whole
+    /// number.
     #[test]
     fn pieces_cover_each_texel_once() {
-        let (desc, tiling) = of(Format::Rgba8Unorm, 300, 200, 9);
-        assert_eq!((tiling.tail_first_mip, tiling.tail_pages), (1, 2));
-        let mut seen = std::collections::HashSet::new();
-        let mut bytes = 0;
-        for mip in 0..desc.mips {
-            let region = TextureRegion::whole(&desc, mip, 0);
-            bytes += u64::from(region.width) * u64::from(region.height) * 4;
-            for piece in pieces(&tiling, &desc, &region) {
-                assert!(u64::from(piece.x) * 4 + piece.row_bytes <= u64::from(region.width) * 4);
-                for row in 0..piece.rows {
-                    let first = piece.offset + row * piece.pitch;
-                    assert!(first + piece.row_bytes <= tiling.page_bytes);
-                    (first..first + piece.row_bytes).for_each(|at| assert!(seen.insert((piece.page, at))));
+        for (format, width, height, mips, tail) in [
+            (Format::Rgba8Unorm, 300, 200, 9, (1, 2)),
+            (Format::Rgb32Float, 63, 90, 3, (0, 2)),
+            (Format::Rgb32Float, 200, 190, 5, (2, 1)),
+        ] {
+            let (desc, tiling) = of(format, width, height, mips);
+            assert_eq!((tiling.tail_first_mip, tiling.tail_pages), tail);
+            let (texel, mut seen) = (format.texel_bytes(), std::collections::HashSet::new());
+            for mip in 0..desc.mips {
+                let region = TextureRegion::whole(&desc, mip, 0);
+                let mut copied = std::collections::HashSet::new();
+                for Piece { page, offset, pitch, x_bytes, y, row_bytes, rows } in pieces(&tiling, &desc, &region) {
+                    for row in 0..rows {
+                        let first = offset + row * pitch;
+                        assert!(first + row_bytes <= tiling.page_bytes);
+                        (first..first + row_bytes).for_each(|at| assert!(seen.insert((page, at))));
+                        (x_bytes..x_bytes + row_bytes).for_each(|at| assert!(copied.insert((u64::from(y) + row, at))));
+                    }
                 }
+                let row_bytes = u64::from(region.width) * texel;
+                assert!(copied.iter().all(|(y, at)| *y < region.height.into() && *at < row_bytes));
+                assert_eq!(copied.len() as u64, row_bytes * u64::from(region.height));
             }
         }
-        assert_eq!(seen.len() as u64, bytes);
     }
 }
