@@ -1,5 +1,7 @@
 //! What a device has: its memory, which resources may share memory, and its limits.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::usage::BufferUsage;
@@ -149,6 +151,16 @@ impl Capabilities {
     pub fn is_non_coherent(&self, memory_type: u32) -> bool {
         let properties = self.properties(memory_type);
         properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
+    }
+
+    /// What a flush of `bytes` of such memory takes with it: the rest of the atoms that they begin and end in. Empty
+    /// where memory is coherent, and where no bytes are flushed.
+    #[must_use]
+    pub fn rest_of_atoms(&self, memory_type: u32, bytes: Range<u64>) -> [Range<u64>; 2] {
+        let Range { start, end } = bytes;
+        let is_flushed = self.is_non_coherent(memory_type) && !bytes.is_empty();
+        let atom = if is_flushed { self.non_coherent_atom_bytes } else { 1 };
+        [start / atom * atom..start, end..end.next_multiple_of(atom)]
     }
 
     /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first

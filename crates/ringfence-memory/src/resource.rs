@@ -550,10 +550,11 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Copies bytes into the buffer and makes them visible to the device. No submission that is under way may use these
-    /// bytes: that is not checked, and the device would read wrong bytes.
+    /// bytes: that is not checked, and the device would read wrong bytes. In memory that is not coherent this holds for
+    /// whole atoms (`Capabilities::non_coherent_atom_bytes`), of which bytes that were not flushed are lost.
     ///
     /// # Errors
-    /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed to flush.
+    /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         // SAFETY: `&mut self` keeps every other host access away.
         unsafe { self.host().write(offset, bytes) }
@@ -569,7 +570,8 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Has `fill` write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the address of
-    /// the first. Submissions that are under way must not use these bytes, as for [`Buffer::write`].
+    /// the first. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In memory that is
+    /// not coherent the rest of their atoms is flushed too, as the host saw it last.
     ///
     /// # Errors
     /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to

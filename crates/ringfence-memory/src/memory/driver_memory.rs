@@ -8,6 +8,7 @@ use super::arena::ArenaDesc;
 use super::memory_object::{Memory, RawObject};
 use super::place::{ArenaRef, Backing, Place};
 use super::request::{AllocationDesc, Request};
+use super::retired::Retired;
 use super::shared::Shared;
 use super::shortage::Attempt;
 use crate::device::{Device, DeviceError, MemoryDesc};
@@ -148,7 +149,7 @@ impl<D: Device> Shared<D> {
     pub unsafe fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => self.free_place(Place::heap(memory, arena, number)),
-            Backing::Buffer { object, place } => self.destroy_pair(RawObject::Buffer(object), place),
+            Backing::Buffer { object, place } => self.destroy(Retired::Pair(RawObject::Buffer(object), place)),
         }
     }
 

@@ -470,11 +470,6 @@ impl<D: Device> Shared<D> {
         Self::release_item_and_owner(owner, item);
     }
 
-    /// Destroys an object that took part in no handle, and frees the bytes that it lay in.
-    pub(super) fn destroy_pair(&self, object: RawObject<D>, place: Place<D>) {
-        self.destroy_parts(Some(object), Some(place));
-    }
-
     /// Frees a range of a resource that others share.
     ///
     /// # Safety

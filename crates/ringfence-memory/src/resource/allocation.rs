@@ -361,10 +361,6 @@ impl<D: Device> Allocation<D> {
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
-    fn parts_mut(&mut self) -> (&Shared<D>, &mut Place<D>) {
-        (&self.shared, &mut self.place)
-    }
-
     /// Retires it until `points` have passed, whatever other submissions are under way.
     ///
     /// # Panics
@@ -474,8 +470,7 @@ impl<D: Device> Allocation<D> {
     /// Sets its name, shown in snapshots and traces; without effect once resources alias it. One short lock, one host
     /// allocation.
     pub fn set_name(&mut self, name: &str) {
-        let (shared, place) = self.parts_mut();
-        shared.rename(place, name);
+        self.shared.rename(&mut self.place, name);
     }
 }
 

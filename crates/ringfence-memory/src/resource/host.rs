@@ -1,5 +1,7 @@
 //! What the host sees of a resource, of an allocation, of a small buffer: read and written here, for all three.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::device::{Device, Mapped};
 use crate::error::AccessError;
 use crate::memory::{Place, Shared};
@@ -32,12 +34,34 @@ impl<D: Device> HostBytes<'_, D> {
     /// Copies bytes in and makes them visible to the device.
     ///
     /// # Safety
-    /// No other host access to these bytes happens at the same time.
+    /// No other host access to these bytes happens at the same time, nor to others of their atoms in memory that is not
+    /// coherent.
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, bytes.len() as u64)?;
+        // SAFETY: the caller promises the same.
+        unsafe { self.refresh_around(offset, bytes.len() as u64) }?;
         // SAFETY: the destination is inside the mapping, and the caller keeps every other host access away.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
+    }
+
+    /// A flush takes whole atoms: what the device has written to the rest of them, the host takes over first.
+    ///
+    /// # Safety
+    /// As [`HostBytes::write`].
+    unsafe fn refresh_around(&self, offset: u64, size: u64) -> Result<(), AccessError> {
+        let (first, memory_type) = (self.place.offset, self.shared.memory_of(self.place).memory_type);
+        let bytes = first + offset..first + offset + size;
+        for rest in self.shared.device.capabilities().rest_of_atoms(memory_type, bytes) {
+            let (at, end) = (rest.start.saturating_sub(first), (rest.end - first).min(self.size));
+            let mut bytes: SmallVec<[u8; 256]> = smallvec![0; (end - at) as usize];
+            if !bytes.is_empty() {
+                self.read(at, &mut bytes)?;
+                // SAFETY: the bytes are inside the mapping, and the caller keeps every other host access away.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(at, end - at)?.as_ptr(), bytes.len()) };
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {

@@ -1,8 +1,11 @@
-//! The choice of memory types, by location, by properties and by mask.
+//! The choice of memory types, by location, by properties and by mask; and writes to memory that is not coherent.
+
+use std::time::Duration;
 
 use ringfence::device::MemoryProperties as P;
-use ringfence::sim::Profile;
+use ringfence::sim::{Command, Profile};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::world::{KIB, needs, on_card, world};
 
@@ -76,4 +79,28 @@ fn bad_requests_are_typed_errors_with_the_numbers() {
     let beyond = small.memory.allocate(needs(3 << 30, 4), AllocationDesc::default()).err();
     assert_eq!(beyond, Some(Error::TooLarge { size: 3 << 30, max: 2 << 30 }), "above every heap");
     small.finish();
+}
+
+/// A flush takes whole atoms. What the device has written beside the bytes of the host is not put back.
+#[test]
+fn what_the_device_wrote_beside_a_write_of_the_host_stays() {
+    let fixture = FixtureDesc { profile: Profile::non_coherent(), ..Default::default() };
+    let world = FaultyFixture::faulty(fixture);
+    for location in [Location::Upload, Location::Readback, Location::DeviceUpload] {
+        for (size, offset, count) in [(256, 128, 1), (1000, 0, 3), (1000, 999, 1), (1000, 60, 400), (100, 64, 36)] {
+            let desc = AllocationDesc { location, ..Default::default() };
+            let mut buffer = world.buffer(size, desc).expect("room");
+            buffer.write(0, &vec![7; size as usize]).expect("mapped");
+            let fill = Command::FillBuffer { dst: *buffer.object(), offset: 0, size, value: 0x55 };
+            let value = world.submit(vec![fill]);
+            assert_eq!(world.timeline().wait(value, Duration::MAX), Ok(true));
+            buffer.write(offset, &vec![9; count]).expect("inside");
+            let (mut seen, wrote) = (vec![0; size as usize], offset as usize..offset as usize + count);
+            buffer.read(0, &mut seen).expect("mapped");
+            let expected: Vec<_> = (0..size as usize).map(|at| if wrote.contains(&at) { 9 } else { 0x55 }).collect();
+            assert_eq!(seen, expected, "{location:?}, {wrote:?} of {size}");
+            buffer.write(0, &[]).expect("nothing");
+        }
+    }
+    world.finish();
 }
