@@ -161,6 +161,10 @@ impl Peek for AnyAllocator {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         each!(self, inner => inner.peek(size, alignment))
     }
+
+    fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
+        each!(self, inner => inner.peek_high(size, alignment))
+    }
 }
 
 impl fmt::Debug for AnyAllocator {

@@ -289,6 +289,11 @@ impl Peek for LinearRanges {
         check_request(size, alignment, self.capacity).ok()?;
         self.find_low(size, alignment)
     }
+
+    fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        self.find_high(size, alignment)
+    }
 }
 
 impl fmt::Debug for LinearRanges {

@@ -396,6 +396,11 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 pub trait Peek: RangeAllocator {
     /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
+
+    /// The same of an allocation from the high end, where there is one.
+    fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
+        self.peek(size, alignment)
+    }
 }
 
 /// A stretch of the heap as [`RangeAllocator::for_each_span`] shows it.

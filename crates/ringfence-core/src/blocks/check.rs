@@ -47,21 +47,17 @@ impl<A: Peek, H> Blocks<A, H> {
     /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
     #[must_use]
     pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |_| true)
-    }
-
-    /// As [`Blocks::peek`], if every block were taken out in which nothing lives.
-    #[must_use]
-    pub fn peek_beside_live(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |ranges| !ranges.is_empty())
-    }
-
-    fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
+        self.peek_by(size, |ranges| ranges.peek(size, alignment))
+    }
+
+    /// As [`Blocks::try_allocate_by`]: what the first block gives that has an offset.
+    #[must_use]
+    pub fn peek_by(&self, size: u64, offset: impl Fn(&A) -> Option<u64>) -> Option<(BlockId, u64)> {
         let mut in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
         in_order.find_map(|slot| {
-            let block = self.slots[slot as usize].as_ref().filter(|block| may_ask(&block.allocator))?;
-            block.allocator.peek(size, alignment).map(|offset| (block.id(slot as usize), offset))
+            let block = self.slots[slot as usize].as_ref()?;
+            offset(&block.allocator).map(|offset| (block.id(slot as usize), offset))
         })
     }
 }

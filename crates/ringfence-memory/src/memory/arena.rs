@@ -421,11 +421,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     fn forecast_range(&self, request: Request<'_>, trimmed: bool) -> Forecast {
         let state = self.state.lock();
-        let Request { size, alignment, .. } = request;
-        let found = match trimmed {
-            false => state.blocks.peek(size, alignment),
-            true => state.blocks.peek_beside_live(size, alignment),
-        };
+        let Request { size, alignment, high, .. } = request;
+        let found = state.blocks.peek_by(size, |ranges| match trimmed && ranges.is_empty() {
+            true => None,
+            false if high => ranges.peek_high(size, alignment),
+            false => ranges.peek(size, alignment),
+        });
         if let Some((_, offset)) = found {
             return Forecast::InBlock { offset, bytes: request.size };
         }

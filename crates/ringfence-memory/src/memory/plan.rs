@@ -82,14 +82,14 @@ impl<D: Device> Shared<D> {
         trimmed: &mut u32,
     ) -> Result<Plan, Failure> {
         let heap = self.heap_of(step.memory_type);
-        let plan = |way, bytes: u64, requested_bytes: u64| Plan {
+        let plan = |way, bytes: u64, requested_bytes: u64, trimmed: u32| Plan {
             memory_type: step.memory_type,
             heap,
             way,
             bytes,
             waste_bytes: bytes - request.needs.size,
             requested_bytes,
-            headroom_bytes: self.budgets.heap(heap).headroom_bytes().saturating_sub(requested_bytes),
+            headroom_bytes: self.held(heap, trimmed).headroom_bytes().saturating_sub(requested_bytes),
         };
         let mut failure = Failure::OverBudget;
         if step.way.tries_block() {
@@ -102,10 +102,10 @@ impl<D: Device> Shared<D> {
             match forecast {
                 Forecast::InBlock { offset, bytes } => {
                     let offset = offset + step.margins.front;
-                    return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0));
+                    return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0, *trimmed));
                 }
                 Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, constraints, trimmed) {
-                    Ok(requested) => return Ok(plan(PlannedWay::NewBlock, bytes, requested)),
+                    Ok(requested) => return Ok(plan(PlannedWay::NewBlock, bytes, requested, *trimmed)),
                     Err(next) => failure = next,
                 },
                 Forecast::Full => failure = Failure::PoolFull,
@@ -116,7 +116,7 @@ impl<D: Device> Shared<D> {
         }
         let size = request.needs.size;
         match self.foresee(heap, &[size], constraints, trimmed) {
-            Ok(requested) => Ok(plan(PlannedWay::Dedicated, size, requested)),
+            Ok(requested) => Ok(plan(PlannedWay::Dedicated, size, requested, *trimmed)),
             Err(next) => Err(if step.way.tries_block() { failure } else { next }),
         }
     }
@@ -127,7 +127,6 @@ impl<D: Device> Shared<D> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        let held = self.budgets.heap(heap);
         for (nth, &size) in sizes.iter().enumerate() {
             let is_last = nth + 1 == sizes.len();
             let is_granted = |budget: Budget| {
@@ -138,17 +137,21 @@ impl<D: Device> Shared<D> {
                 };
                 by_budget && budget.usage_bytes.saturating_add(size) <= budget.heap_bytes && self.has_object_left()
             };
-            let without_empty = held.less(self.empty_bytes(heap));
-            let now = if *trimmed >> heap & 1 == 1 { without_empty } else { held };
-            if is_granted(now) {
+            if is_granted(self.held(heap, *trimmed)) {
                 return Ok(size);
             }
             *trimmed |= 1 << heap;
-            if is_granted(without_empty) {
+            if is_granted(self.held(heap, *trimmed)) {
                 return Ok(size);
             }
         }
         Err(Failure::OverBudget)
+    }
+
+    /// What is held of a heap, its empty blocks freed if it is one of `trimmed`.
+    fn held(&self, heap: u32, trimmed: u32) -> Budget {
+        let held = self.budgets.heap(heap);
+        if trimmed >> heap & 1 == 1 { held.less(self.empty_bytes(heap)) } else { held }
     }
 }
 
@@ -159,7 +162,8 @@ impl<D: Device> Planner<'_, D> {
     /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or as dedicated
     /// memory, and what would be requested of the driver. Changes nothing. If no other thread allocates in between and
     /// the driver grants what its budgets allow, the call does what the plan says; where a heap is nearly full the call
-    /// may find more, as it destroys what is retired or recycled, of which a plan does not know what blocks it empties.
+    /// may find more, as it destroys what is retired or recycled and frees slots that nothing has, of which a plan does not
+    /// know what blocks they empty.
     ///
     /// # Errors
     /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.

@@ -1,6 +1,7 @@
 //! The dry run agrees with the real call, whatever came before.
 
 use proptest::prelude::*;
+use ringfence::core::algorithm::Algorithm;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::Profile;
 use ringfence::{
@@ -9,7 +10,7 @@ use ringfence::{
 
 use ringfence_testkit::fixture::FaultyFixture;
 
-use crate::world::{Device, KIB, MIB, card, info, needs, world};
+use crate::world::{Device, KIB, MIB, card, info, needs, on_device, world};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -133,6 +134,48 @@ fn a_plan_tells_waste_and_headroom() {
     let plan = world.memory.plan().memory(needs(33 * KIB, 256), desc).expect("room");
     assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));
     drop(held);
+    world.finish();
+}
+
+#[test]
+fn a_plan_frees_empty_blocks_first_where_the_call_does() {
+    let limited = AllocatorDesc { heap_bytes_max: [3 * MIB; 16], empty_blocks_kept: 2, ..Default::default() };
+    let world = world(card(128 * MIB, 128 * MIB), limited);
+    let needs = needs(MIB - 1, 256);
+    let held: Vec<_> = (0..2).map(|_| world.memory.allocate(needs, on_device()).expect("room")).collect();
+    // SAFETY: no work is ever submitted.
+    held.into_iter().for_each(|held| unsafe { held.destroy_now() });
+    let empty = world.memory.statistics().types[0].block_bytes;
+    assert!(empty > MIB, "blocks are kept");
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
+    let needs = Requirements { size: 2 * MIB, ..needs };
+    let plan = world.memory.plan().memory(needs, alone).expect("what is empty makes room");
+    let made = world.memory.allocate(needs, alone).expect("the plan is kept");
+    assert_eq!((plan.way, plan.headroom_bytes), (PlannedWay::Dedicated, MIB));
+    assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), MIB);
+    drop(made);
+    world.finish();
+}
+
+#[test]
+fn a_plan_knows_the_end_of_a_linear_pool() {
+    let world = world(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
+    let desc = PoolDesc { memory_type: 1, block_bytes: 64 * KIB, algorithm: Algorithm::Linear, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    let mut held = vec![pool.allocate(needs(KIB, 256), AllocationDesc::default()).expect("room")];
+    for step in 0..70 {
+        let desc = AllocationDesc { from_the_end: step % 3 > 0, ..Default::default() };
+        let needs = needs(KIB + step * 7, 256);
+        let plan = pool.plan(needs, desc).expect("room");
+        let made = pool.allocate(needs, desc).expect("the plan is kept");
+        if let PlannedWay::InBlock { offset } = plan.way {
+            assert_eq!(offset, made.offset(), "step {step}");
+        } else {
+            assert_eq!(made.offset() == 0, !desc.from_the_end, "step {step}: a new block");
+        }
+        held.push(made);
+    }
+    drop((held, pool));
     world.finish();
 }
 
