@@ -24,8 +24,9 @@
 //! Making a handle is safe. Importing one is `unsafe`: no code can check that a handle is what its description says,
 //! nor prevent that another process writes while this one reads.
 //!
-//! The memory lives as long as the exporter's resource, a handle, or an imported resource. A resource that one side
-//! retires waits for that side's submissions only. The programs order the work of both sides, by shared semaphores or
+//! The memory object lives as long as the exporter's resource, a handle, or an imported resource. In a pool that is the
+//! block, whose range another resource gets once the exporter's is released. A resource that one side retires waits for
+//! that side's submissions only. The programs order the work of both sides, by shared semaphores or
 //! by waiting; on Vulkan with a queue family ownership transfer to and from `VK_QUEUE_FAMILY_EXTERNAL`.
 //!
 //! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources into
