@@ -179,8 +179,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// the buffer. Both buffers need the usages for copies.
     ///
     /// # Errors
-    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a native
-    /// description that the portable one does not cover: use [`DefragPass::copy_buffer_as`].
+    /// There is no such move; the buffer could not be made (the move can be tried again), or not bound (it is given up);
+    /// or it was made with a native description that the portable one does not cover: [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_buffer_as(buffer, &info)
