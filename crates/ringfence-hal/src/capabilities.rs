@@ -141,12 +141,14 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// Whether host writes to memory of this type have to be followed by [`Driver::flush`](super::Driver::flush).
+    #[inline]
     #[must_use]
     pub fn needs_flush(&self, memory_type: u32) -> bool {
         self.notice_host_writes || self.is_non_coherent(memory_type)
     }
 
     /// Whether memory of this type is host-visible without being coherent.
+    #[inline]
     #[must_use]
     pub fn is_non_coherent(&self, memory_type: u32) -> bool {
         let properties = self.properties(memory_type);
@@ -191,6 +193,7 @@ impl Capabilities {
     }
 
     /// The properties of a memory type; none if there is no such type.
+    #[inline]
     #[must_use]
     pub fn properties(&self, memory_type: u32) -> MemoryProperties {
         self.memory_types.get(memory_type as usize).map_or(MemoryProperties::empty(), |held| held.properties)

@@ -97,8 +97,7 @@ impl<D: Device> Allocator<D> {
         Buffer::create(&self.shared, info, desc, None)
     }
 
-    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`]
-    /// does.
+    /// Makes a texture, or gives one that the device is done with to its next owner: see [`Allocator::create_buffer`].
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
@@ -222,8 +221,7 @@ impl<D: Device> Allocator<D> {
         Ok(reclaimed)
     }
 
-    /// Figures of memory and of driver calls, cheap enough for each frame: O(memory types + objects kept for
-    /// recycling).
+    /// Figures of memory and of driver calls, cheap enough for each frame: O(memory types + recycled objects).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()

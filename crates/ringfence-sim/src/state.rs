@@ -424,11 +424,10 @@ impl State {
             return id;
         };
         let new = self.draw_id();
-        if let Some((memory, offset)) = resource.location
-            && let Some(placement) = self.leave(id, (memory, offset), resource.requirements.size)
-            && let Some(object) = self.memories.get_mut(&memory)
+        if let Some(location) = resource.location
+            && let Some((object, placement)) = self.leave(id, location, resource.requirements.size)
         {
-            object.placed.insert((offset, new), placement);
+            object.placed.insert((location.1, new), placement);
         }
         self.note_destroyed(resource.label.clone());
         let label = Label { id: new, ..resource.label.clone() };
@@ -446,10 +445,12 @@ impl State {
     // ---- what a resource is ----
 
     /// Takes a resource from the bytes that it lies in. Nothing pending may use them through it.
-    fn leave(&mut self, id: u64, (memory, offset): (u64, u64), size: u64) -> Option<Placement> {
+    fn leave(&mut self, id: u64, at: (u64, u64), size: u64) -> Option<(&mut MemoryObject, Placement)> {
+        let (memory, offset) = at;
         let range = offset..offset + size;
         self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
-        self.memories.get_mut(&memory)?.placed.remove(&(offset, id))
+        let object = self.memories.get_mut(&memory)?;
+        object.placed.remove(&(offset, id)).map(|placement| (object, placement))
     }
 
     pub(super) fn is_sparse(&self, id: u64) -> bool {

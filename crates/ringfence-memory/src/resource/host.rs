@@ -34,12 +34,13 @@ impl<D: Device> HostBytes<'_, D> {
     /// Copies bytes in and makes them visible to the device.
     ///
     /// # Safety
-    /// No other host access to these bytes happens at the same time, nor to others of their atoms in memory that is not
-    /// coherent.
+    /// No other host access to these bytes, or where memory is not coherent to their atoms, happens at the same time.
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, bytes.len() as u64)?;
-        // SAFETY: the caller promises the same.
-        unsafe { self.refresh_around(offset, bytes.len() as u64) }?;
+        if self.shared.device.capabilities().is_non_coherent(self.shared.memory_of(self.place).memory_type) {
+            // SAFETY: the caller promises the same.
+            unsafe { self.refresh_around(offset, bytes.len() as u64) }?;
+        }
         // SAFETY: the destination is inside the mapping, and the caller keeps every other host access away.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
@@ -49,6 +50,7 @@ impl<D: Device> HostBytes<'_, D> {
     ///
     /// # Safety
     /// As [`HostBytes::write`].
+    #[cold]
     unsafe fn refresh_around(&self, offset: u64, size: u64) -> Result<(), AccessError> {
         let (first, memory_type) = (self.place.offset, self.shared.memory_of(self.place).memory_type);
         let bytes = first + offset..first + offset + size;
