@@ -61,8 +61,11 @@ impl Default for Task {
 
 /// Streams a world through a device and checks every byte.
 #[derive(Parser, Debug, Clone)]
-#[command(after_help = "Examples:\n  ringfence demo\n  ringfence demo --device sim --frames 1000 --seed 7\n  \
-    ringfence demo --report run.html --image run.png")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  ringfence demo\n  ringfence demo --device sim --frames 1000 --seed 7\n  \
+    ringfence demo --report run.html --image run.png"
+)]
 pub struct DemoOptions {
     /// Which device: auto, sim, vulkan, d3d12; the last three with :NAME, part of a device's or profile's name
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device)]
@@ -108,6 +111,7 @@ pub struct DevicesOptions {
 /// Replays a recorded sequence of allocations and says what it costs: time, memory, failures.
 #[derive(Parser, Debug, Clone)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
         Memory Allocator,\n\
         or a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones to compare \
@@ -135,6 +139,7 @@ pub struct ReplayOptions {
 /// Plans offsets for buffers with known lifetimes, so that those never alive together share bytes.
 #[derive(Parser, Debug, Clone)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
         ignored.\n\
         With a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
@@ -169,26 +174,26 @@ pub struct PlanOptions {
     #[arg(value_name = "IN.csv")]
     pub input: PathBuf,
     /// Bytes that there are: a plan that needs no more is good enough
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub capacity: Option<u64>,
     /// The alignment of rows that say none, a power of two
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
     /// What the input is: csv, xla, tvm, or auto, which looks at its first lines
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
     pub format: crate::plan::Format,
     /// Bytes of a heap, once for each: rows lie in the first of their heaps that holds them
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub heap: Vec<u64>,
     /// Bytes of a page that rows of different kind do not share, as bufferImageGranularity
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity)]
     pub granularity: u64,
     /// For how long to search for a better plan than the first; advice on the order of passes before, and fewer
     /// transitions after, are bounded by work, a second or two each at most
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time_limit: Duration,
     /// How many threads search; a search that ends before the time limit gives the same plan for any number above 1
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: NonZeroUsize,
     /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
     #[arg(long, short, value_name = "OUT.csv")]
@@ -241,6 +246,7 @@ pub struct ReportOptions {
 /// Runs seeded worlds: random programs on the simulated device, under its hazard finder, every byte compared.
 #[derive(Parser, Debug, Clone)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "The same seed is the same world, as long as it has one thread. The first finding is reported with \
         its seed, and the exit code\n\
         is 1.\n\n\

@@ -14,6 +14,7 @@ mod args;
 mod demo;
 mod devices;
 mod failure;
+mod input;
 mod output;
 mod paper;
 mod plan;

@@ -3,8 +3,8 @@
 //! The kind of input is recognised by its content: a snapshot of this library, a trace, a report with its frames, or a
 //! dump of the Vulkan Memory Allocator. Nothing is written before everything is read and checked.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read, Write};
+use std::fs;
+use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
 use crate::failure::Failure;
+use crate::input::{is_dash, name_of, open, read_whole};
 use crate::output;
 
 /// Runs the command.
@@ -67,26 +68,21 @@ fn write_svgs(folder: &Path, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_dash(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 /// A report out of a file, and why it is only a part; `-` is standard input.
 fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
-    let name = if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let name = name_of(path);
     let mut file = open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
     let mut head = Vec::new();
     let begin = file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head);
     begin.map_err(|error| format!("cannot read {name}: {error}"))?;
     let is_trace = head == MAGIC;
-    let mut whole = Cursor::new(head).chain(file);
+    let whole = Cursor::new(head).chain(file);
     let stem = path.file_stem().filter(|_| !is_dash(path)).map(|stem| stem.to_string_lossy().into_owned());
     let mut report = if is_trace {
         let (history, snapshot) = History::read(whole).map_err(|error| format!("{name}: {error}"))?;
         Report { history: Some(history), snapshot, ..Report::default() }
     } else {
-        let mut bytes = Vec::new();
-        whole.read_to_end(&mut bytes).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let bytes = read_whole(whole).map_err(|error| format!("cannot read {name}: {error}"))?;
         Report::from_json(&bytes).map_err(|error| match error.line {
             Some(line) => format!("{name}:{line}: {}", error.what),
             None => format!("{name}: {}", error.what),
@@ -98,8 +94,4 @@ fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
     let of_trace = report.history.as_ref().and_then(|history| history.damage.as_ref());
     let damage = report.damage.as_ref().or(of_trace).map(|damage| format!("{name}: {damage}"));
     Ok((report, damage))
-}
-
-fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    Ok(if is_dash(path) { Box::new(io::stdin().lock()) } else { Box::new(BufReader::new(File::open(path)?)) })
 }

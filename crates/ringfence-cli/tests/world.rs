@@ -31,6 +31,7 @@ fn many_worlds_and_bad_requests() {
     for (arguments, name) in [
         (&["--threads", "0"][..], "--threads"),
         (&["--count", "0"], "--count"),
+        (&["--count", "-1"], "invalid value '-1' for '--count"),
         (&["--steps", "0"], "--steps"),
         (&["--seed", "18446744073709551615", "--count", "2"], "--seed and --count"),
     ] {

@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -15,6 +13,7 @@ use ringfence::alias::{Item, ItemError, Lifetime, RecurringItem};
 
 use super::formats::{self, Format};
 use crate::failure::Failure;
+use crate::input::{name_of, open, read_whole};
 
 /// What was read.
 pub struct Input {
@@ -67,9 +66,8 @@ const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe align
 
 /// Reads all rows; `-` is standard input.
 pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failure> {
-    let is_input = path.as_os_str() == "-";
-    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
-    let text = text(path, is_input).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let name = name_of(path);
+    let text = open(path).and_then(read_whole).map_err(|error| format!("cannot read {name}: {error}"))?;
     let rows = formats::read(format, &text).map_err(|what| format!("{name}{what}"))?;
     let (text, dump_lines, given_bytes, heap_bytes) = match rows {
         Some(rows) => (rows.csv, rows.lines, rows.given_bytes, rows.heap_bytes),
@@ -107,13 +105,6 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
     input.check_ids(ids)?;
     input.owners = input.owners()?;
     Ok(input)
-}
-
-fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let mut file: Box<dyn Read> = if is_input { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
-    file.read_to_end(&mut text)?;
-    Ok(text)
 }
 
 /// What a line begins with that is not read; where a field begins so, it is quoted.

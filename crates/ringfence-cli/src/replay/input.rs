@@ -7,7 +7,6 @@
 //! | the magic number of [`ringfence_trace`] | a trace of the library's own |
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
@@ -17,6 +16,7 @@ use super::lines::Lines;
 use super::spool::{LIVE_BYTES_MAX, Misuse, Spool, Writer};
 use super::{own, vma};
 use crate::failure::Failure;
+use crate::input::{name_of, open};
 
 /// How often progress is shown, in operations.
 const PROGRESS_EVERY: u64 = 1 << 16;
@@ -81,14 +81,9 @@ impl std::error::Error for Named {}
 
 /// Reads a whole trace; `-` is standard input. The notes say what had to be assumed.
 pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
-    let is_input = path.as_os_str() == "-";
-    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let name = name_of(path);
     let named = |error| Failure::from(Named { name: name.clone(), error });
-    let file: Box<dyn Read> = if is_input {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(File::open(path).map_err(|error| named(error.into()))?)
-    };
+    let file = open(path).map_err(|error| named(error.into()))?;
     let mut reading = Reading { writer: Writer::default(), progress, notes: Vec::new(), damage: None };
     sniff(file, &mut reading).map_err(named)?;
     if reading.writer.operation_count() == 0 {
