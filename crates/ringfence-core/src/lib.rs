@@ -32,6 +32,7 @@
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
 //! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
+//! | `slots` ¹ | small and common sizes, out of pools by size class and thread caches over them | O(1): one exchange |
 //!
 //! ¹ With the feature `std`: these know threads.
 //!
@@ -71,6 +72,9 @@ pub mod retire;
 pub mod retire_bin;
 pub mod ring;
 pub mod size_class;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "what is cached keeps its owner alive")]
+pub mod slots;
 #[cfg(feature = "std")]
 #[allow(unsafe_code, reason = "shared without a lock; it says why")]
 mod spsc_queue;

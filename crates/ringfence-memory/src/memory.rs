@@ -75,7 +75,6 @@ mod self_placed;
 mod shared;
 mod shells;
 pub(crate) mod shortage;
-mod slots;
 mod small_state;
 mod trim;
 mod types;
@@ -113,6 +112,5 @@ pub use ringfence_trace::{
     TypeSnapshot, TypeStatistics, region,
 };
 pub(crate) use shortage::retry_after_eviction;
-pub(crate) use slots::{Ready, Slots};
 pub(crate) use small_state::{SHARED_BYTES, SmallState, UsageClass};
 pub use watching::{Debug, Recording};

@@ -27,7 +27,9 @@ use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
+use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
+use ringfence_core::slots::{Chunk, Class, Live, Ready, Slots};
 use ringfence_core::tlsf::Tlsf;
 use ringfence_trace::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use smallvec::SmallVec;
@@ -36,7 +38,6 @@ use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::Request;
-use super::slots::{Chunk, Class, Ready, Slots};
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;
@@ -110,7 +111,9 @@ impl ArenaDesc {
 /// allocator alive, for its slots.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
-    pub(crate) slots: Slots<D, O>,
+    pub(crate) slots: Slots<BlockMemory<D>, O>,
+    /// Of slots that have one, by class, pool and slot.
+    slot_notes: Mutex<HashMap<(u32, u32, u32), Note>>,
     state: Mutex<State<D, A>>,
     /// Held by the thread that makes a block.
     pub(super) growth: Lock<()>,
@@ -156,7 +159,7 @@ pub(crate) enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
-    Slot { class: u32, named: bool, ready: Ready<D> },
+    Slot { class: u32, named: bool, ready: Ready<BlockMemory<D>> },
 }
 
 pub(crate) enum Forecast {
@@ -213,7 +216,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         };
         Self {
             desc,
-            slots: Slots::new(),
+            slots: Slots::default(),
+            slot_notes: Mutex::new(HashMap::new()),
             state: Mutex::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),
@@ -244,8 +248,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     #[inline(always)]
-    pub(crate) fn found(&self, class: Class, ready: Ready<D>, request: &Request<'_>) -> Found<D> {
-        let named = self.slots.note(class.index, &ready.slot, request);
+    pub(crate) fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
+        let note = Note::of(request);
+        let named = note.is_some();
+        if let Some(note) = note {
+            self.slot_notes.lock().insert(key_of(class.index, &ready.slot), note);
+        }
         Found::Slot { class: class.index, named, ready }
     }
 
@@ -264,7 +272,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         &self,
         class: Class,
         find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
-    ) -> Option<Ready<D>> {
+    ) -> Option<Ready<BlockMemory<D>>> {
         let made = self.slots.grow(class, self.slots.next_count(class), |bytes| {
             let found = find(chunk_request(class, bytes)).ok_or(())?;
             Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })
@@ -452,7 +460,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// An empty block stays, for what closes chunks to find.
-    fn free_chunk(&self, Chunk { allocation, .. }: Chunk<D>) {
+    fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         self.state.lock().free(allocation);
     }
 
@@ -481,6 +489,19 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.notes.entry(allocation.range().slot()).or_default());
         }
+    }
+
+    /// Notes something else of a slot, which counts as named from now on.
+    pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
+        change(self.slot_notes.lock().entry(key_of(class, slot)).or_default());
+    }
+
+    /// Gives a slot back past the thread caches.
+    pub(crate) fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
+        if named {
+            self.slot_notes.lock().remove(&key_of(class, &slot));
+        }
+        self.slots.free(class, slot);
     }
 
     /// Notes something else of memory of a resource's own.
@@ -538,7 +559,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Cached) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
-        self.slots.snapshot(&mut chunks);
+        let notes = self.slot_notes.lock();
+        self.slots.for_each_chunk(|chunk, live| {
+            let note_of = |slot: &Live| notes.get(&(slot.class, slot.pool, slot.block));
+            let ranges = live.iter().map(|slot| range_snapshot(slot.offset, slot.bytes, note_of(slot)));
+            chunks.insert((chunk.block(), chunk.range().slot()), ranges.collect::<Vec<_>>());
+        });
+        drop(notes);
         let state = self.state.lock();
         let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
             memory_type: self.desc.memory_type,
@@ -588,6 +615,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         rule(counts.range_count == count, "range_count counts the live ranges", count)?;
         rule(counts.block_count == state.blocks.block_count() as u64, "block_count counts the blocks", bytes)
     }
+}
+
+fn key_of(class: u32, slot: &PoolAllocation) -> (u32, u32, u32) {
+    (class, slot.pool(), slot.block())
 }
 
 fn chunk_request(class: Class, bytes: u64) -> Request<'static> {

@@ -15,6 +15,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use ringfence_core::slots::SlotMemory;
+
 use super::memory_object::Memory;
 use crate::device::Device;
 
@@ -28,18 +30,10 @@ unsafe impl<D: Device> Sync for BlockMemory<D> where Memory<D>: Send + Sync {}
 
 impl<D: Device> BlockMemory<D> {
     /// # Safety
-    /// It is read only while a range is live in the block that owns `memory`.
+    /// It and its copies are read only while a range is live in the block that owns `memory`.
     pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
         // As the count's own pointer, so that it can be counted later.
         Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("what is owned has an address"))
-    }
-
-    /// The same for a range inside that one.
-    ///
-    /// # Safety
-    /// It is read only while that range is live.
-    pub(crate) unsafe fn inside(&self) -> Self {
-        Self(self.0)
     }
 
     /// Another owner of the memory. It has to go before the range does.
@@ -49,6 +43,20 @@ impl<D: Device> BlockMemory<D> {
             Arc::increment_strong_count(self.0.as_ptr());
             Arc::from_raw(self.0.as_ptr())
         }
+    }
+}
+
+impl<D: Device> Clone for BlockMemory<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for BlockMemory<D> {}
+
+impl<D: Device> SlotMemory for BlockMemory<D> {
+    fn is_evicted(&self) -> bool {
+        Memory::is_evicted(self)
     }
 }
 

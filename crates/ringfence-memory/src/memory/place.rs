@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
+use ringfence_core::slots::{Class, Ready};
 
 use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool_state::PoolState;
-use super::slots::{Class, Ready};
 use crate::device::{Device, Mapped, RawBuffer};
 use ringfence_core::ticket::Ticket;
 
@@ -75,7 +75,7 @@ impl<D: Device> Place<D> {
 
     /// A slot of an arena that nothing is noted of.
     #[inline(always)]
-    pub(crate) fn slot(arena: u32, class: Class, ready: Ready<D>) -> Self {
+    pub(crate) fn slot(arena: u32, class: Class, ready: Ready<BlockMemory<D>>) -> Self {
         let Ready { slot: allocation, memory, offset } = ready;
         let hold = Hold::Slot { class: class.index, named: false, memory, allocation };
         Self { offset, arena: ArenaRef::Own(arena.into()), hold }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Algorithm;
+use ringfence_core::slots::Class;
 
 use super::arena::ArenaDesc;
 use super::decide::{PoolView, Step, View, decide, is_plain};
@@ -31,7 +32,6 @@ use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure};
-use super::slots::Class;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;

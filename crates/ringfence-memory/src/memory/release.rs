@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::slots::{Ready, Slots};
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::{Arena, ArenaDesc, Compact};
@@ -40,7 +41,6 @@ use super::place::{ArenaRef, Common, Hold, Place};
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
-use super::slots::{Ready, Slots};
 use crate::device::{Device, DeviceError};
 use crate::observe::unlocked::is_locked;
 use crate::observe::{Call, Event, SlowPath, Warning};
@@ -430,7 +430,8 @@ impl<D: Device> Shared<D> {
                 offset,
             } if !owner.is_watched() => {
                 let ready = || Ready { slot, memory, offset };
-                Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
+                // SAFETY: the slot is of the arena with this number of the allocator, which the owner keeps alive.
+                unsafe { Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready) };
             }
             place => {
                 owner.free_place(place);
@@ -502,7 +503,7 @@ impl<D: Device> Shared<D> {
                 ArenaRef::Own(index) => self.free_range(index, allocation),
                 ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
-            Hold::Slot { class, named, allocation, .. } => self.arena_slots(&arena).free(class, named, allocation),
+            Hold::Slot { class, named, allocation, .. } => self.slot_arena(&arena).free_slot(class, named, allocation),
             Hold::Dedicated { memory, number } => {
                 match arena {
                     ArenaRef::Own(index) => self.arenas[index as usize].remove_dedicated(number),

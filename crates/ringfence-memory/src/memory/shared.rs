@@ -8,6 +8,7 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::recycled::Recycled;
+use ringfence_core::slots::SLOT_BYTES_MAX;
 use ringfence_core::tlsf::Tlsf;
 
 use super::arena::{Arena, ArenaDesc, Wake};
@@ -25,7 +26,6 @@ use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::shells::Shells;
-use super::slots::{SLOT_BYTES_MAX, Slots};
 use super::small_state::SmallBuffers;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
@@ -146,10 +146,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The slots of an arena. Custom pools have none.
-    pub(crate) fn arena_slots(&self, arena: &ArenaRef<D>) -> &Slots<D, Arc<Self>> {
+    /// The arena of a slot. Custom pools have none.
+    pub(crate) fn slot_arena(&self, arena: &ArenaRef<D>) -> &OwnArena<D> {
         let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no slots") };
-        &self.arenas[*index as usize].slots
+        &self.arenas[*index as usize]
     }
 
     /// The memory object that a place is in.

@@ -177,7 +177,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
         match &place.hold {
             Hold::Range { allocation, .. } => allocation.offset(),
-            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).offset(*class, allocation),
+            Hold::Slot { class, allocation, .. } => self.slot_arena(&place.arena).slots.offset(*class, allocation),
             _ => place.offset,
         }
     }
@@ -331,7 +331,7 @@ impl<D: Device> Shared<D> {
             },
             Hold::Slot { class, named, allocation, .. } => {
                 *named = true;
-                self.arena_slots(&place.arena).renote(*class, allocation, change);
+                self.slot_arena(&place.arena).renote_slot(*class, allocation, change);
             }
             Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
         }

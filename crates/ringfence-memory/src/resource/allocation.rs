@@ -15,6 +15,7 @@ use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use ringfence_core::slots::{Ready, Slots};
 use ringfence_core::sync::SyncSet;
 
 use super::host::HostBytes;
@@ -25,7 +26,7 @@ use crate::device::{
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
-    Ready, Shared, Slots, Unplaced,
+    Shared, Unplaced,
 };
 use crate::observe::debugging::MemoryAddress;
 use crate::observe::{Call, Event, RangeId};
@@ -446,7 +447,8 @@ impl<D: Device> Allocation<D> {
         let ready = || unsafe {
             Ready { slot: std::ptr::read(slot), memory: std::ptr::read(memory), offset: held.place.offset }
         };
-        Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
+        // SAFETY: the slot is of the arena with this number of the allocator, which the owner keeps alive.
+        unsafe { Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready) };
         None
     }
 
