@@ -39,13 +39,13 @@ pub trait Shape: Kind + sealed::Sealed {
     }
 
     /// The clear value that goes with it; `None` for buffers.
-    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+    fn clear_value(desc: &Self::Desc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let _ = desc;
         None
     }
 
     /// Adds a clear value to a portable description.
-    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+    fn set_clear_value(desc: &mut Self::Desc, value: ClearValue) {
         let _ = (desc, value);
     }
 
@@ -158,28 +158,17 @@ impl Shape for Textures {
     }
 
     /// A clear value in a format that it is viewed with: the description's may be typeless.
-    fn clear_value(desc: &TextureDesc) -> Option<D3D12_CLEAR_VALUE> {
-        Some(match desc.clear_value? {
-            ClearValue::Color(bits) => D3D12_CLEAR_VALUE {
-                Format: shader_format(desc.format).ok()?,
-                Anonymous: D3D12_CLEAR_VALUE_0 { Color: bits.map(f32::from_bits) },
-            },
-            ClearValue::DepthStencil { depth, stencil } => D3D12_CLEAR_VALUE {
-                Format: depth_format(desc.format).ok()?,
-                Anonymous: D3D12_CLEAR_VALUE_0 {
-                    DepthStencil: D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil },
-                },
-            },
-        })
+    fn clear_value(desc: &TextureDesc) -> Option<(DXGI_FORMAT, ClearValue)> {
+        let value = desc.clear_value?;
+        let format = match value {
+            ClearValue::Color(_) => shader_format(desc.format),
+            ClearValue::DepthStencil { .. } => depth_format(desc.format),
+        };
+        Some((format.ok()?, value))
     }
 
-    fn set_clear_value(desc: &mut TextureDesc, value: &D3D12_CLEAR_VALUE) {
-        let [_, _, red, green, blue, alpha] = clear_words(value);
-        desc.clear_value = Some(if DEPTH.contains(&value.Format) {
-            ClearValue::DepthStencil { depth: red, stencil: green as u8 }
-        } else {
-            ClearValue::Color([red, green, blue, alpha])
-        });
+    fn set_clear_value(desc: &mut TextureDesc, value: ClearValue) {
+        desc.clear_value = Some(value);
     }
 
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
@@ -382,7 +371,8 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];
     let [alignment, width] = [desc.Alignment, desc.Width].map(halves);
-    let clear = info.clear_value.as_ref().map_or([0; 6], clear_words);
+    let [kind, red, green, blue, alpha] = info.clear_value.map_or([0; 5], |(_, value)| value.words());
+    let format = info.clear_value.map_or(0, |(format, _)| format.0 as u32);
     let mut words = [0; InfoKey::WORDS];
     words[..13].copy_from_slice(&[
         desc.Dimension.0 as u32,
@@ -399,30 +389,13 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
         desc.Flags.0 as u32,
         info.initial_state.0 as u32,
     ]);
-    words[14..].copy_from_slice(&clear);
+    words[14..].copy_from_slice(&[kind, format, red, green, blue, alpha]);
     InfoKey::new(&words)
-}
-
-/// The formats that a clear value of depth and stencil has.
-const DEPTH: [DXGI_FORMAT; 4] =
-    [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
-
-/// A clear value is a depth and a stencil for the formats of depth, else four colours.
-fn clear_words(clear: &D3D12_CLEAR_VALUE) -> [u32; 6] {
-    let format = clear.Format.0 as u32;
-    if DEPTH.contains(&clear.Format) {
-        // SAFETY: a depth and a stencil lie in the bytes that every member of the union fills.
-        let D3D12_DEPTH_STENCIL_VALUE { Depth, Stencil } = unsafe { clear.Anonymous.DepthStencil };
-        [1, format, Depth.to_bits(), u32::from(Stencil), 0, 0]
-    } else {
-        // SAFETY: the driver reads the clear value of such a format as a colour too, so that it holds one.
-        let [red, green, blue, alpha] = unsafe { clear.Anonymous.Color }.map(f32::to_bits);
-        [1, format, red, green, blue, alpha]
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::resource::clear_value;
     use super::*;
 
     #[test]
@@ -440,6 +413,21 @@ mod tests {
         assert_eq!(texel_format(DXGI_FORMAT_NV12), None);
         assert_eq!(texel_format(DXGI_FORMAT_R8G8_B8G8_UNORM), None);
         assert_eq!(texel_format(DXGI_FORMAT_UNKNOWN), None);
+    }
+
+    #[test]
+    fn a_clear_value_of_another_kind_than_its_format_is_a_value_too() {
+        let desc = TextureDesc { usage: TextureUsage::RENDER_TARGET, ..Default::default() };
+        let desc = Textures::resource_desc(&desc).expect("a render target");
+        let with =
+            |value| ResourceInfo { clear_value: Some((DXGI_FORMAT_R8G8B8A8_UNORM, value)), ..ResourceInfo::from(desc) };
+        let depth = with(ClearValue::DepthStencil { depth: 5, stencil: 6 });
+        let given = clear_value(&depth).expect("it was asked for");
+        // SAFETY: every byte of the union was set.
+        assert_eq!(unsafe { given.Anonymous.Color }.map(f32::to_bits), [5, 6, 0, 0]);
+        let color = with(ClearValue::Color([5, 6, 0, 0]));
+        assert!(key(&depth) == key(&depth.clone()) && key(&depth) != key(&color));
+        assert!(key(&depth) != key(&ResourceInfo::from(desc)));
     }
 
     #[test]

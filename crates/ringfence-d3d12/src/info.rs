@@ -1,6 +1,8 @@
 //! What buffers and textures are described with.
 
+use ringfence_hal::ClearValue;
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
 /// What a buffer or a texture is described with.
 #[derive(Clone, Copy)]
@@ -13,8 +15,9 @@ pub struct ResourceInfo {
     pub desc: D3D12_RESOURCE_DESC,
     /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
     pub initial_state: D3D12_RESOURCE_STATES,
-    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
-    pub clear_value: Option<D3D12_CLEAR_VALUE>,
+    /// The colour or depth that clearing is made fast for, in the typed format that it is cleared in; only for render
+    /// targets and depth-stencils. Not `D3D12_CLEAR_VALUE`, whose union does not say what it holds.
+    pub clear_value: Option<(DXGI_FORMAT, ClearValue)>,
     /// Whether the program sees to it that a texture is in `initial_state` again, all subresources of it, when the work
     /// that uses it is complete: then it may be recycled for the next request of the same description and state, which
     /// finds it as if it were new. If the program breaks this, the next owner's first barrier names a state that the

@@ -11,8 +11,7 @@
 //! and are promoted from there by whatever uses them first. So all lists are left with their destinations in the common
 //! state, which is the one in which every later use finds them; a list before this one in the same call has to do so
 //! too with what it uses of them. What is copied *from* lies in an upload heap and keeps its one state, as does what
-//! texels are read into, in a readback heap. On a copy queue there are no states to change but this one, which
-//! promotion does by itself, and everything decays after the call; barriers are left out there.
+//! texels are read into, in a readback heap: a buffer there has no other.
 
 use std::mem::ManuallyDrop;
 
@@ -30,7 +29,8 @@ use ringfence_hal::record::{
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
-    barriers: bool,
+    /// Whether aliasing barriers are recorded: a copy queue's lists have transitions alone.
+    aliases: bool,
 }
 
 impl<'a> CopyRecorder<'a> {
@@ -42,18 +42,22 @@ impl<'a> CopyRecorder<'a> {
     pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { list.GetType() };
-        Self { device, list, barriers: kind != D3D12_COMMAND_LIST_TYPE_COPY }
+        Self { device, list, aliases: kind != D3D12_COMMAND_LIST_TYPE_COPY }
     }
 
     /// All of them in one call.
     fn barrier(&self, barriers: impl Iterator<Item = D3D12_RESOURCE_BARRIER>) {
-        if !self.barriers {
-            return;
-        }
         let barriers: SmallVec<[_; 32]> = barriers.collect();
         if !barriers.is_empty() {
             // SAFETY: the list is open, and the barriers name live resources.
             unsafe { self.list.ResourceBarrier(&barriers) };
+        }
+    }
+
+    /// What these textures hold now is no one else's.
+    fn alias<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
+        if self.aliases {
+            self.barrier(textures.map(aliasing));
         }
     }
 
@@ -72,12 +76,23 @@ fn touched<'b>(
     buffers: &'b [ID3D12Resource],
     textures: &'b [TextureTarget<ID3D12Resource>],
 ) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
-    let buffers = buffers.iter().map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES));
+    let buffers = buffers
+        .iter()
+        .filter(|buffer| has_states(buffer))
+        .map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES));
     let textures = textures.iter().flat_map(|target| {
         let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
         planes.map(|index| (&target.texture, index))
     });
     buffers.chain(textures)
+}
+
+/// Whether a buffer's heap leaves it other states than one. One of a reserved buffer, which has no heap, does.
+fn has_states(buffer: &ID3D12Resource) -> bool {
+    let mut heap = D3D12_HEAP_PROPERTIES::default();
+    // SAFETY: the resource is alive, and the properties live through the call.
+    let known = unsafe { buffer.GetHeapProperties(Some(&mut heap), None) };
+    known.is_err() || ![D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&heap.Type)
 }
 
 /// What the driver says of a resource.
@@ -243,7 +258,7 @@ impl CopyRecorder<'_> {
 
 impl Record<Device> for CopyRecorder<'_> {
     unsafe fn begin_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        self.barrier(textures.iter().filter(|target| target.discard).map(|target| aliasing(&target.texture)));
+        self.alias(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
         self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
     }
 
@@ -276,7 +291,7 @@ impl Record<Device> for CopyRecorder<'_> {
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<ID3D12Resource>]) {
         const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
-        self.barrier(copies.iter().map(|copy| aliasing(&copy.dst)));
+        self.alias(copies.iter().map(|copy| &copy.dst));
         self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
         for TextureCopy { src, dst, .. } in copies {

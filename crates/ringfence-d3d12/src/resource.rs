@@ -25,8 +25,8 @@ use super::memory::{Memory, check_share, share_support};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Mapped, MemoryDesc, MemoryProperties,
-    Numbers, Placed, Requirements, ResourceClass,
+    BufferDesc, BufferUsage, Buffers, ClearValue, Create, DeviceError, Driver, InfoKey, Mapped, MemoryDesc,
+    MemoryProperties, Numbers, Placed, Requirements, ResourceClass,
 };
 
 // SAFETY: buffers in host-visible memory are mapped when they are made and stay mapped until the driver destroys them;
@@ -52,7 +52,7 @@ unsafe impl<K: Shape> Create<K> for Device {
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
         let mut desc = K::portable_desc(&info.desc)?;
-        if let Some(value) = &info.clear_value {
+        if let Some((_, value)) = info.clear_value {
             K::set_clear_value(&mut desc, value);
         }
         Some(desc)
@@ -132,7 +132,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
         // do; the pointers are to values that live through the call.
         let made = unsafe {
-            self.raw().CreatePlacedResource(heap, offset, &unplaced.desc, state, clear_value(unplaced), &mut object)
+            let clear = clear_value(unplaced);
+            let clear = clear.as_ref().map(std::ptr::from_ref);
+            self.raw().CreatePlacedResource(heap, offset, &unplaced.desc, state, clear, &mut object)
         };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreatePlacedResource", "a placed resource"))?;
@@ -154,8 +156,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
         let made = unsafe {
-            let clear_value = clear_value(unplaced);
-            self.raw().CreateCommittedResource(&properties, flags, &unplaced.desc, state, clear_value, &mut object)
+            let clear = clear_value(unplaced);
+            let clear = clear.as_ref().map(std::ptr::from_ref);
+            self.raw().CreateCommittedResource(&properties, flags, &unplaced.desc, state, clear, &mut object)
         };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateCommittedResource", "a committed resource"))?;
@@ -221,7 +224,8 @@ impl Device {
             return None;
         }
         let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-        let info = Create::<Buffers>::describe(self, &desc).ok()?;
+        // Without an alignment of its own, which takes a flag that only measuring sets: it lies at the heap's begin.
+        let info = ResourceInfo::from(Buffers::resource_desc(&desc).ok()?);
         // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
         // window only bytes that no resource has.
         let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
@@ -282,6 +286,16 @@ pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
     }
 }
 
-fn clear_value(info: &ResourceInfo) -> Option<*const D3D12_CLEAR_VALUE> {
-    info.clear_value.as_ref().map(std::ptr::from_ref)
+/// As the driver takes it: all bytes of the union are set, whichever member it reads.
+pub(super) fn clear_value(info: &ResourceInfo) -> Option<D3D12_CLEAR_VALUE> {
+    let (format, value) = info.clear_value?;
+    let mut union = D3D12_CLEAR_VALUE_0 { Color: [0.0; 4] };
+    match value {
+        ClearValue::Color(bits) => union.Color = bits.map(f32::from_bits),
+        ClearValue::DepthStencil { depth, stencil } => {
+            union.DepthStencil.Depth = f32::from_bits(depth);
+            union.DepthStencil.Stencil = stencil;
+        }
+    }
+    Some(D3D12_CLEAR_VALUE { Format: format, Anonymous: union })
 }

@@ -5,7 +5,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::device::Device;
 use super::info::ResourceInfo;
 use super::memory::Memory;
-use super::resource::{check, class};
+use super::resource::{check, class, clear_value};
 use super::{describe, error};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, Textures};
@@ -89,7 +89,11 @@ unsafe impl Sparse for Device {
             .exactly(dimension.into(), flat.into())?;
         DeviceError::unsupported("sparse textures of several samples").exactly(desc.SampleDesc.Count.into(), 1)?;
         check::<Textures>(&desc)?;
-        let clear = info.clear_value.as_ref().map(std::ptr::from_ref);
+        if describe::plane_count(desc.Format) > 1 {
+            return Err(DeviceError::unsupported("sparse textures of depth with stencil"));
+        }
+        let clear = clear_value(info);
+        let clear = clear.as_ref().map(std::ptr::from_ref);
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
         let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, clear, &mut object) };
@@ -138,7 +142,8 @@ impl Device {
         }
         let parts = describe::parts(desc)
             .ok_or(DeviceError::invalid("a texture as wide as this").with(Numbers::Given(desc.Width)))?;
-        if shape.WidthInTexels == 0 || shape.HeightInTexels == 0 {
+        // Of a texture that is packed as a whole no tile has a shape.
+        if packed.NumPackedMips == 0 && (shape.WidthInTexels == 0 || shape.HeightInTexels == 0) {
             let format = Numbers::Given(desc.Format.0 as u32 as u64);
             return Err(DeviceError::unsupported("sparse textures of this format").with(format));
         }
@@ -150,7 +155,7 @@ impl Device {
             class: class(desc),
             aspects: parts.aspects,
             size: [parts.width, parts.height],
-            tile: [shape.WidthInTexels, shape.HeightInTexels],
+            tile: [shape.WidthInTexels, shape.HeightInTexels].map(|texels| texels.max(1)),
             layers: parts.layers,
             mips: parts.mips,
             tail_first_mip: if packed.NumPackedMips > 0 { standard_mips } else { parts.mips },

@@ -445,7 +445,8 @@ impl<D: Device> UploadBatch<D> {
     ///   size that it was described with.
     /// - The [`Staged`] values are as the ring or [`Staged::of`] returned them; offset and distances of texels are as
     ///   the device demands.
-    /// - Texels do not overlap.
+    /// - Texels do not overlap. Those of `D24UnormS8Uint` have zeros beside their depth on Direct3D 12.
+    /// - On Direct3D 12 no destination lies in an upload heap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
             return;
