@@ -501,7 +501,8 @@ impl FixedPool {
     pub(crate) fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset(), range.size());
         // A block that is seldom used may still count through a run of an earlier block of numbers.
-        let of_slot = |block| self.serial(block).load(Ordering::Relaxed) >> 32 == range.serial().get() >> 32;
+        let held = |block| Serial::from_u64(self.serial(block).load(Ordering::Relaxed));
+        let of_slot = |block| held(block).is_some_and(|held| held.block() == range.serial().block());
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));
         if ours { FreeError::Stale { offset, size } } else { FreeError::Foreign { offset, size } }
     }

@@ -10,16 +10,16 @@
 //! ```
 //!
 //! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws blocks
-//! of 2³² numbers from one counter. Freeing a range compares one 64-bit number, which distinguishes a live range from
-//! one that was freed already, from one that another allocator made, and from a forged one; no counter wraps in
-//! practice (2³⁰ allocators of 2³² allocations each).
+//! of 2²⁴ numbers from one counter. Freeing a range compares one 64-bit number, which distinguishes a live range from
+//! one that was freed already, from one that another allocator made, and from a forged one. No number comes again: a
+//! process that has drawn 2³⁸ blocks panics, at a thousand allocators a second after eight years.
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
 use crate::primitive::{self, Ordering};
 use core::fmt;
 use core::num::NonZeroU64;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
 
 /// A part of a heap that an allocator has allocated.
 ///
@@ -98,14 +98,24 @@ impl Serial {
     }
 }
 
+impl Serial {
+    /// Its block of numbers, which one allocator draws from.
+    pub(crate) const fn block(self) -> u64 {
+        self.0.get() >> BLOCK_BITS
+    }
+}
+
 /// Hands out serial numbers: one of these in each allocator.
 #[derive(Debug)]
 pub struct Serials {
-    /// The first number of the block of 2³² that is drawn from; [`NO_BLOCK`] until a number is drawn.
+    /// The first number of the block of 2²⁴ that is drawn from; [`NO_BLOCK`] until a number is drawn.
     block: NonZeroU64,
     next: u32,
 }
 
+/// A block has 2²⁴ numbers: of blocks so small a process does not reach the end.
+const BLOCK_BITS: u32 = 24;
+const BLOCK: u64 = 1 << BLOCK_BITS;
 /// No block begins with this.
 const NO_BLOCK: NonZeroU64 = NonZeroU64::MIN;
 
@@ -119,22 +129,22 @@ impl Serials {
         Self { block: NO_BLOCK, next: 0 }
     }
 
-    /// The next number. O(1); touches memory shared between threads once in 2³² calls.
+    /// The next number. O(1); touches memory shared between threads once in 2²⁴ calls.
     #[inline]
     pub fn draw(&mut self) -> Serial {
         if self.next == 0 {
-            self.block = next_block();
+            self.block = next_blocks(1);
         }
         let number = self.block | u64::from(self.next);
-        self.next = self.next.wrapping_add(1);
+        self.next = (self.next + 1) % BLOCK as u32;
         Serial(number)
     }
 
     /// Whether `serial` came from the block that this source draws from now. False for another allocator's ranges
-    /// (and for ranges more than 2³² allocations old).
+    /// (and for ranges more than 2²⁴ allocations old).
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
-        self.block != NO_BLOCK && serial.get() >> 32 == self.block.get() >> 32
+        self.block != NO_BLOCK && serial.block() == self.block.get() >> BLOCK_BITS
     }
 
     /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
@@ -154,7 +164,7 @@ impl Default for Serials {
 /// Hands out runs of serial numbers to threads at once: one of these in each lock-free allocator.
 ///
 /// ```text
-///   block of 2³² numbers, from the same counter as those of [`Serials`]
+///   block of 2²⁴ numbers, from the same counter as those of [`Serials`]
 ///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator holds one, and counts through it alone
 ///   live, free, live, free, …     even while handed out, odd while not: the next even one is the next allocation's
 /// ```
@@ -163,7 +173,9 @@ impl Default for Serials {
 /// as scarce as elsewhere: a block is left for the next only when it is used up.
 #[derive(Debug)]
 pub(crate) struct SharedSerials {
-    /// The first number of the next run. Its block is used up iff its lower half is 0.
+    /// The first number of those that were set aside at the start.
+    first: u64,
+    /// The first number of the next run. Its block is used up iff another one begins here.
     next: primitive::AtomicU64,
 }
 
@@ -173,14 +185,15 @@ impl SharedSerials {
 
     /// A source of which `runs` runs are taken already: see [`Self::first_of`].
     pub(crate) fn new(runs: u32) -> Self {
-        debug_assert!(runs != 0 && u64::from(runs) * Self::RUN <= 1 << 32);
-        let next = next_block().get() + u64::from(runs) * Self::RUN;
-        Self { next: primitive::AtomicU64::new(next) }
+        debug_assert!(runs != 0);
+        let numbers = u64::from(runs) * Self::RUN;
+        let first = next_blocks(numbers.div_ceil(BLOCK)).get();
+        Self { first, next: primitive::AtomicU64::new(first + numbers) }
     }
 
     /// The first number of the `index`th run taken at the start.
     pub(crate) fn first_of(&self, index: u32) -> u64 {
-        (self.block() << 32) + u64::from(index) * Self::RUN
+        self.first + u64::from(index) * Self::RUN
     }
 
     /// The first number of a run that no other source has.
@@ -188,7 +201,7 @@ impl SharedSerials {
         // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
-            let first = if next as u32 == 0 { next_block().get() } else { next };
+            let first = if next.is_multiple_of(BLOCK) { next_blocks(1).get() } else { next };
             match self.next.compare_exchange_weak(next, first + Self::RUN, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return first,
                 Err(seen) => next = seen,
@@ -198,25 +211,20 @@ impl SharedSerials {
 
     /// Whether `serial` came from the block that runs are drawn from now: as [`Serials::drew`].
     pub(crate) fn drew(&self, serial: Serial) -> bool {
-        serial.get() >> 32 == self.block()
-    }
-
-    fn block(&self) -> u64 {
-        (self.next.load(Ordering::Relaxed) - 1) >> 32
+        serial.block() == (self.next.load(Ordering::Relaxed) - 1) >> BLOCK_BITS
     }
 }
 
+/// The first number of `count` blocks that follow each other and that no other source has.
 #[cold]
-fn next_block() -> NonZeroU64 {
+fn next_blocks(count: u64) -> NonZeroU64 {
     // Not `loom`'s: the counter is the process's, not a model's.
-    static BLOCKS: AtomicU32 = AtomicU32::new(1);
-    loop {
-        // Only after 2³⁰ allocators is there a block 0.
-        let block = BLOCKS.fetch_add(1, Ordering::Relaxed);
-        if let Some(block) = NonZeroU64::new(u64::from(block) << 32 & Serials::MAX) {
-            return block;
-        }
-    }
+    static BLOCKS: AtomicU64 = AtomicU64::new(1);
+    let next = |block: u64| Some(block + count).filter(|end| *end <= Serials::MAX >> BLOCK_BITS);
+    let block = BLOCKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    // Numbers that come again would let one allocator take another's allocation for its own.
+    let block = block.expect("a process draws fewer than 2^38 blocks of serial numbers");
+    NonZeroU64::new(block << BLOCK_BITS).expect("they begin at 1")
 }
 
 /// Why nothing was allocated. The allocator is as it was before the call.
@@ -282,7 +290,7 @@ pub enum FreeError {
         /// Units of the refused range.
         size: u64,
     },
-    /// This allocator never made such a range (or more than 2³² allocations ago).
+    /// This allocator never made such a range (or more than 2²⁴ allocations ago).
     Foreign {
         /// First unit of the refused range.
         offset: u64,
@@ -454,10 +462,10 @@ mod tests {
         let b = second.draw();
         assert_ne!(a, b);
         assert!(first.drew(a) && !first.drew(b) && second.drew(b));
-        first.next = u32::MAX;
+        first.next = BLOCK as u32 - 1;
         let last_of_block = first.draw();
         let first_of_next = first.draw();
-        assert!(last_of_block.get() >> 32 != first_of_next.get() >> 32);
+        assert!(last_of_block.block() != first_of_next.block());
         assert!(!first.drew(last_of_block) && first.drew(first_of_next));
     }
 
@@ -466,16 +474,31 @@ mod tests {
     fn shared_runs_are_unique_across_sources_and_block_ends() {
         let (first, second) = (SharedSerials::new(3), SharedSerials::new(3));
         assert_eq!(first.first_of(2) - first.first_of(0), 2 * SharedSerials::RUN);
-        assert_ne!(first.first_of(0) >> 32, second.first_of(0) >> 32);
+        assert_ne!(first.first_of(0) / BLOCK, second.first_of(0) / BLOCK);
         assert_eq!(first.draw_run(), first.first_of(3));
         let drawn = Serial::from_u64(first.draw_run()).unwrap();
         assert!(first.drew(drawn) && !second.drew(drawn));
-        first.next.store((second.block() << 32) + (1 << 32) - SharedSerials::RUN, Ordering::Relaxed);
+        first.next.store(second.first + BLOCK - SharedSerials::RUN, Ordering::Relaxed);
         let last_of_block = first.draw_run();
         assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "the block is that of the last run");
         let first_of_next = first.draw_run();
-        assert_eq!(first_of_next as u32, 0);
-        assert!(first_of_next >> 32 > last_of_block >> 32, "never the number after, which is another's");
+        assert!(first_of_next.is_multiple_of(BLOCK));
+        assert!(first_of_next / BLOCK > last_of_block / BLOCK, "never the number after, which is another's");
+    }
+
+    /// A pool with more slots than a block has runs sets several blocks aside, which follow each other.
+    #[test]
+    #[cfg(not(loom))]
+    fn a_source_of_many_runs_has_blocks_that_follow_each_other() {
+        let runs = (BLOCK / SharedSerials::RUN) as u32 * 2 + 3;
+        let (first, second) = (SharedSerials::new(runs), SharedSerials::new(1));
+        let last = first.first_of(runs - 1) + SharedSerials::RUN - 1;
+        assert_eq!(last / BLOCK - first.first / BLOCK, 2);
+        assert!(last / BLOCK < second.first / BLOCK, "all of them are its own");
+        assert_eq!(first.draw_run(), first.first_of(runs));
+        // Where they end with a block, the next run is of another.
+        let whole = SharedSerials::new((BLOCK / SharedSerials::RUN) as u32);
+        assert!(whole.draw_run() >= whole.first + BLOCK);
     }
 
     #[test]

@@ -32,8 +32,7 @@
 //! Entries are released *in order*, as the ring has one tail: one whose submission has passed waits behind one that
 //! has not. What should go back out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
 //!
-//! Positions are 64-bit: at 100 GB/s they last for five years. Nothing breaks then, since only differences of
-//! positions are ever looked at.
+//! Positions are 64-bit: at 100 GB/s they last for five years. They are not made to wrap.
 
 use crate::range::Invalid;
 use alloc::collections::VecDeque;

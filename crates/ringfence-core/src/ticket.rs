@@ -8,8 +8,8 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and the pass that has planned a
-//! move finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning,
+//! Its owner never waits: dropping and aliasing are one atomic exchange each, pinning one that is tried again where a
+//! pass has changed the state meanwhile; and the pass that has planned a move finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning,
 //! which takes a ticket only from `FREE`: so that no two plans have the same one.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -134,8 +134,9 @@ impl Ticket {
     /// Its owner says that it has to stay, or need not.
     pub fn set_pinned(&self, pinned: bool) {
         if pinned {
-            // A plan that has it finds it taken away.
-            let _ = self.pass(FREE, PINNED) || self.pass(MOVING, PINNED);
+            // A plan that has it finds it taken away; one that gives it up meanwhile does not win.
+            let to_pinned = |state| matches!(state, FREE | MOVING).then_some(PINNED);
+            let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to_pinned);
         } else {
             self.pass(PINNED, FREE);
         }
@@ -159,5 +160,40 @@ impl Ticket {
 
     fn pass(&self, from: u8, to: u8) -> bool {
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::blocks::{Blocks, BlocksDesc};
+    use crate::tlsf::Tlsf;
+    use core::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_pin_holds_whatever_passes_do_meanwhile() {
+        let mut blocks = Blocks::<Tlsf, ()>::new(BlocksDesc::default());
+        blocks.insert((), Tlsf::new(1024));
+        let allocation = blocks.try_allocate(64, 1).expect("there is room");
+        let ticket = Ticket::new(allocation, 1, 0, Moves::Device);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if ticket.take() {
+                        ticket.put_back();
+                    }
+                }
+            });
+            let lost = (0..2_000_000).filter(|_| {
+                ticket.set_pinned(true);
+                let is_lost = !ticket.is_pinned();
+                ticket.set_pinned(false);
+                is_lost
+            });
+            let lost = lost.count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(lost, 0);
+        });
     }
 }

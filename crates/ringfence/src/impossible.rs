@@ -47,6 +47,12 @@ shared.destroy_place(place); // The device may still use them.";
 let (shared, RawObject::Buffer(object), place) = buffer.into_parts() else { unreachable!() };
 let larger = Buffer::new(shared, Placed { object, mapped: None }, place, 1 << 40, Location::Upload);";
 
+    /// The memory under a place whose allocator may be gone:
+    UnderAPlace = "E0133", "
+let (shared, _object, place) = buffer.into_parts();
+drop(shared);
+let _ = memory.shared().memory_under(&place);";
+
     /// Freed twice:
     FreedTwice = "E0382", "
 unsafe { buffer.destroy_now() };

@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
-    View,
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, SamplerTable, ShaderVisibleDesc,
+    ShaderVisibleHeap, View,
 };
-use ringfence::device::descriptors::{BufferView, BufferViewKind, TextureView, TextureViewKind};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, HeapKind, TextureView, TextureViewKind};
 use ringfence::device::{
     BufferDesc, BufferUsage, Requirements, ResourceClass, TexelBox, TextureAspect, TextureDesc, TextureUsage,
 };
@@ -485,4 +485,25 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(device.take_hazards(), []);
     let _ = (a.fence, b.fence, Location::Device);
+}
+
+/// An allocator may lie where one was that is gone.
+#[test]
+fn a_binding_knows_its_allocator_when_that_is_gone() {
+    let make = || Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+    let desc =
+        |kind| ShaderVisibleDesc { kind, frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+    for _ in 0..40 {
+        let first = make();
+        let heap = ShaderVisibleHeap::new(&first, desc(HeapKind::Resources)).expect("small");
+        // SAFETY: nothing is submitted.
+        let timeline = unsafe { first.timeline(first.device().create_fence(0)) }.expect("the device is not lost");
+        let frame = timeline.begin();
+        let binding = heap.bind(&frame).expect("its own");
+        frame.discard();
+        drop((heap, timeline, first));
+        let second = make();
+        let other = ShaderVisibleHeap::new(&second, desc(HeapKind::Samplers)).expect("small");
+        assert_eq!(binding.and(&other).err(), Some(DescriptorError::Foreign));
+    }
 }

@@ -1,12 +1,15 @@
 //! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a
 //! reclaim visits.
 
+use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
 use super::descriptor_heaps::ReclaimHeap;
 use super::location::Location;
+use super::memory_object::Memory;
+use super::place::Place;
 use super::shared::Shared;
 use crate::device::descriptors::HeapKind;
 use crate::device::{Device, DeviceError};
@@ -75,6 +78,31 @@ impl<D: Device> Shared<D> {
     /// If the timeline is not one of this allocator's.
     pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
         self.lifetimes.has_passed(&self.device, point)
+    }
+
+    /// The memory object that a place is in.
+    ///
+    /// # Safety
+    /// The place is of this allocator, and is not freed yet.
+    pub unsafe fn memory_under<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
+        self.memory_of(place)
+    }
+
+    /// The memory object that a place is in, for an owner that suballocates it. It has to be dropped before the place
+    /// is freed.
+    ///
+    /// # Safety
+    /// As [`Shared::memory_under`].
+    pub unsafe fn share_memory_under(&self, place: &Place<D>) -> Arc<Memory<D>> {
+        self.shared_memory_of(place)
+    }
+
+    /// Notes for debugging at which line of the program what was made was asked for.
+    ///
+    /// # Safety
+    /// As [`Shared::memory_under`].
+    pub unsafe fn note_line(&self, place: &Place<D>, at: &'static panic::Location<'static>) {
+        self.note_handed_out(place, at, None);
     }
 
     /// Puts an item into `bin`, to come out once all submissions that have begun are complete.

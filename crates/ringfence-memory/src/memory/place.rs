@@ -120,6 +120,12 @@ impl<D: Device> Place<D> {
         Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
     }
 
+    /// The caller's own share in `whole`, for the memory to go with the last: a share that was kept beside it would find
+    /// the others gone, and free nothing.
+    pub fn share_of(whole: Arc<Self>) -> Self {
+        Self { offset: whole.offset, arena: whole.arena.clone(), hold: Hold::Aliased(whole) }
+    }
+
     /// How many bytes are held, rounding left out; 0 for a share in what others hold too.
     pub(crate) fn size(&self) -> u64 {
         match &self.hold {

@@ -154,7 +154,7 @@ impl<D: Device> Shared<D> {
 
     /// The memory object that a place is in.
     #[inline(always)]
-    pub fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
+    pub(crate) fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
             _ => self.memory_of_other(place),
@@ -173,7 +173,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The memory object of a place, for an owner that suballocates it. It has to be dropped before the place is freed.
-    pub fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
+    pub(crate) fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory.share(),
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),

@@ -256,7 +256,7 @@ impl<D: Device> Shared<D> {
 
     /// Notes for debugging at which line of the program what was made was asked for.
     #[inline]
-    pub fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
+    pub(crate) fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
         if self.observers.debug().is_some()
             && let Some(key) = self.key_of(place)
         {

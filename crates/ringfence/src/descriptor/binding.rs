@@ -18,8 +18,8 @@ use ringfence_memory::lifetime::Frame;
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
 pub struct Binding<D: Descriptors> {
     frame: SyncPoint,
-    /// Where the allocator is that all its heaps are of: a number to compare, never followed.
-    shared: Option<usize>,
+    /// The number of the allocator that all its heaps are of.
+    owner: Option<u32>,
     bound: SmallVec<[Bound<D>; 2]>,
     /// Whether it was set on a list.
     is_set: bool,
@@ -34,7 +34,7 @@ struct Bound<D: Descriptors> {
 
 impl<D: Descriptors> Binding<D> {
     pub(super) fn new(frame: &Frame) -> Self {
-        Self { frame: frame.point(), shared: None, bound: SmallVec::new(), is_set: false }
+        Self { frame: frame.point(), owner: None, bound: SmallVec::new(), is_set: false }
     }
 
     /// Adds the heap of the other kind.
@@ -44,8 +44,8 @@ impl<D: Descriptors> Binding<D> {
     /// heap is another allocator's; or the driver is out of memory. The heaps of this binding are released then.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
-        let shared: *const () = Arc::as_ptr(&heap.keeper.shared).cast();
-        if *self.shared.get_or_insert(shared as usize) != shared as usize {
+        let owner = heap.keeper.shared.owner();
+        if *self.owner.get_or_insert(owner) != owner {
             return Err(DescriptorError::Foreign);
         }
         if self.is_set || self.bound(kind).is_some() {

@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ringfence_core::free_list::FreeList;
@@ -86,8 +86,6 @@ pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     keeper: Arc<Keeper<D, A>>,
     /// Where updates wait.
     staging: CpuDescriptorHeap<D>,
-    /// The run of slots.
-    _run: Persistent<D, A>,
 }
 
 struct TableState<D: Descriptors, A: SlotAllocator> {
@@ -101,7 +99,9 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
     /// nothing.
     returned: Mutex<Vec<u32>>,
-    closed: AtomicBool,
+    /// The run of slots; none once the table is dropped. A `reclaim` that is under way then keeps it until its end, as it
+    /// may write to the slots of what it has taken out.
+    run: Mutex<Option<Arc<Persistent<D, A>>>>,
 }
 
 struct Entries {
@@ -175,10 +175,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             entries: Mutex::new(entries),
             waiting: RetireBin::new(),
             returned: Mutex::new(Vec::new()),
-            closed: AtomicBool::new(false),
+            run: Mutex::new(Some(Arc::new(run))),
         });
         keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
-        Ok(Self { state, keeper, staging, _run: run })
+        Ok(Self { state, keeper, staging })
     }
 
     /// Adds an entry.
@@ -450,9 +450,7 @@ impl Entries {
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
-        if self.closed.load(Ordering::Acquire) {
-            return false;
-        }
+        let Some(_run) = self.run.lock().clone() else { return false };
         let mut returned = self.returned.lock();
         let free = |retired| self.release(&shared.device, retired, &mut returned);
         release_passed(&self.waiting, passed, device_lost, free);
@@ -468,7 +466,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     }
 
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
-        if self.closed.load(Ordering::Acquire) {
+        if self.run.lock().is_none() {
             return;
         }
         let entries = self.entries.lock();
@@ -495,7 +493,8 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
     fn drop(&mut self) {
-        self.state.closed.store(true, Ordering::Release);
+        let run = self.state.run.lock().take();
+        drop(run);
         self.state.waiting.collect_all(&mut Vec::new());
     }
 }
@@ -532,6 +531,22 @@ mod tests {
     fn view(shown: &Buffer<Device>) -> View<'_, Device> {
         let kind = BufferViewKind::Storage { stride: 0, writes: true };
         View::buffer(shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
+    }
+
+    /// A `reclaim` that is under way has taken slots out, and may write to them after the table and its run are dropped.
+    #[test]
+    fn the_run_stays_until_a_reclaim_that_is_under_way_ends() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
+        let under_way = table.state.run.lock().clone();
+        drop(table);
+        memory.reclaim();
+        heap.allocate(8).expect_err("the slots are written to yet");
+        drop(under_way);
+        memory.reclaim();
+        heap.allocate(8).expect("they are no one's now");
     }
 
     /// What an update on a device of snapshots comes to, if its entry is removed and the slot handed out meanwhile.

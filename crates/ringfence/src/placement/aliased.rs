@@ -11,6 +11,7 @@
 //! last one is released.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ const ALIGNMENT: u64 = 4 << 20;
 /// time and have a barrier between them: otherwise their contents are undefined.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
-    whole: Arc<Place<D>>,
+    /// Taken out when it is dropped.
+    whole: ManuallyDrop<Arc<Place<D>>>,
     arena: u32,
     bytes: u64,
 }
@@ -51,7 +53,7 @@ impl<D: Device> AliasedHeap<D> {
             shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name, panic::Location::caller())?;
         let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was requested") };
         shared.device.note_aliasing(&memory.object, 0, bytes, true);
-        let whole = Arc::new(Place::heap(memory, arena, number));
+        let whole = ManuallyDrop::new(Arc::new(Place::heap(memory, arena, number)));
         Ok(Self { shared: Arc::clone(shared), whole, arena, bytes })
     }
 
@@ -89,7 +91,8 @@ impl<D: Device> AliasedHeap<D> {
     }
 
     fn check(&self, needs: Requirements, offset: u64) -> Result<(), Error> {
-        let memory_type = self.shared.memory_of(&self.whole).memory_type;
+        // SAFETY: the heap is this allocator's, and lives as long as this.
+        let memory_type = unsafe { self.shared.memory_under(&self.whole) }.memory_type;
         if needs.memory_type_bits & (1 << memory_type) == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
         }
@@ -110,8 +113,10 @@ impl<D: Device> AliasedHeap<D> {
 impl<D: Device> Drop for AliasedHeap<D> {
     /// The heap is released like a texture in it: the last one frees the memory.
     fn drop(&mut self) {
+        // SAFETY: it is taken once, here, and not used again.
+        let whole = unsafe { ManuallyDrop::take(&mut self.whole) };
         // SAFETY: a share in the heap, which this value has had; the last share frees it.
-        unsafe { self.shared.retire(None, Place::aliased(&self.whole, 0)) };
+        unsafe { self.shared.retire(None, Place::share_of(whole)) };
     }
 }
 

@@ -168,7 +168,8 @@ impl<D: Device> Inner<D> {
         };
         // SAFETY: what `place` returns comes of what it is given.
         let ((placed, place), needs) = unsafe { shared.create_with::<Buffers>(&info, desc, place) }?;
-        shared.note_handed_out(&place, panic::Location::caller(), None);
+        // SAFETY: the place was made just now, by this allocator.
+        unsafe { shared.note_line(&place, panic::Location::caller()) };
         // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
         let buffer = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)

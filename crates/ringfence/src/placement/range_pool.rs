@@ -60,10 +60,12 @@ impl<D: Device> Block<D> {
         let alignment = shared_alignment(shared.device.capabilities(), usage, bytes, has_address);
         let desc = AllocationDesc { name, location, alignment, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
-        shared.note_handed_out(&place, at, None);
+        // SAFETY: the place was made just now, by this allocator.
+        unsafe { shared.note_line(&place, at) };
         // SAFETY: the object is alive, and was described as one that has an address.
         let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });
-        let (memory, base) = (shared.shared_memory_of(&place), place.offset);
+        // SAFETY: as above; the memory is dropped before the block is.
+        let (memory, base) = (unsafe { shared.share_memory_under(&place) }, place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
         Ok(Self { backing, memory, base, mapped: placed.mapped, address })
     }

@@ -137,11 +137,8 @@ impl<D: Device> State<D> {
 
     /// Releases an empty heap: it is freed once everything that had begun is complete.
     fn release_heap(&self, heap: Heap<D>) {
-        let place = Place::aliased(&heap.whole, 0);
-        // First, so that the place below is the last reference.
-        drop(heap);
         // SAFETY: the heap is this allocator's; what lies in it was retired before.
-        unsafe { self.shared.retire(None, place) };
+        unsafe { self.shared.retire(None, Place::share_of(heap.whole)) };
     }
 
     /// Retires every object and heap that is not in use, whatever their numbers and ages.

@@ -313,9 +313,11 @@ impl<D: Device> State<D> {
         let ((placed, place), _) =
             unsafe { shared.create_with::<K>(info, desc, |unplaced, _| Ok(shared.place_at::<K>(unplaced, place)?)) }?;
         let traced = shared.transient_number();
+        // SAFETY: the place was made just now, by this allocator.
+        let block = unsafe { shared.memory_under(&place) }.block;
         shared.record(|| Event::TransientMade {
             object: traced,
-            block: shared.memory_of(&place).block,
+            block,
             offset,
             bytes: wanted.needs.size,
             name: wanted.name,
@@ -351,7 +353,8 @@ impl<D: Device> State<D> {
         let dedicated = Dedicated::Always;
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
         let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
-        self.shared.note_handed_out(&place, self.at, None);
+        // SAFETY: the place was made just now, by this allocator.
+        unsafe { self.shared.note_line(&place, self.at) };
         let object = self.add_object::<K>(placed.object, place, wanted, None, 0);
         if let Some(key) = wanted.key {
             self.solo.insert(key, u64::from(object), object);

@@ -1,7 +1,10 @@
 //! 64 threads at once.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringfence::device::{TextureDesc, TextureUsage};
+use ringfence::placement::{Placement, PlacementDesc};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
@@ -73,5 +76,27 @@ fn growing_threads_make_no_more_blocks_than_they_need() {
         }
     });
     assert_eq!(world.memory.statistics().total().block_count, 1, "a thread that waits for a block takes the new one");
+    world.finish();
+}
+
+/// The last share in a heap frees its memory: of those that are released at once by the threads, and by drops that help.
+#[test]
+fn heaps_that_are_dropped_beside_a_reclaim_free_their_memory() {
+    let world = world(Profile::h200(), AllocatorDesc::default());
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("sound");
+    let like = TextureDesc { width: 16, height: 16, usage: TextureUsage::SAMPLED, ..Default::default() };
+    let heap = || placement.aliased_heap(&like, 64 * KIB, "heap").expect("there is room");
+    drop((0..3000).map(|_| heap()).collect::<Vec<_>>());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                world.memory.reclaim();
+            }
+        });
+        (0..20_000).for_each(|_| drop(heap()));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop(placement);
     world.finish();
 }
