@@ -4,6 +4,7 @@
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 mod copy;
+mod fake;
 mod generated;
 mod rig;
 mod surface;
