@@ -3,9 +3,12 @@
 //! ```text
 //!   location            heap
 //!   Unknown, GpuOnly    DEFAULT
-//!   CpuToGpu            custom, write-combined memory of the host      what lies in it may be in any state, as users of
-//!   GpuToCpu            custom, cached memory of the host              gpu-allocator expect
+//!   CpuToGpu            custom, write-combined memory of the host,     what lies in it may be in any state, as users of
+//!                       or cached where the device says so             gpu-allocator expect
+//!   GpuToCpu            custom, cached memory of the host
 //! ```
+//!
+//! Heaps are made with `CREATE_NOT_ZEROED` where the device knows it: what a new resource holds is not zeros then.
 
 mod resource;
 

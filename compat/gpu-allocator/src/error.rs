@@ -10,7 +10,7 @@ pub enum AllocationError {
     #[error("out of memory")]
     OutOfMemory,
     /// Memory was there, but the host could not be shown it.
-    #[error("memory could not be mapped: {0}")]
+    #[error("{0}")]
     FailedToMap(String),
     /// The device has no memory type that the resource and the location both allow.
     #[error("no memory type is compatible with the request")]
@@ -44,7 +44,8 @@ impl From<Error> for AllocationError {
         match error {
             Error::ZeroSize | Error::BadAlignment { .. } => Self::InvalidAllocationCreateDesc,
             Error::NoMemoryType { .. } => Self::NoCompatibleMemoryTypeFound,
-            Error::OutOfMemory { cause: DeviceError::MapFailed, .. } => Self::FailedToMap(error.to_string()),
+            // The numbers would say how much memory is in use, and memory is what there was.
+            Error::OutOfMemory { cause: cause @ DeviceError::MapFailed, .. } => Self::FailedToMap(cause.to_string()),
             Error::OutOfMemory { .. } | Error::OverBudget { .. } | Error::TooLarge { .. } => {
                 log::debug!("{error}");
                 Self::OutOfMemory

@@ -151,6 +151,13 @@ impl<D: Device> Pool<D> {
         }
     }
 
+    pub(crate) fn log_free(&self, name: &str) {
+        if self.settings.log_frees {
+            log::debug!("freeing {name:?}");
+            self.log_trace();
+        }
+    }
+
     /// Gives an allocation back.
     ///
     /// # Safety
@@ -159,10 +166,7 @@ impl<D: Device> Pool<D> {
         let entry = self.entry(ticket)?;
         let Some(live) = entry.take() else { return Err(foreign()) };
         self.vacant.push(ticket.number);
-        if self.settings.log_frees {
-            log::debug!("freeing {:?}", live.name);
-            self.log_trace();
-        }
+        self.log_free(&live.name);
         // SAFETY: the caller promises that nothing uses it.
         unsafe { live.memory.destroy_now() };
         Ok(())

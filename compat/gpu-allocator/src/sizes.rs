@@ -8,9 +8,9 @@ const MOST: u64 = 256 << 20;
 /// The sizes of memory blocks that several allocations share, in bytes: from 4 MiB to 256 MiB, in steps of 4 MiB.
 ///
 /// Ringfence begins with a small block and doubles, whatever the smallest size says: a program that asks for less is not
-/// given more. It ends at the smallest size or at half of the largest, whichever is more: doubling from so low, another
-/// step would set more aside than blocks that begin large do. Requests for more than half of that get memory of their
-/// own.
+/// given more. It ends at the smallest size or at half of the largest, whichever is more, rounded down to a power of
+/// two, and never at more than an eighth of the heap: doubling from so low, another step would set more aside than
+/// blocks that begin large do. Requests for more than half of that get memory of their own.
 ///
 /// ```
 /// use gpu_allocator::AllocationSizes;

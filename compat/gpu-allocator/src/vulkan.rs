@@ -143,7 +143,10 @@ impl Allocator {
     /// The allocation is of another allocator. It is lost then, and its bytes with it until that one is dropped.
     #[allow(clippy::needless_pass_by_value, reason = "what is freed is gone")]
     pub fn free(&mut self, allocation: Allocation) -> Result<()> {
-        let Some(ticket) = allocation.ticket() else { return Ok(()) };
+        let Some(ticket) = allocation.ticket() else {
+            self.pool.log_free("<null>");
+            return Ok(());
+        };
         // SAFETY: the thread that placed a resource there was reported by `Allocation::memory` to destroy it before.
         unsafe { self.pool.free(ticket) }
     }

@@ -67,11 +67,17 @@ pub(super) enum Owner {
 
 impl Device {
     /// Whether memory has to be allocated for device addresses: whatever may hold buffers, if the feature is enabled,
-    /// since a buffer's usage is not known when its block is made.
+    /// since a buffer's usage is not known when its block is made. On a device for memory only, the program binds what
+    /// it likes, and the class tells its distance from others alone.
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
-        self.has(Features::BUFFER_DEVICE_ADDRESS) && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
+        let may_hold_buffers = match owner {
+            Some(Owner::Image(_)) => false,
+            Some(Owner::Buffer(_)) => true,
+            None => beside_buffers || self.0.memory_only,
+        };
+        may_hold_buffers && self.has(Features::BUFFER_DEVICE_ADDRESS)
     }
 
     /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is

@@ -110,7 +110,7 @@ impl Allocator {
         let (allocation, resource) = match desc.resource_type {
             ResourceType::Committed { heap_properties, heap_flags } => {
                 let made = start.commit(desc, heap_properties, *heap_flags);
-                (None, self.made(made, "a committed resource")?)
+                (None, self.made(made, "committed resource")?)
             }
             ResourceType::Placed => {
                 let allocation = self.allocate(&AllocationCreateDesc {
@@ -121,7 +121,7 @@ impl Allocator {
                     resource_category: desc.resource_category,
                 })?;
                 let made = start.place(desc, &allocation);
-                match self.made(made, "a placed resource") {
+                match self.made(made, "placed resource") {
                     Ok(resource) => (Some(allocation), resource),
                     Err(error) => {
                         self.free(allocation)?;
@@ -142,7 +142,7 @@ impl Allocator {
     fn made(&self, made: windows::core::Result<Option<ID3D12Resource>>, what: &str) -> Result<ID3D12Resource> {
         match made {
             Ok(Some(resource)) => Ok(resource),
-            Ok(None) => Err(AllocationError::Internal(format!("the driver made {what} of nothing"))),
+            Ok(None) => Err(AllocationError::Internal(format!("no {what}, and no error of the driver's"))),
             Err(error) if error.code() == DXGI_ERROR_DEVICE_REMOVED => {
                 // SAFETY: a call without arguments on a live object.
                 let reason = unsafe { self.device.GetDeviceRemovedReason() };
@@ -218,7 +218,7 @@ impl<'a> Start<'a> {
         desc: &ResourceCreateDesc<'_>,
         allocation: &Allocation,
     ) -> windows::core::Result<Option<ID3D12Resource>> {
-        let (clear, mut resource) = (clear_value(desc), None);
+        let (clear, mut resource) = (placed_clear_value(desc), None);
         let (heap, offset) = (&allocation.heap, allocation.offset);
         // SAFETY: the range is the allocation's alone, of the size and alignment that the driver named; the pointers
         // are to values that live through the call.
@@ -257,6 +257,13 @@ impl<'a> Start<'a> {
         }
         .map(|()| resource)
     }
+}
+
+/// Direct3D refuses one for what is never a target. A committed resource gets what the program passed, as in
+/// gpu-allocator, which passes none for placed ones.
+fn placed_clear_value(desc: &ResourceCreateDesc<'_>) -> Option<*const D3D12_CLEAR_VALUE> {
+    let target = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
+    clear_value(desc).filter(|_| desc.resource_desc.Flags & target != D3D12_RESOURCE_FLAG_NONE)
 }
 
 fn clear_value(desc: &ResourceCreateDesc<'_>) -> Option<*const D3D12_CLEAR_VALUE> {

@@ -39,10 +39,12 @@ unsafe impl Sync for MappedPtr {}
 /// # Ok(()) }
 /// ```
 ///
+/// Once its allocator is dropped there is no slab, and one made before panics when it is used.
+///
 /// # Safety of doing so
 ///
-/// No thread can check that the GPU does not use the bytes meanwhile, nor that no other thread drops the allocator just
-/// then: that is for the program to see to.
+/// No thread can check that the GPU does not use the bytes meanwhile, nor that the allocator is not dropped during a
+/// write or under a slice of the slab: that is for the program to see to.
 #[derive(Debug)]
 pub struct Allocation {
     /// `None` for one that holds nothing.
@@ -77,7 +79,7 @@ impl Allocation {
     pub fn try_as_mapped_slab(&mut self) -> Option<MappedAllocationSlab<'_>> {
         let start = self.start()?;
         let size = slab_size(self.size)?;
-        Some(MappedAllocationSlab { allocation: PhantomData, start, size })
+        Some(MappedAllocationSlab { allocation: PhantomData, ticket: self.ticket?, start, size })
     }
 
     /// The number of the allocation while it is alive; `None` if it holds nothing.
@@ -159,22 +161,32 @@ fn slab_size(size: u64) -> Option<usize> {
     usize::try_from(size).ok().filter(|size| isize::try_from(*size).is_ok())
 }
 
-/// An allocation that is mapped, to write to. From [`Allocation::try_as_mapped_slab`].
+/// An allocation that is mapped, to write to. From [`Allocation::try_as_mapped_slab`]. Panics when it is used and the
+/// allocator is gone.
 pub struct MappedAllocationSlab<'a> {
     allocation: PhantomData<&'a mut Allocation>,
+    /// It borrows the allocation and not the allocator, which may go before it.
+    ticket: Ticket,
     start: *mut u8,
     size: usize,
 }
 
-// SAFETY: the bytes are mapped and the borrowed allocation's own; that the GPU leaves them alone is for the program to
+impl MappedAllocationSlab<'_> {
+    fn start(&self) -> *mut u8 {
+        assert!(self.ticket.has_pool(), "{NO_SLAB}");
+        self.start
+    }
+}
+
+// SAFETY: the bytes are mapped and the borrowed allocation's own, as its pool is there; that the GPU leaves them alone is for the program to
 // see to, as the allocation's documentation says.
 unsafe impl presser::Slab for MappedAllocationSlab<'_> {
     fn base_ptr(&self) -> *const u8 {
-        self.start
+        self.start()
     }
 
     fn base_ptr_mut(&mut self) -> *mut u8 {
-        self.start
+        self.start()
     }
 
     fn size(&self) -> usize {

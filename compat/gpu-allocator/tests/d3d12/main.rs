@@ -138,6 +138,19 @@ fn resources_are_created_placed_and_committed_and_freed() {
     assert_eq!(allocator.generate_report().allocations.len(), 0);
 }
 
+/// Direct3D refuses one for a buffer and for a texture that is no target.
+#[test]
+fn a_clear_value_reaches_placed_targets_only() {
+    let Some((mut allocator, _gpu)) = open() else { return };
+    let clear = D3D12_CLEAR_VALUE { Format: DXGI_FORMAT_R8G8B8A8_UNORM, ..Default::default() };
+    let target = texture(D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET);
+    for of in [buffer(4096), texture(D3D12_RESOURCE_FLAG_NONE), target] {
+        let desc = ResourceCreateDesc { clear_value: Some(&clear), ..create(&of, &ResourceType::Placed) };
+        let resource = allocator.create_resource(&desc).expect("it is placed");
+        allocator.free_resource(resource).expect("it is this allocator's");
+    }
+}
+
 #[test]
 fn a_resource_that_cannot_be_placed_leaves_no_memory_behind() {
     let Some((mut allocator, _gpu)) = open() else { return };

@@ -4,6 +4,7 @@
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 mod copy;
+mod fake;
 mod generated;
 mod rig;
 mod surface;
@@ -151,9 +152,16 @@ fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
     let needs = vk::MemoryRequirements { size: 1 << 20, alignment: 64, memory_type_bits: u32::MAX };
     let _ = rig.allocate(needs, MemoryLocation::GpuOnly, "dropped").expect("memory");
     let mut kept = rig.allocate(needs, MemoryLocation::CpuToGpu, "kept").expect("memory");
+    let mut shown = rig.allocate(needs, MemoryLocation::CpuToGpu, "shown").expect("memory");
     let names = |rig: &mut Rig| rig.allocator().generate_report().allocations.len();
-    assert_eq!(names(&mut rig), 2);
+    assert_eq!(names(&mut rig), 3);
+    let mut slab = shown.try_as_mapped_slab().expect("it is mapped");
+    presser::copy_to_offset(&7_u32, &mut slab, 0).expect("it is there");
     rig.drop_allocator();
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = presser::copy_to_offset(&7_u32, &mut slab, 0);
+    }));
+    assert!(written.is_err(), "nor through a slab that was made before");
     assert!(kept.try_as_mapped_slab().is_none(), "its memory is gone");
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _ = presser::copy_to_offset(&1_u32, &mut kept, 0);
