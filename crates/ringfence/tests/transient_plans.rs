@@ -1,10 +1,11 @@
 //! Planned frames on the simulated device: layouts with few aliasing barriers, advice on the order of passes, and what
 //! traces tell of the objects.
 
+use ringfence::Error;
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, DeviceError};
-use ringfence::sim::{Command, Device, SimOptions};
+use ringfence::sim::{Command, Device, Profile, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
     Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
@@ -329,4 +330,63 @@ fn an_execution_that_is_dropped_orders_nothing() {
     assert_eq!(world.device.take_hazards(), []);
     drop(transient);
     world.finish();
+}
+
+/// A device of small memory objects: each resource fits, and all of a plan together do not.
+#[test]
+fn a_plan_that_is_higher_than_any_memory_object_is_refused() {
+    let mut profile = Profile::h200();
+    profile.capabilities.memory_object_bytes_max = 8 << 20;
+    let world = Fixture::new(FixtureDesc { profile, ..Default::default() });
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let info = buffer(5 << 20);
+    let passes = [FramePass::on(world.timelines[0].id())];
+    let resource = || FrameResource { info: Described::Buffer(&info), first: 0, last: &[0], name: "" };
+    let refused = transient.plan(&passes, &[resource(), resource()], |_| false).map(drop);
+    assert!(
+        matches!(refused, Err(TransientError::Memory(Error::TooLarge { max, .. })) if max == 8 << 20),
+        "{refused:?}"
+    );
+    drop(transient);
+    world.finish();
+}
+
+/// What an execution that is dropped, or forgotten, was to record is not recorded: dependencies and activations come with
+/// the next use.
+#[test]
+fn the_barriers_of_a_dropped_execution_are_needed_again() {
+    for is_forgotten in [false, true] {
+        let world = Fixture::new(FixtureDesc::default());
+        let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+        let (small, large) = (buffer(64 << 10), buffer(128 << 10));
+        let run = |infos: &[&BufferDesc], transient: &mut TransientAllocator<_>, end: Option<bool>| {
+            let mut execution = transient.begin();
+            let pass = execution.pass(world.timelines[0].id(), &[]).expect("a queue of its own");
+            for info in infos {
+                let handle = execution.acquire_buffer(*info, pass, "").expect("there is room");
+                execution.discard(handle, &[pass]).expect("it is in use");
+            }
+            let barriers: Vec<_> =
+                execution.barriers().iter().map(|barrier| (barrier.depends, barrier.aliases)).collect();
+            match end {
+                None => _ = execution.finish(&[]),
+                Some(false) => drop(execution),
+                Some(true) => std::mem::forget(execution),
+            }
+            barriers
+        };
+        // Dependencies: two buffers side by side; then only the first again, in vain; then only the second.
+        assert_eq!(run(&[&small, &large], &mut transient, None), []);
+        assert_eq!(run(&[&small], &mut transient, Some(is_forgotten)), [(true, false)]);
+        assert_eq!(run(&[&large], &mut transient, None), [(true, false)], "forgotten: {is_forgotten}");
+        drop(transient);
+        // Activations: another object takes the bytes, in vain; then it is acquired again.
+        let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+        assert_eq!(run(&[&large], &mut transient, None), []);
+        assert_eq!(run(&[&small], &mut transient, Some(is_forgotten)), [(true, true)]);
+        assert_eq!(run(&[&small], &mut transient, None), [(true, true)], "forgotten: {is_forgotten}");
+        assert_eq!(run(&[&small], &mut transient, None), [(true, false)]);
+        drop(transient);
+        world.finish();
+    }
 }

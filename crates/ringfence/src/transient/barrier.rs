@@ -88,6 +88,8 @@ pub(super) struct Barriers {
     list: Vec<Barrier>,
     /// Of each queue the pass before which the latest dependency lies.
     last_dependency: [u64; QUEUES_MAX],
+    /// That of the executions before this one.
+    last_at_begin: [u64; QUEUES_MAX],
     /// Of each queue the latest pass that acquired something.
     last_acquire: [u64; QUEUES_MAX],
 }
@@ -100,6 +102,12 @@ impl Barriers {
     /// Forgets the barriers; what they order stays ordered.
     pub(super) fn begin(&mut self) {
         self.list.clear();
+        self.last_at_begin = self.last_dependency;
+    }
+
+    /// The barriers are not recorded: what they would order is not ordered.
+    pub(super) fn forget(&mut self) {
+        self.last_dependency = self.last_at_begin;
     }
 
     /// Refuses an acquire for a pass before one that has acquired already.
@@ -108,18 +116,19 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Notes that `object` begins in `pass` on bytes whose last tenants and uses are these.
+    /// Notes that `object` begins in `pass` on bytes whose last tenants and uses are these. With `is_forgotten` others
+    /// used them since it was last active, of whom the tenants do not tell.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,
         object: u32,
-        is_texture: bool,
+        (is_texture, is_forgotten): (bool, bool),
         past: impl Iterator<Item = (u32, &'a Clock)>,
     ) {
         let queue = pass.queue as usize;
         let id = |object| TransientId { owner: pass.owner, object };
         self.last_acquire[queue] = self.last_acquire[queue].max(pass.number);
-        let (mut before, mut others, mut last_use) = (None, 0_u32, 0);
+        let (mut before, mut others, mut last_use) = (None, if is_forgotten { 2 } else { 0 }, 0);
         for (tenant, users) in past {
             last_use = last_use.max(users.on(pass.queue));
             if tenant != object && tenant != NO_OBJECT && before != Some(id(tenant)) {

@@ -20,6 +20,7 @@ impl<D: Device> State<D> {
     /// Ends the execution. With `None` its passes were not submitted: what was freed for the end of one of them may
     /// still be in use by a pass that this one was to wait for.
     pub(super) fn end(&mut self, ends: Option<&[SyncPoint]>) {
+        self.is_open = false;
         let all = self.order.end_of_all();
         let mut left_in_use = 0;
         for index in 0..self.acquired.len() {
@@ -28,10 +29,12 @@ impl<D: Device> State<D> {
             left_in_use += usize::from(is_in_use);
             if is_in_use || ends.is_none() {
                 self.vacate(number, all);
+                self.object(number).is_forgotten |= ends.is_none();
             }
         }
         if ends.is_none() {
             self.order.forget_waits();
+            self.barriers.forget();
         }
         self.order.close(ends.unwrap_or_default());
         let released = self.release_unused();
@@ -106,8 +109,22 @@ impl<D: Device> State<D> {
     fn tidy(&mut self) {
         let completed = self.order.completed();
         let Self { heaps, objects, .. } = self;
-        for heap in heaps.iter_mut().flatten() {
-            heap.spans.tidy(|number| objects[number as usize].is_none(), &completed);
+        for (number, heap) in (0..).zip(heaps) {
+            let Some(heap) = heap else { continue };
+            let is_gone = |number| objects[number as usize].is_none();
+            for bytes in heap.spans.tidy(is_gone, &completed) {
+                let in_heap = objects.iter_mut().flatten().filter(|object| object.heap == Some(number));
+                let meets =
+                    |object: &&mut Object<D>| object.offset < bytes.end && bytes.start < object.offset + object.size;
+                in_heap.filter(meets).for_each(|object| object.is_forgotten = true);
+            }
+        }
+    }
+
+    /// Ends an execution that was forgotten (`mem::forget`): as one that was dropped.
+    pub(super) fn end_forgotten(&mut self) {
+        if self.is_open {
+            self.end(None);
         }
     }
 
@@ -143,6 +160,7 @@ impl<D: Device> State<D> {
 
     /// Retires every object and heap that is not in use, whatever their numbers and ages.
     pub(super) fn trim(&mut self) -> usize {
+        self.end_forgotten();
         let before = self.figures.released;
         for number in 0..self.objects.len() as u32 {
             if self.objects[number as usize].is_some() {

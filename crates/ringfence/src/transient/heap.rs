@@ -74,6 +74,9 @@ pub(super) struct Object<D: Device> {
     pub(super) tenancy: Option<Tenancy>,
     /// When its last use is over; only read where it has memory of its own.
     pub(super) users: Clock,
+    /// Others used its bytes since it was last active, and its bytes do not tell: its activation was not recorded, or
+    /// they are gone.
+    pub(super) is_forgotten: bool,
     /// Frame and execution of the last acquire.
     pub(super) last_frame: u64,
     pub(super) last_execution: u64,

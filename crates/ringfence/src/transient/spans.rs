@@ -15,6 +15,8 @@
 //! | fit | O(spans) |
 //! | is free, take, free | O(log spans) and a move of the spans behind |
 
+use std::ops::Range;
+
 use ringfence_core::range::Invalid;
 use smallvec::SmallVec;
 
@@ -110,14 +112,17 @@ impl Spans {
         }
     }
 
-    /// Forgets tenants that are gone and uses that are over, and joins what then has the same history.
-    pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) {
+    /// Forgets tenants that are gone and uses that are over, and joins what then has the same history. Says which bytes
+    /// have forgotten that they were used.
+    pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) -> SmallVec<[Range<u64>; 8]> {
+        let mut forgotten = SmallVec::new();
         for span in &mut self.0 {
             if span.tenant != NO_OBJECT && is_gone(span.tenant) {
                 span.tenant = NO_OBJECT;
             }
-            if span.tenant == NO_OBJECT && completed.covers(&span.users) {
+            if span.tenant == NO_OBJECT && span.users != Clock::default() && completed.covers(&span.users) {
                 span.users = Clock::default();
+                forgotten.push(span.offset..span.end);
             }
         }
         self.0.dedup_by(|next, held| {
@@ -127,6 +132,7 @@ impl Spans {
             }
             same
         });
+        forgotten
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Span> {

@@ -59,6 +59,8 @@ pub(super) struct State<D: Device> {
     pub(super) frame: u64,
     pub(super) figures: TransientFigures,
     pub(super) acquires: u32,
+    /// From the begin of an execution to its end.
+    pub(super) is_open: bool,
 }
 
 /// Descriptions whose measures are kept.
@@ -98,10 +100,13 @@ impl<D: Device> State<D> {
             frame: 0,
             figures: TransientFigures::default(),
             acquires: 0,
+            is_open: false,
         }
     }
 
     pub(super) fn start(&mut self) {
+        self.end_forgotten();
+        self.is_open = true;
         let Self { order, shared, .. } = self;
         order.refresh(|timeline| shared.seen(timeline));
         self.execution += 1;
@@ -245,6 +250,9 @@ impl<D: Device> State<D> {
         let for_targets = if holds_targets { capabilities.target_memory_alignment } else { 1 };
         let alignment = needs.alignment.max(HEAP_ALIGNMENT).max(for_targets);
         let max = capabilities.memory_object_bytes_max;
+        if needs.size > max {
+            return Err(Error::TooLarge { size: needs.size, max }.into());
+        }
         let rounded = |bytes: u64| bytes.checked_next_multiple_of(HEAP_ALIGNMENT).map_or(max, |bytes| bytes.min(max));
         let mut made = Err(DeviceError::OutOfDeviceMemory.into());
         for bytes in [rounded(bytes), rounded(needs.size)] {
@@ -386,6 +394,7 @@ impl<D: Device> State<D> {
             traced,
             tenancy: None,
             users: Clock::default(),
+            is_forgotten: false,
             last_frame: self.frame,
             last_execution: self.execution,
         };
@@ -409,13 +418,14 @@ impl<D: Device> State<D> {
         let object = objects[number as usize].as_mut().expect("it was found or made just now");
         object.last_frame = frame;
         object.last_execution = execution;
+        let kind = (object.is_texture, std::mem::take(&mut object.is_forgotten));
         figures.requested_bytes += object.size;
         match object.heap {
             Some(heap_number) => {
                 let heap = heaps[heap_number as usize].as_mut().expect("an object's heap stays");
                 let past = heap.spans.touching(object.offset, object.offset + object.size);
                 let past = past.iter().map(|span| (span.tenant, &span.users));
-                barriers.acquire(pass, number, object.is_texture, past);
+                barriers.acquire(pass, number, kind, past);
                 match over {
                     Some(users) => heap.spans.free(object.offset, object.size, number, users),
                     None => heap.spans.take(object.offset, object.size, number),
@@ -424,7 +434,7 @@ impl<D: Device> State<D> {
                 let peak = &mut peaks[heap_number as usize];
                 *peak = (*peak).max(object.offset + object.size);
             }
-            None => barriers.acquire(pass, number, object.is_texture, std::iter::once((number, &object.users))),
+            None => barriers.acquire(pass, number, kind, std::iter::once((number, &object.users))),
         }
         if let Some(users) = over {
             object.tenancy = None;
