@@ -641,8 +641,8 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Origin<D>) -> T,
 ) -> Result<T, Error> {
     let request = PlacementRequest::of_pool(pool, needs, desc)?;
-    if desc.share.is_some() && needs.requires_dedicated {
-        return Err(DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into());
+    if needs.requires_dedicated {
+        return Err(DeviceError::unsupported("a pool's block for what requires memory of its own").into());
     }
     shared.place_requested::<K, _>(unplaced, request, made)
 }

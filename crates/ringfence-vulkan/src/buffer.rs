@@ -190,6 +190,10 @@ impl Device {
         }
         let (info, usage) = (info.raw(), info.usage());
         DeviceError::invalid("a buffer has at least one byte").at_least(info.size, 1)?;
+        let replayed = vk::BufferCreateFlags::DEVICE_ADDRESS_CAPTURE_REPLAY
+            | vk::BufferCreateFlags::DESCRIPTOR_BUFFER_CAPTURE_REPLAY_EXT;
+        DeviceError::unsupported("buffers whose addresses are captured and replayed")
+            .flags(info.flags.as_raw().into(), (info.flags & !replayed).as_raw().into())?;
         // Flags of the high half are chained.
         if info.p_next.is_null() {
             DeviceError::invalid("a buffer is for something").at_least(usage.as_raw().into(), 1)?;

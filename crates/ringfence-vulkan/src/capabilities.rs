@@ -74,7 +74,8 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects).push_next(&mut driver);
-    if lists(&extensions, ash::khr::maintenance4::NAME) {
+    // Part of 1.3, where it need not be listed.
+    if basic.api_version >= vk::API_VERSION_1_3 || lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
     // SAFETY: `physical` comes from `instance`; the device is 1.2 or newer, and lists the extension of what is chained

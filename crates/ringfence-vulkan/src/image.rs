@@ -94,6 +94,10 @@ unsafe impl Create<Textures> for Device {
         // SAFETY: the image is this device's, alive, and not disjoint.
         unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
         let needed = needed.memory_requirements;
+        // Its modifier may be that of linear tiling, which keeps other distances than its class says.
+        if info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
+            dedicated.requires_dedicated_allocation = vk::TRUE;
+        }
         Ok((raw, requirements(needed, dedicated, class(info))))
     }
 
@@ -227,6 +231,8 @@ pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceEr
     let flags = |without: vk::ImageCreateFlags| (info.flags.as_raw().into(), (info.flags & !without).as_raw().into());
     let (given, allowed) = flags(vk::ImageCreateFlags::SPARSE_BINDING);
     DeviceError::invalid("sparse textures are not placed in one memory").flags(given, allowed)?;
+    let (given, allowed) = flags(vk::ImageCreateFlags::DESCRIPTOR_BUFFER_CAPTURE_REPLAY_EXT);
+    DeviceError::unsupported("textures whose descriptors are captured and replayed").flags(given, allowed)?;
     let (given, allowed) = flags(vk::ImageCreateFlags::DISJOINT);
     DeviceError::invalid("disjoint textures are not placed in one memory").flags(given, allowed)
 }
@@ -277,8 +283,11 @@ const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
     (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
 ];
 
-/// What an image's description says portably; `None` for other formats.
+/// What an image's description says portably; `None` for other formats, and where not every view has every usage.
 fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
+    if info.flags.contains(vk::ImageCreateFlags::EXTENDED_USAGE) {
+        return None;
+    }
     let format = portable_format(info.format)?;
     let is_cube = info.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE);
     let dimension = match info.image_type {

@@ -7,7 +7,7 @@ use ash::vk;
 use crate::error::failed;
 
 use super::device::Device;
-use super::external::{self, Import, RawImport};
+use super::external::{self, Import, NOT_ENABLED, RawImport};
 use super::features::Features;
 use ringfence_hal::{
     DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Priority, Requirements, ResourceClass,
@@ -112,6 +112,7 @@ impl Device {
         let mut export = vk::ExportMemoryAllocateInfo::default();
         let mut imported = RawImport::of(import.as_ref());
         match desc.share.filter(|_| import.is_none()) {
+            Some(kind) if !self.0.sharing.has(kind) => return Err(NOT_ENABLED),
             Some(kind) => {
                 export = export.handle_types(external::handle_type(kind)?);
                 info = info.push_next(&mut export);

@@ -111,7 +111,7 @@ impl<'a> CopyRecorder<'a> {
     ) {
         if handover.from != handover.to {
             let recorder = Self { handover: Some(handover), ..*self };
-            recorder.barriers(scope, buffers, textures, |_| (self.layout, self.layout));
+            recorder.barriers(scope, buffers, textures, |_| (self.layout, self.layout), ALL);
         }
     }
 
@@ -129,6 +129,7 @@ impl<'a> CopyRecorder<'a> {
         buffers: &[vk::Buffer],
         textures: &[TextureTarget<vk::Image>],
         layouts: impl Fn(&TextureTarget<vk::Image>) -> (vk::ImageLayout, vk::ImageLayout),
+        to: vk::PipelineStageFlags,
     ) {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
         let handover = self.handover.unwrap_or(Handover::NONE);
@@ -153,10 +154,10 @@ impl<'a> CopyRecorder<'a> {
                     .size(vk::WHOLE_SIZE)
             })
             .collect();
-        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        let none = vk::DependencyFlags::empty();
         // SAFETY: the command buffer is being recorded; the caller of `begin_copies` promised that the resources are
         // alive.
-        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &memory, &owned, &images) };
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, ALL, to, none, &memory, &owned, &images) };
     }
 }
 
@@ -294,6 +295,7 @@ impl Scope {
     }
 }
 
+const ALL: vk::PipelineStageFlags = vk::PipelineStageFlags::ALL_COMMANDS;
 const EVERYTHING: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
 
@@ -347,7 +349,7 @@ impl Record<Device> for CopyRecorder<'_> {
         let to = self.copy_layout();
         let from = |target: &TextureTarget<_>| if target.discard { vk::ImageLayout::UNDEFINED } else { self.layout };
         let recorder = Self { handover: None, ..*self };
-        recorder.barriers(Scope { before, after }, buffers, textures, |target| (from(target), to));
+        recorder.barriers(Scope { before, after }, buffers, textures, |target| (from(target), to), ALL);
     }
 
     unsafe fn copy_buffer(&mut self, src: &vk::Buffer, dst: &vk::Buffer, regions: &[CopyRegion]) {
@@ -403,7 +405,9 @@ impl Record<Device> for CopyRecorder<'_> {
     unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
         let (before, after) = (vk::AccessFlags::TRANSFER_WRITE, EVERYTHING);
         let recorder = Self { handover: None, ..*self };
-        recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
+        // The host too: it may read the buffers once the submission is complete.
+        let to = ALL | vk::PipelineStageFlags::HOST;
+        recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout), to);
         // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
         if let Some(Handover { from, to }) = self.handover {
             // SAFETY: the caller promises that the recorder's command buffer and these resources are alive.

@@ -260,9 +260,12 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
 /// Memory types that are mapped and coherent, near ones first.
 fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    // Types that take a feature of their own.
+    let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL;
     let properties = |index: &u32| device.capabilities().properties(*index);
+    let is_plain = |index: &u32| properties(index).contains(wanted) && !properties(index).intersects(special);
     let types = 0..device.capabilities().memory_types.len() as u32;
-    let fits = types.filter(|index| bits >> index & 1 == 1 && properties(index).contains(wanted));
+    let fits = types.filter(|index| bits >> index & 1 == 1 && is_plain(index));
     let mut fits: SmallVec<[u32; 8]> = fits.collect();
     fits.sort_by_key(|index| !properties(index).contains(MemoryProperties::DEVICE_LOCAL));
     fits.into_iter()

@@ -21,7 +21,7 @@ bitflags::bitflags! {
         const FLOAT_CUBE = 1 << 2;
         /// Three-dimensional.
         const FLOAT_3D = 1 << 3;
-        /// Layers of cubes, which are sampled only.
+        /// Layers of cubes, which are sampled only, and take the device's feature `imageCubeArray`.
         const FLOAT_CUBE_ARRAY = 1 << 4;
         /// One-dimensional.
         const FLOAT_1D = 1 << 5;

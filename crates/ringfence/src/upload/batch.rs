@@ -261,7 +261,7 @@ impl<D: Device> UploadBatch<D> {
     /// Sets the granularity in which the queue copies texels, in blocks across, down and deep, or up to the end of a
     /// mip level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. By
     /// default any block can be copied, as on queues for graphics and compute. Copies that break this granularity are
-    /// refused.
+    /// refused. Depth and stencil take a queue for graphics on Vulkan, which is not checked.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
         self.unit = blocks;
