@@ -285,22 +285,36 @@ impl<D: Device> Shared<D> {
         self.budgets.refresh(&self.device);
         let before = Committed::of(&self.residents);
         if !self.residents.all.lock().is_empty() {
-            self.lifetimes.read(&self.device, passed)?;
-            for heap in 0..self.budgets.heap_count() {
-                let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
-                let wanted = beyond(&self.budgets.heap(heap).more(needed), limits);
-                let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
-                self.evict_least_used(heap, most, passed)?;
-            }
-            if !missing.is_empty() {
-                self.bring_back(missing, passed)?;
-                self.residents.count(|held| &held.returned, missing);
-            }
+            let exchanged = self.exchange(limits, missing, passed);
+            // Also where that failed: what was evicted is, and what is missing may be freed by the program.
+            missing.clear();
             self.budgets.refresh(&self.device);
+            exchanged?;
         }
         missing.clear();
         let done = Committed::of(&self.residents).with(before, u64::wrapping_sub);
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
+    }
+
+    /// Evicts what is beyond the budgets with what is missing, and brings that back.
+    fn exchange(
+        &self,
+        limits: &Limits,
+        missing: &[Arc<Residence<D>>],
+        passed: &mut Passed,
+    ) -> Result<(), ResidencyError> {
+        self.lifetimes.read(&self.device, passed)?;
+        for heap in 0..self.budgets.heap_count() {
+            let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
+            let wanted = beyond(&self.budgets.heap(heap).more(needed), limits);
+            let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
+            self.evict_least_used(heap, most, passed)?;
+        }
+        if !missing.is_empty() {
+            self.bring_back(missing, passed)?;
+            self.residents.count(|held| &held.returned, missing);
+        }
+        Ok(())
     }
 
     /// Bytes by which the fullest heap is beyond its budget, its headroom included.

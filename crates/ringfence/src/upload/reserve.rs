@@ -276,7 +276,8 @@ impl<D: Device> ReclaimRing for RingState<D> {
         let mut has_passed = |users: &SyncSet| device_lost || passed.passed_all(users);
         books.release(&mut has_passed);
         let are_over = books.exchanged.note(&mut has_passed);
-        let capacity = books.ring.capacity();
+        let (capacity, used) = (books.ring.capacity(), books.ring.used());
+        books.calm.note(used);
         books.calm.tick(&self.config, capacity) || are_over
     }
 

@@ -105,18 +105,21 @@ pub(super) struct Contents<P> {
     /// Empty ones, kept so that a steady frame makes nothing.
     spare: Vec<Gathered<P>>,
     turns: u64,
+    /// How many were taken out and not put back yet. As long as there are any, what is submitted is known too: what
+    /// comes back may be older.
+    out: u32,
 }
 
 impl<P: Clone> Contents<P> {
     pub(super) fn new() -> Self {
-        Self { pending: Gathered::new(), staged: Vec::new(), spare: Vec::new(), turns: 0 }
+        Self { pending: Gathered::new(), staged: Vec::new(), spare: Vec::new(), turns: 0, out: 0 }
     }
 
     /// Takes out what is to be staged: also what frames had staged that ended without being submitted.
     pub(super) fn take(&mut self) -> Gathered<P> {
         for at in (0..self.staged.len()).rev() {
             let end = self.staged[at].0.end();
-            if end == End::Open {
+            if end == End::Open || end == End::Submitted && self.out > 0 {
                 continue;
             }
             let (_, mut gathered) = self.staged.swap_remove(at);
@@ -126,6 +129,7 @@ impl<P: Clone> Contents<P> {
             gathered.clear();
             self.spare.push(gathered);
         }
+        self.out += 1;
         self.turns += 1;
         self.pending.turn = self.turns;
         std::mem::replace(&mut self.pending, self.spare.pop().unwrap_or_else(Gathered::new))
@@ -134,6 +138,7 @@ impl<P: Clone> Contents<P> {
     /// The frame of `watch` has staged all of `gathered` but `rest`, which is pending again; unless another thread has
     /// taken and staged newer content meanwhile.
     pub(super) fn put_back(&mut self, mut gathered: Gathered<P>, mut rest: Vec<Pending<P>>, watch: Watch) {
+        self.out -= 1;
         for (_, other) in &mut self.staged {
             if other.turn < gathered.turn {
                 gathered.list.iter().for_each(|newer| other.remove(newer.key));
@@ -157,5 +162,42 @@ impl<P: Clone> Contents<P> {
     pub(super) fn remove(&mut self, key: SlotKey) {
         self.pending.remove(key);
         self.staged.iter_mut().for_each(|(_, gathered)| gathered.remove(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Device, Profile, SimOptions};
+    use crate::{Allocator, AllocatorDesc};
+    use ringfence_memory::extend::OpenFrame;
+
+    /// One thread waits for room with what it has taken out; another stages and submits newer content meanwhile.
+    #[test]
+    fn content_that_comes_back_does_not_replace_what_was_submitted_meanwhile() {
+        let device = Device::new(Profile::h200(), SimOptions::default());
+        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+        // SAFETY: nothing is submitted to the device.
+        let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
+        let key = SlotKey { pool: 1, slot: 2 };
+        let mut contents = Contents::new();
+        contents.pending.put(key, &(), &[1]);
+        let first = timeline.begin();
+        let older = contents.take();
+        contents.pending.put(key, &(), &[2]);
+        let second = timeline.begin();
+        let (newer, watch) = (contents.take(), OpenFrame::of(&second).watch());
+        contents.put_back(newer, Vec::new(), watch);
+        first.discard();
+        timeline.submitted(second).expect("in order");
+        let (nothing, third) = (contents.take(), timeline.begin());
+        assert!(nothing.list.is_empty());
+        contents.put_back(nothing, Vec::new(), OpenFrame::of(&third).watch());
+        // The first has found no room: all of it is pending again.
+        let (mut gathered, watch) = (older, OpenFrame::of(&third).watch());
+        let rest = gathered.list.drain(..).collect();
+        contents.put_back(gathered, rest, watch);
+        assert!(contents.pending.list.is_empty(), "the device has newer content");
+        third.discard();
     }
 }
