@@ -458,6 +458,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         let expected = if number == 0 { (2, 1) } else { (4, 2) };
         assert_eq!((figures.aliasing_count, figures.dependency_count), expected);
         assert!(execution.raw(a.id()).is_ok());
+        execution.finish(&[]);
     }
 }
 
