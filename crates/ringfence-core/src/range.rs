@@ -96,9 +96,7 @@ impl Serial {
             None => None,
         }
     }
-}
 
-impl Serial {
     /// Its block of numbers, which one allocator draws from.
     pub(crate) const fn block(self) -> u64 {
         self.0.get() >> BLOCK_BITS
@@ -108,16 +106,13 @@ impl Serial {
 /// Hands out serial numbers: one of these in each allocator.
 #[derive(Debug)]
 pub struct Serials {
-    /// The first number of the block of 2²⁴ that is drawn from; [`NO_BLOCK`] until a number is drawn.
-    block: NonZeroU64,
-    next: u32,
+    /// The next number; where a block begins, that of another block.
+    next: u64,
 }
 
 /// A block has 2²⁴ numbers: of blocks so small a process does not reach the end.
 const BLOCK_BITS: u32 = 24;
 const BLOCK: u64 = 1 << BLOCK_BITS;
-/// No block begins with this.
-const NO_BLOCK: NonZeroU64 = NonZeroU64::MIN;
 
 impl Serials {
     /// No number above this is drawn: structures use the bits above for marks of their own.
@@ -126,17 +121,17 @@ impl Serials {
     /// A source that has drawn nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { block: NO_BLOCK, next: 0 }
+        Self { next: 0 }
     }
 
     /// The next number. O(1); touches memory shared between threads once in 2²⁴ calls.
     #[inline]
     pub fn draw(&mut self) -> Serial {
-        if self.next == 0 {
-            self.block = next_blocks(1);
-        }
-        let number = self.block | u64::from(self.next);
-        self.next = (self.next + 1) % BLOCK as u32;
+        let number = match NonZeroU64::new(self.next) {
+            Some(number) if !self.next.is_multiple_of(BLOCK) => number,
+            _ => next_block(),
+        };
+        self.next = number.get() + 1;
         Serial(number)
     }
 
@@ -144,7 +139,7 @@ impl Serials {
     /// (and for ranges more than 2²⁴ allocations old).
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
-        self.block != NO_BLOCK && serial.block() == self.block.get() >> BLOCK_BITS
+        serial.block() == self.next.wrapping_sub(1) >> BLOCK_BITS
     }
 
     /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
@@ -215,15 +210,21 @@ impl SharedSerials {
     }
 }
 
-/// The first number of `count` blocks that follow each other and that no other source has.
 #[cold]
+#[inline(never)]
+fn next_block() -> NonZeroU64 {
+    next_blocks(1)
+}
+
+/// The first number of `count` blocks that follow each other and that no other source has. In line, so that what calls
+/// it seldom saves no registers for it.
+#[inline]
 fn next_blocks(count: u64) -> NonZeroU64 {
     // Not `loom`'s: the counter is the process's, not a model's.
     static BLOCKS: AtomicU64 = AtomicU64::new(1);
-    let next = |block: u64| Some(block + count).filter(|end| *end <= Serials::MAX >> BLOCK_BITS);
-    let block = BLOCKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
     // Numbers that come again would let one allocator take another's allocation for its own.
-    let block = block.expect("a process draws fewer than 2^38 blocks of serial numbers");
+    assert!(block + count <= Serials::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
     NonZeroU64::new(block << BLOCK_BITS).expect("they begin at 1")
 }
 
@@ -462,7 +463,7 @@ mod tests {
         let b = second.draw();
         assert_ne!(a, b);
         assert!(first.drew(a) && !first.drew(b) && second.drew(b));
-        first.next = BLOCK as u32 - 1;
+        first.next = a.get() + BLOCK - 1;
         let last_of_block = first.draw();
         let first_of_next = first.draw();
         assert!(last_of_block.block() != first_of_next.block());
