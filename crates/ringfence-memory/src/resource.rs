@@ -12,8 +12,8 @@ use ringfence_core::sync::SyncSet;
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
-    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Mapped, Placed, Priority,
-    Requirements, TextureDesc, Textures,
+    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, Mapped, Placed, Priority, Requirements,
+    TextureDesc, Textures,
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -641,9 +641,6 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     made: impl FnOnce(Placed<<D as Create<K>>::Object>, Place<D>, Origin<D>) -> T,
 ) -> Result<T, Error> {
     let request = PlacementRequest::of_pool(pool, needs, desc)?;
-    if needs.requires_dedicated {
-        return Err(DeviceError::unsupported("a pool's block for what requires memory of its own").into());
-    }
     shared.place_requested::<K, _>(unplaced, request, made)
 }
 

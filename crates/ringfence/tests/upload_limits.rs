@@ -319,3 +319,24 @@ fn a_lost_device_is_reported_and_nothing_is_waited_for() {
     frame.discard();
     ring.validate().expect("the ring is sound");
 }
+
+#[test]
+fn a_ring_in_use_is_not_halved_however_often_is_reclaimed() {
+    let program = Program::new(Profile::h200());
+    let when_full = WhenFull::Grow { capacity_max: 64 << 10, timeout: Duration::MAX, shrink_after: 3 };
+    let desc = UploadDesc { capacity: 8 << 10, when_full, ..Default::default() };
+    let ring = UploadRing::new(&program.memory, desc).expect("there is room");
+    let frame = program.timeline.begin();
+    let mut writer = ring.writer(&frame).expect("its own");
+    (0..6).for_each(|_| _ = writer.write(&[1; 8 << 10], 256).expect("the ring grows"));
+    let capacity = ring.capacity();
+    for _ in 0..20 {
+        program.memory.reclaim();
+        assert_eq!(ring.capacity(), capacity, "most of it is in use");
+    }
+    drop(writer);
+    program.submit(frame);
+    assert!(program.device.run_until_idle());
+    (0..20).for_each(|_| _ = program.memory.reclaim());
+    assert!(ring.capacity() < capacity, "it is calm now");
+}

@@ -87,6 +87,9 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
         if !pool.arena.desc.holds(needs.class) {
             return Err(Error::WrongClass { class: needs.class, block_class: class });
         }
+        if needs.requires_dedicated {
+            return Err(DeviceError::unsupported("a pool's block for what requires memory of its own").into());
+        }
         Ok(Self { needs, desc, pool: Some(pool) })
     }
 

@@ -1,8 +1,10 @@
 //! Recycled textures and buffers that are described with chained structures: each owner gets what it described.
 
 use ash::vk;
+use ringfence::device::sharing::ShareKind;
+use ringfence::device::{DeviceError, Requirements, ResourceClass};
 use ringfence::vulkan::{Allocator, BufferInfo, TextureInfo};
-use ringfence::{AllocationDesc, AllocatorDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Error};
 
 use crate::rig::Rig;
 
@@ -75,6 +77,50 @@ fn what_several_queue_families_share_is_recycled() {
         }
         assert_eq!(recycled(&memory) - before, hits, "one family and two are different");
     }
+    drop(memory);
+    rig.close();
+}
+
+/// Views of the format itself may not have every usage of such an image: safe views are not made of it.
+#[test]
+fn an_image_of_extended_usage_has_no_portable_description() {
+    let Some(rig) = Rig::open() else { return };
+    let memory = Allocator::over(rig.device.clone(), AllocatorDesc::default());
+    let plain = TextureInfo::new(UNORM, 64, 64, vk::ImageUsageFlags::SAMPLED);
+    for (flags, is_portable) in [
+        (vk::ImageCreateFlags::MUTABLE_FORMAT, true),
+        (vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::EXTENDED_USAGE, false),
+    ] {
+        // SAFETY: every device samples this format.
+        let info = unsafe { TextureInfo::from_raw(plain.raw().flags(flags)) };
+        let texture = memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
+        assert_eq!(texture.desc().is_some(), is_portable, "{flags:?}");
+    }
+    drop(memory);
+    rig.close();
+}
+
+/// Nothing of it reaches the driver.
+#[test]
+fn capture_and_replay_and_sharing_that_is_not_enabled_are_refused() {
+    let Some(rig) = Rig::open() else { return };
+    let memory = Allocator::over(rig.device.clone(), AllocatorDesc::default());
+    let raw = vk::BufferCreateInfo::default().size(256).usage(vk::BufferUsageFlags::TRANSFER_DST);
+    // SAFETY: it is refused before the driver sees it.
+    let info = unsafe { BufferInfo::from_raw(raw.flags(vk::BufferCreateFlags::DEVICE_ADDRESS_CAPTURE_REPLAY)) };
+    let refused = memory.create_buffer(&info, AllocationDesc::default()).map(drop);
+    assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
+    let needs = Requirements {
+        size: 256,
+        alignment: 256,
+        memory_type_bits: u32::MAX,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let other = if cfg!(windows) { ShareKind::OpaqueFd } else { ShareKind::OpaqueWin32 };
+    let refused = memory.allocate(needs, AllocationDesc { share: Some(other), ..Default::default() }).map(drop);
+    assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
     drop(memory);
     rig.close();
 }

@@ -246,3 +246,22 @@ fn a_pool_of_more_granules_than_a_buddy_has_is_refused() {
     assert_eq!(pool(0, 1, 0), None, "those that grow have up to 256 MiB");
     world.finish();
 }
+
+/// Made, allocated and planned: what requires memory of its own lies in no block.
+#[test]
+fn what_requires_memory_of_its_own_is_refused() {
+    let profile = Profile { dedicated_required_bytes: MIB, ..Profile::h200() };
+    let world = crate::world::world(profile, AllocatorDesc::default());
+    let target = TextureDesc { width: 1024, height: 1024, ..Default::default() };
+    let info = Create::<Textures>::describe(world.memory.device(), &target).expect("a plain texture");
+    let class = ResourceClass::Texture;
+    let pool = world.memory.create_pool(PoolDesc { memory_type: 0, class, ..Default::default() }).expect("such a pool");
+    let refused = Error::from(DeviceError::unsupported("a pool's block for what requires memory of its own"));
+    assert_eq!(pool.create_texture(&info, AllocationDesc::default()).err(), Some(refused));
+    let needs = Requirements { requires_dedicated: true, class, ..needs(KIB, 256) };
+    assert_eq!(pool.allocate(needs, AllocationDesc::default()).err(), Some(refused));
+    assert_eq!(pool.plan(needs, AllocationDesc::default()).err(), Some(refused));
+    assert!(world.memory.create_texture(&info, AllocationDesc::default()).is_ok(), "memory of its own");
+    drop(pool);
+    world.finish();
+}
