@@ -146,7 +146,7 @@ impl<D: Device> Allocator<D> {
 
     /// As [`Allocator::allocate`], for resources of every class. Where the device requires a distance between buffers
     /// and textures (`bufferImageGranularity`), the range is aligned to it and rounded up to a multiple of it.
-    /// Inside, the program keeps it.
+    /// Between resources in the range the program keeps that distance.
     ///
     /// # Errors
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else

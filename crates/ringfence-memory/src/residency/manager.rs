@@ -284,14 +284,14 @@ impl<D: Device> Shared<D> {
         missing.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.budgets.refresh(&self.device);
         let before = Committed::of(&self.residents);
+        let mut exchanged = Ok(());
         if !self.residents.all.lock().is_empty() {
-            let exchanged = self.exchange(limits, missing, passed);
-            // Also where that failed: what was evicted is, and what is missing may be freed by the program.
-            missing.clear();
+            exchanged = self.exchange(limits, missing, passed);
             self.budgets.refresh(&self.device);
-            exchanged?;
         }
+        // Also where that failed: the program may free what was to be brought back.
         missing.clear();
+        exchanged?;
         let done = Committed::of(&self.residents).with(before, u64::wrapping_sub);
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }

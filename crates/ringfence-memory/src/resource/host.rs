@@ -34,7 +34,7 @@ impl<D: Device> HostBytes<'_, D> {
     /// Copies bytes in and makes them visible to the device.
     ///
     /// # Safety
-    /// No other host access to these bytes, or where memory is not coherent to their atoms, happens at the same time.
+    /// No other host access to these bytes happens at the same time; where memory is not coherent, none to their atoms.
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, bytes.len() as u64)?;
         if self.shared.device.capabilities().is_non_coherent(self.shared.memory_of(self.place).memory_type) {

@@ -494,7 +494,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
     fn drop(&mut self) {
         let run = self.state.run.lock().take();
-        drop(run);
+        drop(run); // without the lock
         self.state.waiting.collect_all(&mut Vec::new());
     }
 }
