@@ -62,7 +62,8 @@
 //!
 //! ¹ O(n log n) for more than 1,536 items, O(n) for more than 80,000.
 //!
-//! The search is exact; of up to 64 items it learns from failures, and where alignments are mixed a low stack of what is
+//! The search is exact; of up to 64 items beam searches from the top down take turns with it, which know what is left
+//! of each moment needs, and it learns from failures; where alignments are mixed a low stack of what is
 //! fullest comes first. For more than 1,536 items it is for the fullest moments alone, and greedy orders and local repair
 //! follow.
 //!
@@ -95,6 +96,7 @@ extern crate std;
 
 mod again;
 mod asking;
+mod beam;
 mod bound;
 mod check;
 mod classes;

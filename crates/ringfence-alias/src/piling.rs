@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// How often the groups are ordered anew.
-const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 3;
 /// Swaps without a lower height until then.
 const SWAPS: u32 = 60;
 /// Sets of small items of the stack.

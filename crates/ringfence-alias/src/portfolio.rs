@@ -3,6 +3,7 @@
 //! ```text
 //!   at the bound      ▐ thread 0 ▐ thread 1 ▐ … ▐ thread 0, longer ▐ …      each learns which sections fail
 //!   above it          ▐ episode: up to ten short attempts, an order by chance, a target between bound and plan ▐ …
+//!   few items         ▐ beam search at the bound ▐ learning just below the plan ▐ … ▐ a wider beam ▐ …
 //! ```
 //!
 //! One order in ten solves in a thousand decisions what another does not in a million; so attempts are short, and
@@ -10,6 +11,7 @@
 //! plan at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower
 //! after a success. An attempt that looks at everything raises the bound.
 
+use super::beam::{Beam, Favour};
 use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::learning::{self, Found, Learner};
@@ -50,6 +52,7 @@ impl Planner<'_> {
 
     fn search_in<S: Shape, U: Unit>(&mut self, shape: &S, scale: &Scale) {
         let problem = self.problem;
+        let mut beams = (problem.len() <= EXACT_MAX).then(|| Beams::<U>::new(shape, scale, &problem.sizes.size));
         let mut portfolio = Portfolio {
             search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
             loads: shape.loads(&problem.sizes.size),
@@ -68,9 +71,15 @@ impl Planner<'_> {
         let mut is_begun = false;
         // Decisions made at the bound and above it, and steps of learning just below the best plan so far.
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
+        // Steps of beam searches: they get a third of all, at once where alignments are mixed.
+        let mut beamed = if problem.is_mixed() { 0 } else { STEPS_BEFORE_BEAMS };
         while !self.done() {
             let before = portfolio.search.decisions;
-            if let Some(learner) = learner.as_mut().filter(|_| is_begun && just_below <= 16 * (at_bound + above)) {
+            let is_due = 2 * beamed <= at_bound + above + just_below;
+            if let Some(beams) = beams.as_mut().filter(|beams| is_due && beams.width <= WIDTH_MAX) {
+                beamed += self.beam(beams);
+            } else if let Some(learner) = learner.as_mut().filter(|_| is_begun && just_below <= 16 * (at_bound + above))
+            {
                 just_below += self.learn(learner);
             } else if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
@@ -83,6 +92,28 @@ impl Planner<'_> {
                 above += portfolio.search.decisions - before;
             }
         }
+    }
+
+    /// One more beam search; wider ones when those of a width have failed. How many steps it took.
+    fn beam<U: Unit>(&mut self, beams: &mut Beams<U>) -> u64 {
+        let (capacity, mut steps) = ((self.best.lower_bound + beams.reach).min(self.best.height - 1), 1);
+        let mut go_on = |more| {
+            steps += more;
+            self.tick(more)
+        };
+        match beams.beam.search(capacity, beams.width, beams.favour, &mut go_on) {
+            Found::Plan => {
+                beams.reach = 0;
+                self.offer(beams.beam.offsets(), 1);
+            }
+            Found::Nothing => {
+                self.best.lower_bound = (capacity + 1).min(self.best.height);
+                beams.reach = 2 * beams.reach + 1;
+                self.tick(1);
+            }
+            Found::Stopped => beams.widen(),
+        }
+        steps
     }
 
     /// Looks for a lower plan by learning, for a while. How many steps it took.
@@ -155,6 +186,11 @@ fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
 /// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long
 /// enough.
 const EXACT_MAX: usize = learning::ITEMS_MAX;
+/// So many unfinished plans lie side by side at first, and at last.
+const WIDTH: usize = 1 << 3;
+const WIDTH_MAX: usize = 1 << 13;
+/// Half of the steps of other searches before the first beam, where one alignment leaves it little to know.
+const STEPS_BEFORE_BEAMS: u64 = 1_000;
 /// Looks of a turn of learning.
 const LOOKS_A_TURN: u64 = 1 << 15;
 
@@ -162,6 +198,31 @@ const EPISODE_ATTEMPTS: u32 = 10;
 const SHARE_UP: f64 = 0.04;
 const SHARE_DOWN: f64 = 0.08;
 const SHARE_MIN: f64 = 0.2;
+
+/// Beam searches, wider and wider.
+struct Beams<U> {
+    beam: Beam<U>,
+    width: usize,
+    favour: Favour,
+    /// How far above the bound it is looked for a plan: not at all, until there proved to be none.
+    reach: u64,
+}
+
+impl<U: Unit> Beams<U> {
+    fn new<S: Shape>(shape: &S, scale: &Scale, sizes: &[u64]) -> Self {
+        Self { beam: Beam::new(shape, scale, sizes), width: WIDTH, favour: Favour::Slack, reach: 0 }
+    }
+
+    /// The other one is favoured, then four times as many are kept.
+    fn widen(&mut self) {
+        self.reach = 0;
+        if self.favour == Favour::Slack {
+            self.favour = Favour::Placed;
+        } else {
+            (self.favour, self.width) = (Favour::Slack, 4 * self.width);
+        }
+    }
+}
 
 /// A few short attempts somewhere between the bound and the best plan so far, in a way drawn by chance. Those that
 /// succeed do so soon; many short ones find more than a few long ones.

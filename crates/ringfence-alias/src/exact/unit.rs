@@ -17,8 +17,14 @@ pub(crate) trait Unit:
     /// Back to 64 bits; the number is not negative.
     fn get(self) -> u64;
 
+    /// In 64 bits, whatever its sign.
+    fn signed(self) -> i64;
+
     /// The next multiple of `mask + 1`, a power of two.
     fn up(self, mask: Self) -> Self;
+
+    /// The last multiple of `mask + 1`, a power of two.
+    fn down(self, mask: Self) -> Self;
 }
 
 macro_rules! unit {
@@ -34,8 +40,16 @@ macro_rules! unit {
                 self as u64
             }
 
+            fn signed(self) -> i64 {
+                self as i64
+            }
+
             fn up(self, mask: Self) -> Self {
                 (self + mask) & !mask
+            }
+
+            fn down(self, mask: Self) -> Self {
+                self & !mask
             }
         }
     };
