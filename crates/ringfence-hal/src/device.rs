@@ -106,6 +106,13 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         self.mapped(memory)
     }
 
+    /// Whether the memory was made for one resource and takes no other ([`Create::dedicate`],
+    /// [`Create::allocate_memory_for`], where the API ties both). `false` by default.
+    fn is_tied(&self, memory: &Self::Memory) -> bool {
+        let _ = memory;
+        false
+    }
+
     /// The object with which this memory is evicted and made resident; `None` without [`Capabilities::residency`].
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;

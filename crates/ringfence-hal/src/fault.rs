@@ -307,6 +307,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool);
         fn mapped(&self, memory: &D::Memory) -> Option<Mapped>;
         fn map_whole(&self, memory: &D::Memory) -> Option<Mapped>;
+        fn is_tied(&self, memory: &D::Memory) -> bool;
         fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable>;
         #[fails(MakeResident)]
         unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError>;

@@ -94,6 +94,10 @@ unsafe impl Driver for Device {
         memory.mapped()
     }
 
+    fn is_tied(&self, memory: &Memory) -> bool {
+        memory.is_tied()
+    }
+
     unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
         if let Some(pageable) = &self.0.pageable {
             // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.

@@ -21,6 +21,8 @@ pub struct Memory {
     memory_type: u32,
     /// There iff the type is host-visible.
     base: Option<Mapped>,
+    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    is_tied: bool,
 }
 
 impl Memory {
@@ -46,6 +48,12 @@ impl Memory {
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
+    }
+
+    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    #[must_use]
+    pub fn is_tied(&self) -> bool {
+        self.is_tied
     }
 
     /// The resource that lies at `offset` of this memory.
@@ -130,7 +138,7 @@ impl Device {
             // SAFETY: the memory is this device's and alive.
             unsafe { self.name(raw, desc.name) };
         }
-        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
+        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied: owner.is_some() })
     }
 
     /// Memory for an object of this crate's own: of the first of these types, which exist, with enough free memory.
