@@ -67,7 +67,7 @@ impl Device {
     ) -> Result<Self, DeviceError> {
         let desc = DeviceDesc { features: desc.features.usable(), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find(instance, physical) }?;
+        let found = unsafe { capabilities::find(instance, physical, desc.features) }?;
         // SAFETY: the caller promises that the three belong together and that `desc` is true.
         let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
         // SAFETY: the caller promises that the three belong together and that the features were enabled.
@@ -94,7 +94,7 @@ impl Device {
         let sparse = Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
         let desc = DeviceDesc { features: desc.features.usable().difference(sparse), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let found = unsafe { capabilities::find_memory(instance, physical, desc.features) };
         let (descriptors, sharing) = (Facts::of_no_heaps(desc), external::Calls::none());
         let read = Read { found, descriptors, sharing, memory_only: true };
         // SAFETY: the caller promises that the three belong together.

@@ -10,7 +10,7 @@ use super::device::Device;
 use super::external::{self, Import, NOT_ENABLED, RawImport};
 use super::features::Features;
 use ringfence_hal::{
-    DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Priority, Requirements, ResourceClass,
+    DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Numbers, Placed, Priority, Requirements, ResourceClass,
 };
 
 /// A `VkDeviceMemory`, and where the host sees it.
@@ -99,6 +99,7 @@ impl Device {
         owner: Option<Owner>,
         import: Option<Import>,
     ) -> Result<Memory, DeviceError> {
+        self.check_type(desc.memory_type)?;
         self.check_size(desc)?;
         let mut dedicated = match owner {
             Some(Owner::Buffer(buffer)) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
@@ -162,6 +163,13 @@ impl Device {
             }
         }
         Err(failure)
+    }
+
+    /// Refuses types that Vulkan forbids.
+    fn check_type(&self, memory_type: u32) -> Result<(), DeviceError> {
+        let numbers = Numbers::Given(memory_type.into());
+        self.0.found.refusals[memory_type as usize]
+            .map_or(Ok(()), |reason| Err(DeviceError::unsupported(reason).with(numbers)))
     }
 
     /// Refuses sizes that Vulkan forbids.
