@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use super::counted::Counts;
 use super::desc::DeviceDesc;
 use super::descriptor::facts::Facts;
 use super::features::Features;
@@ -29,6 +30,7 @@ pub(super) struct Inner {
     pub(super) found: capabilities::Found,
     /// Whether nothing newer than Vulkan 1.0 may be called.
     pub(super) memory_only: bool,
+    pub(super) counts: Counts,
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
@@ -122,6 +124,7 @@ impl Device {
         };
         let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
         let turns = Turns::of(found.driver);
+        let counts = Counts::new(&found.capabilities, &descriptors);
         let inner = Inner {
             instance,
             physical,
@@ -129,6 +132,7 @@ impl Device {
             desc,
             found,
             memory_only,
+            counts,
             descriptors,
             plain_heaps,
             image_support: ImageSupport::new(),

@@ -128,8 +128,10 @@ impl Device {
             }
             None => info = imported.push_to(info),
         }
+        self.0.counts.memory_objects.add(1).map_err(|_| DeviceError::TooManyObjects)?;
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
-        let raw = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"))?;
+        let made = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"));
+        let raw = made.inspect_err(|_| self.0.counts.memory_objects.remove(1))?;
         if let Some(import) = import {
             import.used_up();
         }
@@ -198,10 +200,18 @@ impl Device {
             Ok(pointer) => Ok(Some(Mapped::new(pointer))),
             Err(error) => {
                 // SAFETY: the memory is this device's and was not handed out.
-                unsafe { self.0.device.free_memory(raw, None) };
+                unsafe { self.free(raw) };
                 Err(error)
             }
         }
+    }
+
+    /// # Safety
+    /// The memory is this device's, from [`Device::allocate`], and unused.
+    pub(super) unsafe fn free(&self, raw: vk::DeviceMemory) {
+        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
+        unsafe { self.0.device.free_memory(raw, None) };
+        self.0.counts.memory_objects.remove(1);
     }
 
     /// A dedicated resource and its memory, which is freed if the resource could not be bound to it.
