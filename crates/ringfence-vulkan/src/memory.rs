@@ -108,7 +108,8 @@ impl Device {
         };
         let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let mut info = vk::MemoryAllocateInfo::default().allocation_size(desc.size).memory_type_index(desc.memory_type);
-        if owner.is_some() {
+        let is_tied = owner.is_some() && self.0.has_dedicated;
+        if is_tied {
             info = info.push_next(&mut dedicated);
         }
         if self.needs_address(desc.class, owner) {
@@ -141,7 +142,7 @@ impl Device {
             // SAFETY: the memory is this device's and alive.
             unsafe { self.name(raw, desc.name) };
         }
-        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied: owner.is_some() })
+        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied })
     }
 
     /// Memory for an object of this crate's own: of the first of these types, which exist, with enough free memory.
