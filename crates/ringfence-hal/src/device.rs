@@ -93,7 +93,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     }
 
     /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
-    /// type. Direct3D 12 maps resources, not heaps: `None`, as by default.
+    /// type; `None` for imported memory that the driver cannot map. Direct3D 12 maps resources, not heaps: `None`, as by default.
     fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
         let _ = memory;
         None

@@ -19,7 +19,7 @@ pub struct Memory {
     raw: vk::DeviceMemory,
     size: u64,
     memory_type: u32,
-    /// There iff the type is host-visible.
+    /// There if the type is host-visible, but for imported memory that cannot be mapped.
     base: Option<Mapped>,
     /// Whether it was allocated for one resource, the only one that may be bound to it.
     is_tied: bool,
@@ -44,7 +44,7 @@ impl Memory {
         self.memory_type
     }
 
-    /// Where the host sees its first byte, if its type is host-visible.
+    /// Where the host sees its first byte, if its type is host-visible; `None` for imported memory that cannot be mapped.
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
@@ -89,7 +89,8 @@ impl Device {
     }
 
     /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is
-    /// consumed; it is closed if this fails.
+    /// consumed; it is closed if this fails. Imported memory that cannot be mapped is not: no host access to it is
+    /// counted on.
     ///
     /// # Safety
     /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.
@@ -133,11 +134,16 @@ impl Device {
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
         let made = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"));
         let raw = made.inspect_err(|_| self.0.counts.memory_objects.remove(1))?;
+        let is_imported = import.is_some();
         if let Some(import) = import {
             import.used_up();
         }
         // SAFETY: the memory is new, of that type, and nothing is placed in it.
-        let base = unsafe { self.map_whole(raw, desc.memory_type) }?;
+        let base = match unsafe { self.map_whole(raw, desc.memory_type) } {
+            Err(DeviceError::MapFailed) if is_imported => None,
+            // SAFETY: the memory is this device's and was not handed out.
+            mapped => mapped.inspect_err(|_| unsafe { self.free(raw) })?,
+        };
         if !desc.name.is_empty() {
             // SAFETY: the memory is this device's and alive.
             unsafe { self.name(raw, desc.name) };
@@ -186,7 +192,7 @@ impl Device {
         }
     }
 
-    /// Maps new memory if its type is host-visible; frees it if that fails.
+    /// Maps new memory if its type is host-visible.
     ///
     /// # Safety
     /// The memory is this device's, of that type, not mapped, and nothing is placed in it.
@@ -196,15 +202,8 @@ impl Device {
         }
         // SAFETY: the caller promises that the memory is host-visible and not mapped.
         let mapped = unsafe { self.0.device.map_memory(raw, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
-        let pointer = mapped.map_err(failed("vkMapMemory")).map(|pointer| NonNull::new(pointer.cast()));
-        match pointer.and_then(|pointer| pointer.ok_or(DeviceError::MapFailed)) {
-            Ok(pointer) => Ok(Some(Mapped::new(pointer))),
-            Err(error) => {
-                // SAFETY: the memory is this device's and was not handed out.
-                unsafe { self.free(raw) };
-                Err(error)
-            }
-        }
+        let pointer = NonNull::new(mapped.map_err(failed("vkMapMemory"))?.cast());
+        pointer.map(Mapped::new).map(Some).ok_or(DeviceError::MapFailed)
     }
 
     /// # Safety

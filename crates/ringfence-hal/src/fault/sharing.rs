@@ -11,6 +11,7 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
 
     forward! {
         fn share_identity(&self) -> [u8; 32];
+        fn import_types(&self, handle: &D::Handle, kind: ShareKind, memory_type: u32) -> Result<u32, DeviceError>;
         #[fails(ExportMemory)]
         unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError>;
     }
