@@ -64,7 +64,7 @@ pub fn noted() -> Noted {
     with(|state| state.noted.clone())
 }
 
-/// A device of Vulkan 1.2 with these features told, of which the driver has enabled timeline semaphores alone, and how
+/// A device of Vulkan 1.2 that is described with these features, while the driver has timeline semaphores alone, and how
 /// many memory types the driver has.
 pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnce(&Device, u32)) {
     let mut twelve = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
@@ -77,8 +77,8 @@ pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnc
         STATE.set(Some(state));
         // SAFETY: the functions have the types of their names; the rest is the driver's own.
         let (instance, device) = unsafe { tables(raw) };
-        // SAFETY: they were made from each other, with timeline semaphores, and outlive the call; what else is told
-        // reaches functions of this file only.
+        // SAFETY: they were made from each other, with timeline semaphores, and outlive the call; other
+        // features reach functions of this file only.
         let wrapped =
             unsafe { Device::new(&instance, physical, device, DeviceDesc { features, ..Default::default() }) };
         run(&wrapped.expect("Vulkan 1.2"), own);
