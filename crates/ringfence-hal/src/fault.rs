@@ -109,6 +109,7 @@ calls! {
     Completed = completed of "Driver";
     Wait = wait of "Driver";
     ExportMemory = export_memory of "sharing::Share";
+    ImportTypes = import_types of "sharing::Share";
     ImportMemory = import_memory of "sharing::Share";
     MakeSparse = make_sparse of "sparse::Sparse";
     BindPages = bind_pages of "sparse::Sparse";
