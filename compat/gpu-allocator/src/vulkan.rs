@@ -8,7 +8,8 @@
 //!   GpuToCpu    HOST_VISIBLE, HOST_COHERENT, HOST_CACHED      HOST_VISIBLE, HOST_COHERENT
 //! ```
 //!
-//! Lazily allocated and protected types are passed over as long as there is another, as those who predict the type do.
+//! Lazily allocated and protected types, and those that the device refuses, are passed over as long as there is another,
+//! as those who predict the type do.
 
 mod allocation;
 mod types;

@@ -25,6 +25,9 @@ bitflags::bitflags! {
         /// Special purposes only (device-coherent, RDMA and the like): chosen only if it is required or preferred by
         /// name.
         const SPECIAL = 1 << 6;
+        /// The device refuses memory of this type: it takes a feature that was not enabled, or has rules that are not
+        /// kept here. Chosen only if it is required by name and no other is left, to be refused by name.
+        const REFUSED = 1 << 7;
     }
 }
 

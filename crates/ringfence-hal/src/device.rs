@@ -93,7 +93,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     }
 
     /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
-    /// type. Direct3D 12 maps resources, not heaps: `None`, as by default.
+    /// type; `None` for imported memory that the driver cannot map. Direct3D 12 maps resources, not heaps: `None`, as by default.
     fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
         let _ = memory;
         None
@@ -104,6 +104,13 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// where the host does not see the memory, or the device makes none.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
+    }
+
+    /// Whether the memory was made for one resource and takes no other ([`Create::dedicate`],
+    /// [`Create::allocate_memory_for`], where the API ties both). `false` by default.
+    fn is_tied(&self, memory: &Self::Memory) -> bool {
+        let _ = memory;
+        false
     }
 
     /// The object with which this memory is evicted and made resident; `None` without [`Capabilities::residency`].

@@ -109,6 +109,7 @@ calls! {
     Completed = completed of "Driver";
     Wait = wait of "Driver";
     ExportMemory = export_memory of "sharing::Share";
+    ImportTypes = import_types of "sharing::Share";
     ImportMemory = import_memory of "sharing::Share";
     MakeSparse = make_sparse of "sparse::Sparse";
     BindPages = bind_pages of "sparse::Sparse";
@@ -307,6 +308,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool);
         fn mapped(&self, memory: &D::Memory) -> Option<Mapped>;
         fn map_whole(&self, memory: &D::Memory) -> Option<Mapped>;
+        fn is_tied(&self, memory: &D::Memory) -> bool;
         fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable>;
         #[fails(MakeResident)]
         unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError>;

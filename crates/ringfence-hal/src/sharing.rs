@@ -46,16 +46,27 @@ pub unsafe trait Share: Device {
     /// The memory is this device's and alive, and was made with [`MemoryDesc::share`] of this kind.
     unsafe fn export_memory(&self, memory: &Self::Memory, kind: ShareKind) -> Result<Self::Handle, DeviceError>;
 
-    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does. The handle
-    /// is used up, or closed where this fails.
+    /// The memory types that the device takes a handle for, a bit each: by default that which its memory was made with,
+    /// as handles that only the same driver understands demand. For a kind that any device understands
+    /// ([`ShareKind::DmaBuf`]) that is the index of another, maybe, and the driver says which.
+    ///
+    /// # Errors
+    /// The driver does not know the handle.
+    fn import_types(&self, handle: &Self::Handle, kind: ShareKind, memory_type: u32) -> Result<u32, DeviceError> {
+        let _ = (handle, kind);
+        Ok(1_u32.checked_shl(memory_type).unwrap_or(0))
+    }
+
+    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does, or not at
+    /// all where the driver cannot map it. The handle is used up, or closed where this fails.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`], [`DeviceError::InvalidInfo`] where the driver sees that the handle is another's;
-    /// out of memory, map failed, device lost.
+    /// out of memory, device lost.
     ///
     /// # Safety
     /// The handle is of the kind in `desc.share`, and `desc` says the size and the memory type that its memory was made
-    /// with ([`ShareKind::DmaBuf`]: a memory type that the driver takes for it; others are refused). `tied` is this
+    /// with, or one of [`Share::import_types`] (others are refused for [`ShareKind::DmaBuf`]). `tied` is this
     /// device's, unplaced, and as the resource that the memory was tied to, if it was.
     unsafe fn import_memory(
         &self,

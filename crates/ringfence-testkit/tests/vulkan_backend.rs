@@ -4,6 +4,8 @@
 //! they fail instead.
 #![cfg(feature = "vulkan")]
 
+#[path = "vulkan_backend/altered.rs"]
+mod altered;
 #[path = "vulkan_backend/bare.rs"]
 mod bare;
 #[path = "vulkan_backend/chained.rs"]
@@ -16,6 +18,8 @@ mod plain_sets;
 mod planes;
 #[path = "vulkan_backend/priorities.rs"]
 mod priorities;
+#[path = "vulkan_backend/refused.rs"]
+mod refused;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
 #[path = "vulkan_backend/transient.rs"]

@@ -9,6 +9,7 @@ use ash::vk;
 
 use crate::error::failed;
 
+use super::features::Features;
 use super::valid::ImageLimits;
 use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
@@ -20,6 +21,8 @@ const TEXEL_BYTES_MAX: u64 = 16;
 /// What is read once from a physical device.
 pub(super) struct Found {
     pub(super) capabilities: Capabilities,
+    /// Why memory of each type is refused, if it is.
+    pub(super) refusals: Vec<Option<&'static str>>,
     /// Whether the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
     /// Largest buffer in bytes; all ones if the device does not report it.
@@ -34,7 +37,7 @@ pub(super) struct Found {
     pub(super) driver: vk::DriverId,
 }
 
-/// What a physical device is and can do: for lists of devices, before one is opened.
+/// What a physical device is and can do, with all features enabled: for lists of devices, before one is opened.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
@@ -46,7 +49,7 @@ pub unsafe fn capabilities(
     physical: vk::PhysicalDevice,
 ) -> Result<Capabilities, DeviceError> {
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
-    Ok(unsafe { find(instance, physical) }?.capabilities)
+    Ok(unsafe { find(instance, physical, Features::all()) }?.capabilities)
 }
 
 /// Use and budget of each memory heap now; `None` where the driver does not report them (no `VK_EXT_memory_budget`).
@@ -62,7 +65,11 @@ pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) ->
 }
 
 /// Reads everything; see [`capabilities`] for errors and safety.
-pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Found, DeviceError> {
+pub(super) unsafe fn find(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    features: Features,
+) -> Result<Found, DeviceError> {
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let basic = unsafe { instance.get_physical_device_properties(physical) };
     DeviceError::unsupported("an apiVersion before Vulkan 1.2")
@@ -87,7 +94,8 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let multisample_arrays = !is_subset || unsafe { has_multisample_arrays(instance, physical) };
     Ok(Found {
-        capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size),
+        capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size, features),
+        refusals: refusals(&memory, features),
         memory_budget: lists(&extensions, ash::ext::memory_budget::NAME),
         buffer_bytes_max: buffers.max_buffer_size,
         reads_zero_where_unbound: basic.sparse_properties.residency_non_resident_strict == vk::TRUE,
@@ -117,13 +125,14 @@ unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::Physica
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.
-pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Found {
+pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::PhysicalDevice, features: Features) -> Found {
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let (basic, memory) = unsafe {
         (instance.get_physical_device_properties(physical), instance.get_physical_device_memory_properties(physical))
     };
     Found {
-        capabilities: assemble(&basic, &memory, u64::MAX),
+        capabilities: assemble(&basic, &memory, u64::MAX, features),
+        refusals: refusals(&memory, features),
         memory_budget: false,
         buffer_bytes_max: u64::MAX,
         reads_zero_where_unbound: false,
@@ -147,6 +156,7 @@ fn assemble(
     properties: &vk::PhysicalDeviceProperties,
     memory: &vk::PhysicalDeviceMemoryProperties,
     memory_object_bytes_max: u64,
+    features: Features,
 ) -> Capabilities {
     let limits = &properties.limits;
     let granularity = limits.buffer_image_granularity.max(1);
@@ -154,7 +164,7 @@ fn assemble(
     Capabilities {
         name: name.to_string_lossy().into_owned(),
         memory_heaps: memory.memory_heaps_as_slice().iter().map(heap).collect(),
-        memory_types: memory.memory_types_as_slice().iter().map(memory_type).collect(),
+        memory_types: memory_types(memory, features),
         class_groups: if granularity == 1 { [0, 0, 0] } else { [0, 1, 1] },
         target_memory_alignment: 1,
         class_granularity_bytes: granularity,
@@ -177,9 +187,40 @@ fn heap(heap: &vk::MemoryHeap) -> MemoryHeap {
     MemoryHeap { bytes: heap.size, device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL) }
 }
 
-fn memory_type(memory_type: &vk::MemoryType) -> MemoryType {
-    MemoryType { heap: memory_type.heap_index, properties: memory_properties(memory_type.property_flags) }
+fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> Vec<MemoryType> {
+    let memory_type = |(held, refusal): (&vk::MemoryType, Option<_>)| {
+        let mut properties = memory_properties(held.property_flags);
+        let plain = vk::MemoryHeapFlags::DEVICE_LOCAL | vk::MemoryHeapFlags::MULTI_INSTANCE;
+        let is_special = !(memory.memory_heaps[held.heap_index as usize].flags & !plain).is_empty();
+        properties.set(MemoryProperties::SPECIAL, is_special || properties.contains(MemoryProperties::SPECIAL));
+        properties.set(MemoryProperties::REFUSED, refusal.is_some());
+        MemoryType { heap: held.heap_index, properties }
+    };
+    memory.memory_types_as_slice().iter().zip(refusals(memory, features)).map(memory_type).collect()
 }
+
+/// Why memory of each type is refused, if it is.
+fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> Vec<Option<&'static str>> {
+    let coherent = vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD;
+    let refusal = |held: &vk::MemoryType| {
+        let flags = held.property_flags;
+        let needs = |of, feature| flags.intersects(of) && !features.contains(feature);
+        if memory.memory_heaps[held.heap_index as usize].flags.contains(TILE_MEMORY) {
+            Some("memory of a tile memory heap")
+        } else if needs(vk::MemoryPropertyFlags::PROTECTED, Features::PROTECTED_MEMORY) {
+            Some("memory of a protected type without Features::PROTECTED_MEMORY")
+        } else if needs(coherent, Features::DEVICE_COHERENT_MEMORY) {
+            Some("memory of a device-coherent type without Features::DEVICE_COHERENT_MEMORY")
+        } else {
+            None
+        }
+    };
+    memory.memory_types_as_slice().iter().map(refusal).collect()
+}
+
+/// `VK_MEMORY_HEAP_TILE_MEMORY_BIT_QCOM`: memory for resources that were made for it, in command buffers that it is
+/// bound to; offsets and sizes in it follow rules of their own.
+const TILE_MEMORY: vk::MemoryHeapFlags = vk::MemoryHeapFlags::from_raw(1 << 3);
 
 /// The flags that have an equal in Ringfence; any other makes the type a special one.
 fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
@@ -231,13 +272,39 @@ mod tests {
     }
 
     #[test]
+    fn types_are_refused_without_their_feature_and_in_tile_memory() {
+        let mut memory =
+            vk::PhysicalDeviceMemoryProperties { memory_type_count: 5, memory_heap_count: 2, ..Default::default() };
+        memory.memory_heaps[1].flags = vk::MemoryHeapFlags::DEVICE_LOCAL | TILE_MEMORY;
+        let near = vk::MemoryPropertyFlags::DEVICE_LOCAL;
+        let coherent = near | vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD;
+        let flags =
+            [near, near | vk::MemoryPropertyFlags::PROTECTED, coherent, near, vk::MemoryPropertyFlags::RDMA_CAPABLE_NV];
+        for (held, flags) in memory.memory_types.iter_mut().zip(flags) {
+            held.property_flags = flags;
+        }
+        memory.memory_types[3].heap_index = 1;
+        let refused = |features| {
+            let types = memory_types(&memory, features).into_iter().map(|held| held.properties);
+            types.map(|held| held.contains(MemoryProperties::REFUSED)).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(Features::empty()), [false, true, true, true, false]);
+        assert_eq!(refused(Features::PROTECTED_MEMORY), [false, false, true, true, false]);
+        assert_eq!(refused(Features::DEVICE_COHERENT_MEMORY), [false, true, false, true, false]);
+        assert_eq!(refused(Features::all()), [false, false, false, true, false]);
+        let special = memory_types(&memory, Features::all()).into_iter().map(|held| held.properties);
+        let special: Vec<_> = special.map(|held| held.contains(MemoryProperties::SPECIAL)).collect();
+        assert_eq!(special, [false, false, true, true, true]);
+    }
+
+    #[test]
     fn granularity_parts_buffers_from_textures() {
         let memory = vk::PhysicalDeviceMemoryProperties::default();
         let mut properties = vk::PhysicalDeviceProperties::default();
         properties.limits.buffer_image_granularity = 1;
-        assert_eq!(assemble(&properties, &memory, 0).class_groups, [0, 0, 0]);
+        assert_eq!(assemble(&properties, &memory, 0, Features::empty()).class_groups, [0, 0, 0]);
         properties.limits.buffer_image_granularity = 1024;
-        assert_eq!(assemble(&properties, &memory, 0).class_groups, [0, 1, 1]);
-        assert_eq!(assemble(&properties, &memory, 0).class_granularity_bytes, 1024);
+        assert_eq!(assemble(&properties, &memory, 0, Features::empty()).class_groups, [0, 1, 1]);
+        assert_eq!(assemble(&properties, &memory, 0, Features::empty()).class_granularity_bytes, 1024);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use super::counted::Counts;
 use super::desc::DeviceDesc;
 use super::descriptor::facts::Facts;
 use super::features::Features;
@@ -29,6 +30,9 @@ pub(super) struct Inner {
     pub(super) found: capabilities::Found,
     /// Whether nothing newer than Vulkan 1.0 may be called.
     pub(super) memory_only: bool,
+    /// Whether memory may be allocated for one resource, said to be so.
+    pub(super) has_dedicated: bool,
+    pub(super) counts: Counts,
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
@@ -46,6 +50,7 @@ struct Read {
     descriptors: Facts,
     sharing: external::Calls,
     memory_only: bool,
+    has_dedicated: bool,
 }
 
 impl Device {
@@ -67,12 +72,12 @@ impl Device {
     ) -> Result<Self, DeviceError> {
         let desc = DeviceDesc { features: desc.features.usable(), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find(instance, physical) }?;
+        let found = unsafe { capabilities::find(instance, physical, desc.features) }?;
         // SAFETY: the caller promises that the three belong together and that `desc` is true.
         let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
         // SAFETY: the caller promises that the three belong together and that the features were enabled.
         let sharing = unsafe { external::Calls::load(instance, physical, &device, desc.features) };
-        let read = Read { found, descriptors, sharing, memory_only: false };
+        let read = Read { found, descriptors, sharing, memory_only: false, has_dedicated: true };
         // SAFETY: the caller promises that the three belong together.
         Ok(unsafe { Self::wrap(instance, physical, device, desc, read) })
     }
@@ -80,7 +85,8 @@ impl Device {
     /// Wraps a device of any version of Vulkan, to be used for memory only: `Allocator::allocate`,
     /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with
     /// [`DeviceError::Unsupported`]; budgets and the largest memory object are not known, as Vulkan 1.0 does not report
-    /// them.
+    /// them. Memory of a resource's own is plain memory where the device has neither Vulkan 1.1 nor
+    /// `VK_KHR_dedicated_allocation`.
     ///
     /// # Safety
     /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
@@ -94,9 +100,11 @@ impl Device {
         let sparse = Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
         let desc = DeviceDesc { features: desc.features.usable().difference(sparse), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let found = unsafe { capabilities::find_memory(instance, physical, desc.features) };
         let (descriptors, sharing) = (Facts::of_no_heaps(desc), external::Calls::none());
-        let read = Read { found, descriptors, sharing, memory_only: true };
+        // SAFETY: the caller promises that the device is alive and comes from `instance`.
+        let has_dedicated = unsafe { has_dedicated_allocation(instance, device.handle()) };
+        let read = Read { found, descriptors, sharing, memory_only: true, has_dedicated };
         // SAFETY: the caller promises that the three belong together.
         unsafe { Self::wrap(instance, physical, device, desc, read) }
     }
@@ -111,7 +119,7 @@ impl Device {
         desc: DeviceDesc,
         read: Read,
     ) -> Self {
-        let Read { mut found, descriptors, sharing, memory_only } = read;
+        let Read { mut found, descriptors, sharing, memory_only, has_dedicated } = read;
         found.capabilities.memory_priority = memory_priority(desc.features);
         let pageable = pageable(instance, &device, desc.features);
         let debug_utils = if desc.features.contains(Features::DEBUG_UTILS) {
@@ -122,6 +130,7 @@ impl Device {
         };
         let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
         let turns = Turns::of(found.driver);
+        let counts = Counts::new(&found.capabilities, &descriptors);
         let inner = Inner {
             instance,
             physical,
@@ -129,6 +138,8 @@ impl Device {
             desc,
             found,
             memory_only,
+            has_dedicated,
+            counts,
             descriptors,
             plain_heaps,
             image_support: ImageSupport::new(),
@@ -196,6 +207,17 @@ impl Device {
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc
     }
+}
+
+/// Whether `VkMemoryDedicatedAllocateInfo` may be chained: with Vulkan 1.1 or `VK_KHR_dedicated_allocation`, which has
+/// no command of its own and needs the one that measures.
+///
+/// # Safety
+/// The device is alive and comes from `instance`.
+unsafe fn has_dedicated_allocation(instance: &ash::Instance, device: vk::Device) -> bool {
+    let measures = [c"vkGetBufferMemoryRequirements2", c"vkGetBufferMemoryRequirements2KHR"];
+    // SAFETY: the caller promises that the device is alive; the names are terminated.
+    measures.into_iter().any(|name| unsafe { instance.get_device_proc_addr(device, name.as_ptr()) }.is_some())
 }
 
 /// When the system takes priorities.

@@ -30,8 +30,8 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
-        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
-        unsafe { self.0.device.free_memory(memory.raw(), None) }
+        // SAFETY: the caller promises that the memory is this device's and unused.
+        unsafe { self.free(memory.raw()) }
     }
 
     unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
@@ -92,6 +92,10 @@ unsafe impl Driver for Device {
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
         memory.mapped()
+    }
+
+    fn is_tied(&self, memory: &Memory) -> bool {
+        memory.is_tied()
     }
 
     unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {

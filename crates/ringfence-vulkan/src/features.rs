@@ -60,6 +60,10 @@ bitflags::bitflags! {
         const TRANSFORM_FEEDBACK = 1 << 17;
         /// `VK_EXT_conditional_rendering` with its feature.
         const CONDITIONAL_RENDERING = 1 << 18;
+        /// The feature `protectedMemory`. Without it memory of protected types is refused.
+        const PROTECTED_MEMORY = 1 << 19;
+        /// `VK_AMD_device_coherent_memory` with its feature. Without it memory of device-coherent types is refused.
+        const DEVICE_COHERENT_MEMORY = 1 << 20;
     }
 }
 

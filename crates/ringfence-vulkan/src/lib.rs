@@ -30,6 +30,7 @@
 mod buffer;
 mod capabilities;
 mod chained;
+mod counted;
 mod desc;
 mod descriptor;
 mod device;

@@ -10,7 +10,7 @@ use super::device::Device;
 use super::external::{self, Import, NOT_ENABLED, RawImport};
 use super::features::Features;
 use ringfence_hal::{
-    DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Priority, Requirements, ResourceClass,
+    DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Numbers, Placed, Priority, Requirements, ResourceClass,
 };
 
 /// A `VkDeviceMemory`, and where the host sees it.
@@ -19,8 +19,10 @@ pub struct Memory {
     raw: vk::DeviceMemory,
     size: u64,
     memory_type: u32,
-    /// There iff the type is host-visible.
+    /// There if the type is host-visible, but for imported memory that cannot be mapped.
     base: Option<Mapped>,
+    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    is_tied: bool,
 }
 
 impl Memory {
@@ -42,10 +44,16 @@ impl Memory {
         self.memory_type
     }
 
-    /// Where the host sees its first byte, if its type is host-visible.
+    /// Where the host sees its first byte, if its type is host-visible; `None` for imported memory that cannot be mapped.
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
+    }
+
+    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    #[must_use]
+    pub fn is_tied(&self) -> bool {
+        self.is_tied
     }
 
     /// The resource that lies at `offset` of this memory.
@@ -81,7 +89,8 @@ impl Device {
     }
 
     /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is
-    /// consumed; it is closed if this fails.
+    /// consumed; it is closed if this fails. Imported memory that cannot be mapped is not: no host access to it is
+    /// counted on.
     ///
     /// # Safety
     /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.
@@ -91,6 +100,7 @@ impl Device {
         owner: Option<Owner>,
         import: Option<Import>,
     ) -> Result<Memory, DeviceError> {
+        self.check_type(desc.memory_type)?;
         self.check_size(desc)?;
         let mut dedicated = match owner {
             Some(Owner::Buffer(buffer)) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
@@ -99,7 +109,8 @@ impl Device {
         };
         let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let mut info = vk::MemoryAllocateInfo::default().allocation_size(desc.size).memory_type_index(desc.memory_type);
-        if owner.is_some() {
+        let is_tied = owner.is_some() && self.0.has_dedicated;
+        if is_tied {
             info = info.push_next(&mut dedicated);
         }
         if self.needs_address(desc.class, owner) {
@@ -119,18 +130,25 @@ impl Device {
             }
             None => info = imported.push_to(info),
         }
+        self.0.counts.memory_objects.add(1).map_err(|_| DeviceError::TooManyObjects)?;
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
-        let raw = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"))?;
+        let made = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"));
+        let raw = made.inspect_err(|_| self.0.counts.memory_objects.remove(1))?;
+        let is_imported = import.is_some();
         if let Some(import) = import {
             import.used_up();
         }
         // SAFETY: the memory is new, of that type, and nothing is placed in it.
-        let base = unsafe { self.map_whole(raw, desc.memory_type) }?;
+        let base = match unsafe { self.map_whole(raw, desc.memory_type) } {
+            Err(DeviceError::MapFailed) if is_imported => None,
+            // SAFETY: the memory is this device's and was not handed out.
+            mapped => mapped.inspect_err(|_| unsafe { self.free(raw) })?,
+        };
         if !desc.name.is_empty() {
             // SAFETY: the memory is this device's and alive.
             unsafe { self.name(raw, desc.name) };
         }
-        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
+        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied })
     }
 
     /// Memory for an object of this crate's own: of the first of these types, which exist, with enough free memory.
@@ -156,6 +174,13 @@ impl Device {
         Err(failure)
     }
 
+    /// Refuses types that Vulkan forbids.
+    fn check_type(&self, memory_type: u32) -> Result<(), DeviceError> {
+        let numbers = Numbers::Given(memory_type.into());
+        self.0.found.refusals[memory_type as usize]
+            .map_or(Ok(()), |reason| Err(DeviceError::unsupported(reason).with(numbers)))
+    }
+
     /// Refuses sizes that Vulkan forbids.
     fn check_size(&self, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {
         let capabilities = self.capabilities();
@@ -167,7 +192,7 @@ impl Device {
         }
     }
 
-    /// Maps new memory if its type is host-visible; frees it if that fails.
+    /// Maps new memory if its type is host-visible.
     ///
     /// # Safety
     /// The memory is this device's, of that type, not mapped, and nothing is placed in it.
@@ -177,15 +202,16 @@ impl Device {
         }
         // SAFETY: the caller promises that the memory is host-visible and not mapped.
         let mapped = unsafe { self.0.device.map_memory(raw, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
-        let pointer = mapped.map_err(failed("vkMapMemory")).map(|pointer| NonNull::new(pointer.cast()));
-        match pointer.and_then(|pointer| pointer.ok_or(DeviceError::MapFailed)) {
-            Ok(pointer) => Ok(Some(Mapped::new(pointer))),
-            Err(error) => {
-                // SAFETY: the memory is this device's and was not handed out.
-                unsafe { self.0.device.free_memory(raw, None) };
-                Err(error)
-            }
-        }
+        let pointer = NonNull::new(mapped.map_err(failed("vkMapMemory"))?.cast());
+        pointer.map(Mapped::new).map(Some).ok_or(DeviceError::MapFailed)
+    }
+
+    /// # Safety
+    /// The memory is this device's, from [`Device::allocate`], and unused.
+    pub(super) unsafe fn free(&self, raw: vk::DeviceMemory) {
+        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
+        unsafe { self.0.device.free_memory(raw, None) };
+        self.0.counts.memory_objects.remove(1);
     }
 
     /// A dedicated resource and its memory, which is freed if the resource could not be bound to it.

@@ -5,6 +5,7 @@
 //!   prepare_shared    VkExternalMemoryBufferCreateInfo / VkExternalMemoryImageCreateInfo
 //!   allocate          VkExportMemoryAllocateInfo, or VkImportMemoryFdInfoKHR with the handle, which is the driver's from
 //!                     then on if that succeeds; with VkMemoryDedicatedAllocateInfo where the memory is tied
+//!   import_types      vkGetMemoryFdPropertiesKHR, for a dma-buf
 //!   export_memory     vkGetMemoryFdKHR, vkGetMemoryWin32HandleKHR
 //! ```
 
@@ -52,6 +53,12 @@ unsafe impl Share for Device {
         })
     }
 
+    #[cfg(unix)]
+    fn import_types(&self, handle: &OwnedFd, kind: ShareKind, memory_type: u32) -> Result<u32, DeviceError> {
+        let asked = (kind == ShareKind::DmaBuf).then(|| self.dma_buf_types(handle));
+        asked.unwrap_or_else(|| Ok(1_u32.checked_shl(memory_type).unwrap_or(0)))
+    }
+
     unsafe fn import_memory(
         &self,
         handle: ShareHandle,
@@ -60,7 +67,10 @@ unsafe impl Share for Device {
     ) -> Result<<Self as Driver>::Memory, DeviceError> {
         let kind = desc.share.filter(|kind| self.0.sharing.has(*kind)).ok_or(NOT_ENABLED)?;
         #[cfg(unix)]
-        self.check_dma_buf(&handle, kind, desc.memory_type)?;
+        if kind == ShareKind::DmaBuf {
+            DeviceError::invalid("a dma-buf that no such memory type takes, a bit each")
+                .flags(1 << desc.memory_type, self.dma_buf_types(&handle)?.into())?;
+        }
         let owner = match tied {
             Tied::Nothing => None,
             Tied::Buffer(buffer) => Some(Owner::Buffer(*buffer)),
@@ -74,15 +84,14 @@ unsafe impl Share for Device {
 
 #[cfg(unix)]
 impl Device {
-    /// The driver knows which memory types it takes a dma-buf for; it cannot be queried for its own handles.
-    fn check_dma_buf(&self, handle: &OwnedFd, kind: ShareKind, memory_type: u32) -> Result<(), DeviceError> {
-        let Some(calls) = self.0.sharing.fd.as_ref().filter(|_| kind == ShareKind::DmaBuf) else { return Ok(()) };
+    /// The memory types that the driver takes a dma-buf for; it cannot be asked that of its own handles.
+    fn dma_buf_types(&self, handle: &OwnedFd) -> Result<u32, DeviceError> {
+        let calls = self.0.sharing.fd.as_ref().filter(|_| self.0.sharing.has(ShareKind::DmaBuf)).ok_or(NOT_ENABLED)?;
         let mut found = vk::MemoryFdPropertiesKHR::default();
         let handle_type = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
         // SAFETY: the descriptor is open, and stays so during the call.
         unsafe { calls.get_memory_fd_properties(handle_type, handle.as_raw_fd(), &mut found) }
             .map_err(failed("vkGetMemoryFdPropertiesKHR"))?;
-        DeviceError::invalid("a dma-buf that no such memory type takes, a bit each")
-            .flags(1 << memory_type, found.memory_type_bits.into())
+        Ok(found.memory_type_bits)
     }
 }

@@ -31,7 +31,7 @@ impl Types {
             MemoryLocation::CpuToGpu => (UPLOAD | P::DEVICE_LOCAL, UPLOAD),
             MemoryLocation::GpuToCpu => (UPLOAD | P::HOST_CACHED, UPLOAD),
         };
-        let plain = |flags| self.first(bits, flags, P::LAZILY_ALLOCATED | P::PROTECTED);
+        let plain = |flags| self.first(bits, flags, P::LAZILY_ALLOCATED | P::PROTECTED | P::REFUSED);
         let any = |flags| self.first(bits, flags, P::empty());
         let best = plain(wanted).or_else(|| plain(needed)).or_else(|| any(wanted)).or_else(|| any(needed));
         let fallback = if location == MemoryLocation::CpuToGpu { plain(needed) } else { None };
@@ -91,6 +91,14 @@ mod tests {
         let types = types(&[P::DEVICE_LOCAL | P::LAZILY_ALLOCATED, P::DEVICE_LOCAL | P::PROTECTED, P::DEVICE_LOCAL]);
         assert_eq!(types.choose(GpuOnly, ALL).0, Some(2));
         assert_eq!(types.choose(GpuOnly, 0b011).0, Some(0), "but comes");
+    }
+
+    /// On-chip memory of tiles, first in the driver's order.
+    #[test]
+    fn memory_that_the_device_refuses_comes_last() {
+        let types = types(&[P::DEVICE_LOCAL | P::SPECIAL | P::REFUSED, P::DEVICE_LOCAL]);
+        assert_eq!(types.choose(GpuOnly, ALL).0, Some(1));
+        assert_eq!(types.choose(GpuOnly, 0b01).0, Some(0), "to be refused by name");
     }
 
     /// The rule as wgpu-hal states it, over every set of types of three.

@@ -1,8 +1,8 @@
-//! The facade on a driver of the test's own, whose buffers and images need distance and whose memory cannot be mapped:
-//! what it is asked for is kept.
+//! The facade on a driver of the test's own, of Vulkan 1.0 or 1.1, whose buffers and images need distance and whose
+//! memory cannot be mapped: what it is asked for is kept.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, c_void};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_void};
 
 use ash::vk::{self, Handle, MemoryPropertyFlags as Flags};
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
@@ -13,6 +13,10 @@ const TYPES: [Flags; 2] = [Flags::DEVICE_LOCAL, Flags::from_raw(0b110)];
 thread_local! {
     /// Whether each memory object was made for device addresses.
     static ADDRESSES: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    /// Whether each was made for one resource.
+    static DEDICATED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    /// What the device has beyond Vulkan 1.0.
+    static HAS: Cell<&'static CStr> = const { Cell::new(c"vkGetBufferMemoryRequirements2") };
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -45,7 +49,7 @@ unsafe extern "system" fn allocate_memory(
     _: *const vk::AllocationCallbacks<'_>,
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    let mut has_address = false;
+    let (mut has_address, mut is_dedicated) = (false, false);
     // SAFETY: the caller's pointers are valid, and structures of a chain begin as this one does.
     unsafe {
         let mut next = (*info).p_next.cast::<vk::BaseInStructure<'_>>();
@@ -54,11 +58,13 @@ unsafe extern "system" fn allocate_memory(
                 let flags = (*next.cast::<vk::MemoryAllocateFlagsInfo<'_>>()).flags;
                 has_address = flags.contains(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
             }
+            is_dedicated |= (*next).s_type == vk::StructureType::MEMORY_DEDICATED_ALLOCATE_INFO;
             next = (*next).p_next;
         }
         memory.write(vk::DeviceMemory::from_raw(7));
     }
     ADDRESSES.with_borrow_mut(|addresses| addresses.push(has_address));
+    DEDICATED.with_borrow_mut(|dedicated| dedicated.push(is_dedicated));
     vk::Result::SUCCESS
 }
 
@@ -75,10 +81,18 @@ unsafe extern "system" fn map_memory(
     vk::Result::ERROR_MEMORY_MAP_FAILED
 }
 
+unsafe extern "system" fn device_command(_: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+    unsafe extern "system" fn never_called() {}
+    // SAFETY: the caller's name is terminated.
+    let is_there = unsafe { CStr::from_ptr(name) } == HAS.get();
+    is_there.then_some(never_called as unsafe extern "system" fn())
+}
+
 fn load(name: &CStr) -> *const c_void {
     match name.to_bytes() {
         b"vkGetPhysicalDeviceMemoryProperties" => memory_properties as *const c_void,
         b"vkGetPhysicalDeviceProperties" => properties as *const c_void,
+        b"vkGetDeviceProcAddr" => device_command as *const c_void,
         b"vkAllocateMemory" => allocate_memory as *const c_void,
         b"vkFreeMemory" => free_memory as *const c_void,
         b"vkMapMemory" => map_memory as *const c_void,
@@ -123,6 +137,26 @@ fn all_memory_that_may_hold_a_buffer_is_made_for_addresses() {
             ADDRESSES.take();
             let made = allocator.allocate(&desc(MemoryLocation::GpuOnly, linear, scheme)).expect("memory");
             assert_eq!(ADDRESSES.take(), [enabled && may_hold_buffers], "{scheme:?}, linear: {linear}");
+            allocator.free(made).expect("it is this allocator's");
+        }
+    }
+}
+
+/// The structure is of Vulkan 1.1 and of `VK_KHR_dedicated_allocation`.
+#[test]
+fn vulkan_1_0_is_given_no_resource_with_its_memory() {
+    let buffer = AllocationScheme::DedicatedBuffer(vk::Buffer::from_raw(4));
+    let image = AllocationScheme::DedicatedImage(vk::Image::from_raw(5));
+    for (has, knows) in
+        [(c"", false), (c"vkGetBufferMemoryRequirements2", true), (c"vkGetBufferMemoryRequirements2KHR", true)]
+    {
+        HAS.set(has);
+        for (scheme, is_one) in [(AllocationScheme::GpuAllocatorManaged, false), (buffer, true), (image, true)] {
+            let mut allocator = allocator(false);
+            DEDICATED.take();
+            let made = allocator.allocate(&desc(MemoryLocation::GpuOnly, true, scheme)).expect("memory");
+            assert_eq!(DEDICATED.take(), [knows && is_one], "{scheme:?}, {has:?}");
+            assert_eq!(made.is_dedicated(), is_one);
             allocator.free(made).expect("it is this allocator's");
         }
     }

@@ -1,4 +1,4 @@
-//! Shared memory through the fault injector: exports and imports can fail.
+//! Shared memory through the fault injector: exports, imports and what is asked of a handle can fail.
 
 use super::{Call, FaultInjector};
 use crate::sharing::{Share, ShareKind, Tied};
@@ -11,6 +11,8 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
 
     forward! {
         fn share_identity(&self) -> [u8; 32];
+        #[fails(ImportTypes)]
+        fn import_types(&self, handle: &D::Handle, kind: ShareKind, memory_type: u32) -> Result<u32, DeviceError>;
         #[fails(ExportMemory)]
         unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError>;
     }

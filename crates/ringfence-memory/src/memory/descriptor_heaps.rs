@@ -21,8 +21,9 @@ use crate::timeline::Passed;
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
     /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed,
-    /// and is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out.
-    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool;
+    /// and is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out. A call
+    /// that is made because memory is short counts for no age.
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Adds its regions.
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>);
@@ -59,12 +60,12 @@ impl Drop for Visit<'_> {
 
 impl<D: Device> Entry<D> {
     /// Has the heap reclaim, unless another thread is at it; says whether it is closed by now.
-    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         if self.is_taken.swap(true, Ordering::Acquire) {
             return false;
         }
         let visit = Visit(&self.is_taken);
-        let is_closed = !self.heap.reclaim(shared, passed, device_lost);
+        let is_closed = !self.heap.reclaim(shared, passed, device_lost, is_short);
         if is_closed {
             std::mem::forget(visit);
         }
@@ -95,13 +96,13 @@ impl<D: Device> DescriptorHeaps<D> {
         self.heaps.lock().is_empty()
     }
 
-    pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) {
+    pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) {
         let mut closed: SmallVec<[Arc<Entry<D>>; 4]> = SmallVec::new();
         // One by one: no host allocation, however many there are. What is added meanwhile is visited the next time.
         let count = self.heaps.lock().len();
         for at in 0..count {
             let Some(entry) = self.at(at) else { break };
-            if entry.reclaim(shared, passed, device_lost) {
+            if entry.reclaim(shared, passed, device_lost, is_short) {
                 closed.push(entry);
             }
         }

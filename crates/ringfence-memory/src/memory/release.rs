@@ -373,8 +373,8 @@ impl<D: Device> Shared<D> {
         // Before they free anything: as full as the frame made them.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.observers);
-        self.rings.reclaim(&mut seen, passed, device_lost);
-        self.descriptor_heaps.reclaim(self, passed, device_lost);
+        self.rings.reclaim(&mut seen, passed, device_lost, is_short);
+        self.descriptor_heaps.reclaim(self, passed, device_lost, is_short);
         let retired = &self.releases.retired;
         let objects = match (device_lost, is_short) {
             (true, _) => retired.release_all(|item| self.destroy(item)),
@@ -686,7 +686,7 @@ impl<D: Device> Shared<D> {
         let mut passed = Passed::default();
         if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
             self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
-            self.descriptor_heaps.reclaim(self, &passed, false);
+            self.descriptor_heaps.reclaim(self, &passed, false, true);
         }
         if !is_unused() {
             let objects = self.releases.retired.len();

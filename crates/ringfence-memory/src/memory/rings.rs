@@ -14,8 +14,9 @@ use crate::timeline::Passed;
 
 /// A ring, or anything else that a reclaim visits so that few writes have to poll.
 pub trait ReclaimRing: Send + Sync {
-    /// Frees what is complete. Returns whether [`ReclaimRing::upkeep`] is wanted.
-    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool;
+    /// Frees what is complete. Returns whether [`ReclaimRing::upkeep`] is wanted. Ages count the calls that are not
+    /// made because memory is short: those are the program's, once a frame.
+    fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// What may need driver calls. Called without a lock.
     fn upkeep(&self) {}
@@ -75,8 +76,8 @@ impl Rings {
     }
 
     /// Frees what has passed now, so that few writes have to poll.
-    pub(crate) fn reclaim(&self, seen: &mut Seen, passed: &Passed, device_lost: bool) {
-        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost));
+    pub(crate) fn reclaim(&self, seen: &mut Seen, passed: &Passed, device_lost: bool, is_short: bool) {
+        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost, is_short));
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 

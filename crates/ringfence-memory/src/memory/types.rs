@@ -8,7 +8,8 @@
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
 //! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
-//! types are never picked unless the request names such a property. Properties that a request requires narrow the list;
+//! types are never picked unless the request names such a property, and those that the device refuses only where no
+//! other is left: it says why. Properties that a request requires narrow the list;
 //! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the
 //! same order leads to the one type that has every property.
 
@@ -25,14 +26,15 @@ pub(crate) struct TypeOrder {
     candidates: [Vec<u32>; 4],
     /// The types that the device has.
     known_bits: u32,
-    /// As large a request as every one of them can serve.
+    /// As large a request as every one of them can serve, those that the device refuses apart.
     always_bytes: u64,
 }
 
 impl TypeOrder {
     pub(crate) fn new(capabilities: &Capabilities) -> Self {
         let heap_bytes = |index: u32| capabilities.memory_heaps[index as usize].bytes;
-        let least = capabilities.memory_types.iter().map(|held| heap_bytes(held.heap)).min();
+        let served = capabilities.memory_types.iter().filter(|held| !held.properties.contains(P::REFUSED));
+        let least = served.map(|held| heap_bytes(held.heap)).min();
         Self {
             candidates: Location::ALL.map(|location| {
                 let desc = AllocationDesc { location, ..Default::default() };
@@ -91,6 +93,9 @@ fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32)
         .filter(|index| allowed & (1 << index) != 0)
         .filter(|index| held(index).contains(required) && !held(index).intersects(never))
         .collect();
+    if types.iter().any(|index| !held(index).contains(P::REFUSED)) {
+        types.retain(|index| !held(index).contains(P::REFUSED));
+    }
     types.sort_by_key(|index| {
         (desc.preferred.difference(held(index)).bits().count_ones(), desc.location.cost(held(index)))
     });

@@ -275,7 +275,9 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the resource reaches beyond the allocation or would lie unaligned;
-    /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; or the driver refuses it. Nothing has changed then.
+    /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; [`DeviceError::Unsupported`] if the driver made the memory
+    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses it. Nothing
+    /// has changed then.
     pub fn create_aliasing_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -334,6 +336,10 @@ impl<D: Device> Allocation<D> {
             return Err(
                 DeviceError::unsupported("a resource that needs memory of its own, over bytes of others").into()
             );
+        }
+        // Vulkan's dedicated memory takes the resource that it was made for, which its owner binds, and no other.
+        if self.shared.device.is_tied(self.memory()) {
+            return Err(DeviceError::unsupported("a resource over memory that was made for another").into());
         }
         let is_inside = offset.checked_add(needs.size).is_some_and(|end| end <= self.size);
         // Only inside: elsewhere the sum may be more than a number holds.

@@ -10,7 +10,9 @@ use ringfence_core::blocks::BlocksDesc;
 
 use super::{Allocation, Buffer, Resource, Texture};
 use crate::device::sharing::ShareKind;
-use crate::device::{BufferInfo, Device, DeviceError, Numbers, Priority, Requirements, ResourceClass, TextureInfo};
+use crate::device::{
+    BufferInfo, Device, DeviceError, MemoryProperties, Numbers, Priority, Requirements, ResourceClass, TextureInfo,
+};
 use crate::error::Error;
 use crate::memory::{
     AllocationDesc, Arena, ArenaDesc, ArenaRef, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState, Shared,
@@ -81,6 +83,10 @@ impl<D: Device> Pool<D> {
             memory_type: desc.memory_type,
             memory_type_count: capabilities.memory_types.len() as u32,
         })?;
+        if held.properties.contains(MemoryProperties::REFUSED) {
+            let refused = DeviceError::unsupported("a pool of a memory type that the device refuses");
+            return Err(refused.with(Numbers::Given(desc.memory_type.into())).into());
+        }
         if !desc.block_alignment.is_power_of_two() {
             return Err(Error::BadAlignment { alignment: desc.block_alignment });
         }

@@ -55,7 +55,9 @@ pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, 
 }
 
 /// Makes a buffer in memory that another process (or another allocator) has exported. Of `desc` name, location and user
-/// data are used; the location is recorded, and the memory type is that of the exported memory.
+/// data are used; the location is recorded, and the memory type is that of the exported memory. A dma-buf may be
+/// another device's, with types of its own: it gets the best type for `desc` that this device takes it for. Memory that
+/// the driver cannot map is not mapped.
 ///
 /// Dropping the buffer retires it, as any buffer. The handle is consumed; on failure it is closed.
 ///
@@ -121,12 +123,12 @@ pub unsafe fn import_memory<D: Share>(
     let whole = Requirements {
         size: from.memory_bytes,
         alignment: 1,
-        memory_type_bits: 1 << from.memory_type,
+        memory_type_bits: u32::MAX,
         class,
         prefers_dedicated: false,
         requires_dedicated: false,
     };
-    let from = SharedMemory { offset: 0, ..*from };
+    let from = SharedMemory { offset: 0, ..importer.taken_as(&handle, from, whole.memory_type_bits, &desc)? };
     // SAFETY: the caller promises what is asked; the memory is tied to nothing.
     let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
     importer.note_import(&place, &desc);
@@ -190,10 +192,7 @@ impl<D: Share> Importer<'_, D> {
     where
         D: Create<K>,
     {
-        if needs.memory_type_bits >> from.memory_type & 1 == 0 {
-            let (memory_type, memory_type_bits) = (from.memory_type, needs.memory_type_bits);
-            return Err(Error::WrongMemoryType { memory_type, memory_type_bits }.into());
-        }
+        let from = &self.taken_as(&handle, from, needs.memory_type_bits, desc)?;
         if needs.size > from.size {
             return Err(ShareError::Larger { size: needs.size, exported_bytes: from.size });
         }
@@ -212,12 +211,36 @@ impl<D: Share> Importer<'_, D> {
             SharedMemory { kind, .. } if *kind != ShareKind::DmaBuf && is_foreign => {
                 Err(ShareError::OtherDevice { kind: *kind })
             }
-            SharedMemory { memory_type, .. } if *memory_type >= memory_type_count => {
+            SharedMemory { kind, memory_type, .. }
+                if *kind != ShareKind::DmaBuf && *memory_type >= memory_type_count =>
+            {
                 Err(Error::UnknownMemoryType { memory_type: *memory_type, memory_type_count }.into())
             }
             SharedMemory { memory_bytes: 0, .. } => Err(Error::ZeroSize.into()),
             _ => Ok(()),
         }
+    }
+
+    /// The memory with the type, one of `memory_type_bits`, that the device takes it with: the exporter's if it may be
+    /// and is this device's, else the best for the request.
+    fn taken_as(
+        &self,
+        handle: &D::Handle,
+        from: &SharedMemory,
+        memory_type_bits: u32,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<SharedMemory, ShareError> {
+        let Shared { device, order, .. } = &**self.shared;
+        let taken = device.import_types(handle, from.kind, from.memory_type)?;
+        let bits = taken & memory_type_bits;
+        let is_own =
+            from.identity == device.share_identity() && bits.checked_shr(from.memory_type).unwrap_or(0) & 1 == 1;
+        let own = is_own.then_some(from.memory_type);
+        let best = || order.candidates_for(device.capabilities(), desc, bits).next();
+        let first = || (bits != 0).then(|| bits.trailing_zeros());
+        let wrong = Error::WrongMemoryType { memory_type: taken.trailing_zeros(), memory_type_bits };
+        let memory_type = own.or_else(best).or_else(first).ok_or(wrong)?;
+        Ok(SharedMemory { memory_type, ..*from })
     }
 
     /// Imports the memory, and makes a place of it at `from.offset`.

@@ -45,6 +45,8 @@ pub(super) struct Visible {
     mapped: Mapped,
     address: vk::DeviceAddress,
     usage: vk::BufferUsageFlags,
+    /// What it counts of the address space of descriptor buffers.
+    counted_bytes: u64,
     /// Where each binding's array begins and how long its elements are; 0 long if the heap has no such type.
     arrays: [(u64, usize); 6],
 }
@@ -177,6 +179,7 @@ impl Bytes {
             }
             device.raw().destroy_descriptor_set_layout(visible.layout, None);
         }
+        device.0.counts.remove_descriptor_buffer(visible.kind, visible.counted_bytes);
     }
 }
 
@@ -204,10 +207,17 @@ impl Visible {
                 HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
                 _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
             };
-        match make_buffer(device, bytes, usage, desc.name) {
+        // With room to begin at an aligned address: nothing says that buffers of this usage have one.
+        let counted_bytes = bytes + facts.buffer.descriptor_buffer_offset_alignment.max(1);
+        let counted = device.0.counts.add_descriptor_buffer(desc.kind, counted_bytes);
+        let made = counted.and_then(|()| {
+            make_buffer(device, counted_bytes, usage, desc.name)
+                .inspect_err(|_| device.0.counts.remove_descriptor_buffer(desc.kind, counted_bytes))
+        });
+        match made {
             Ok((buffer, memory, mapped, address)) => {
                 let memory = Mutex::new(Some(memory));
-                Ok(Self { kind: desc.kind, layout, buffer, memory, mapped, address, usage, arrays })
+                Ok(Self { kind: desc.kind, layout, buffer, memory, mapped, address, usage, counted_bytes, arrays })
             }
             Err(error) => {
                 // SAFETY: nothing uses the layout.
@@ -221,12 +231,11 @@ impl Visible {
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
 /// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is
-/// made once, and lives long.
+/// made once, and lives long. Its first aligned address is at most the alignment from its beginning.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
-    // With room to begin at an aligned address: nothing says that buffers of this usage have one.
-    let info = vk::BufferCreateInfo::default().size(bytes + alignment).usage(usage);
+    let info = vk::BufferCreateInfo::default().size(bytes).usage(usage);
     // SAFETY: the description is valid.
     let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
     // SAFETY: the buffer is new.

@@ -186,18 +186,45 @@ impl Facts {
     /// What the address range of descriptor buffers holds, rounding between the arrays left some room.
     fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
         let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
-        let range = match kind {
-            HeapKind::Samplers => self
-                .buffer
-                .max_sampler_descriptor_buffer_range
-                .min(self.buffer.sampler_descriptor_buffer_address_space_size),
-            _ => {
-                let space = self.buffer.resource_descriptor_buffer_address_space_size;
-                self.buffer.max_resource_descriptor_buffer_range.min(space)
-            }
-        };
-        let spare = 6 * self.buffer.descriptor_buffer_offset_alignment.max(256);
-        u32::try_from(range.saturating_sub(spare) / slot.max(1)).unwrap_or(u32::MAX)
+        let slots = self.heap_bytes_max(kind).saturating_sub(self.spare_bytes()) / slot.max(1);
+        u32::try_from(slots).unwrap_or(u32::MAX)
+    }
+
+    /// What lies between the arrays of a heap, and before the first, at most.
+    fn spare_bytes(&self) -> u64 {
+        7 * self.buffer.descriptor_buffer_offset_alignment.max(256)
+    }
+
+    /// The most bytes of a descriptor buffer, so that there may be one of each kind and those that they grow into, at
+    /// once. Samplers get as much of what both share as they can use, a half at most.
+    fn heap_bytes_max(&self, kind: HeapKind) -> u64 {
+        let (whole, slot) = (self.whole_address_space(), self.buffer.sampler_descriptor_size as u64);
+        let usable = u64::from(self.plain_limits().samplers).saturating_mul(slot).saturating_add(self.spare_bytes());
+        let of_samplers = (self.address_space(HeapKind::Samplers) / 2).min(whole / 4).min(usable);
+        if kind == HeapKind::Samplers {
+            return self.buffer.max_sampler_descriptor_buffer_range.min(of_samplers);
+        }
+        let of_resources = (self.address_space(kind) / 2).min(whole / 2 - of_samplers);
+        self.buffer.max_resource_descriptor_buffer_range.min(of_resources)
+    }
+
+    /// The bytes of all descriptor buffers of a kind.
+    pub(crate) fn address_space(&self, kind: HeapKind) -> u64 {
+        match kind {
+            HeapKind::Samplers => self.buffer.sampler_descriptor_buffer_address_space_size,
+            _ => self.buffer.resource_descriptor_buffer_address_space_size,
+        }
+    }
+
+    /// The bytes of all descriptor buffers of both kinds.
+    pub(crate) fn whole_address_space(&self) -> u64 {
+        // No device has less. Older drivers of Mesa's leave it out.
+        self.buffer.descriptor_buffer_address_space_size.max(1 << 27)
+    }
+
+    /// The samplers that there may be at once.
+    pub(crate) fn samplers_max(&self) -> u64 {
+        self.limits.max_sampler_allocation_count.into()
     }
 
     fn plain_limits(&self) -> StageLimits {
@@ -282,5 +309,41 @@ mod tests {
         assert_eq!(slots(false, ViewTypes::STORAGE_BUFFER), 32);
         assert_eq!(slots(false, ViewTypes::SAMPLED_TEXTURE), 32);
         assert_eq!(slots(false, ViewTypes::all()), 11);
+    }
+
+    /// A heap that grows is there twice until the device is done with the old one, beside one of the other kind.
+    #[test]
+    fn descriptor_buffers_of_both_kinds_may_grow_at_once() {
+        let mut facts = Facts::of_no_heaps(DeviceDesc::default());
+        facts.limits.max_per_stage_descriptor_samplers = u32::MAX;
+        facts.limits.max_descriptor_set_samplers = u32::MAX;
+        facts.buffer.descriptor_buffer_offset_alignment = 64;
+        facts.buffer.sampler_descriptor_size = 16;
+        facts.buffer.storage_buffer_descriptor_size = 32;
+        let types = ViewTypes::STORAGE_BUFFER;
+        for (range, resources, samplers, whole) in [
+            (1_u64 << 27, 1_u64 << 27, 1_u64 << 27, 1_u64 << 27),
+            (1 << 27, 1 << 27, 1 << 27, 1 << 28),
+            (1 << 32, 1 << 32, 1 << 27, 1 << 32),
+            (1 << 27, 1 << 32, 1 << 32, 1 << 33),
+            (1 << 27, 1 << 27, 1 << 27, 0),
+        ] {
+            facts.buffer.max_resource_descriptor_buffer_range = range;
+            facts.buffer.max_sampler_descriptor_buffer_range = range;
+            facts.buffer.resource_descriptor_buffer_address_space_size = resources;
+            facts.buffer.sampler_descriptor_buffer_address_space_size = samplers;
+            facts.buffer.descriptor_buffer_address_space_size = whole;
+            for samplers_of_stage in [u32::MAX, 4000] {
+                facts.limits.max_per_stage_descriptor_samplers = samplers_of_stage;
+                let bytes = |kind| {
+                    u64::from(facts.slots_by_bytes(kind, types)) * if kind == HeapKind::Samplers { 16 } else { 32 }
+                };
+                let (of_resources, of_samplers) = (bytes(HeapKind::Resources), bytes(HeapKind::Samplers));
+                assert!(of_resources > 1 << 20 && of_samplers > 16 * 3000, "{of_resources}, {of_samplers}");
+                assert!(of_resources <= range && of_samplers <= range);
+                assert!(2 * of_resources <= resources && 2 * of_samplers <= samplers);
+                assert!(2 * (of_resources + of_samplers) <= whole.max(1 << 27), "{of_resources}, {of_samplers}");
+            }
+        }
     }
 }

@@ -51,8 +51,7 @@ impl Filler {
     fn furnish(&mut self, device: &Device, desc: &HeapDesc<'_>) -> Result<(), DeviceError> {
         if desc.kind == HeapKind::Samplers {
             // SAFETY: the description is valid.
-            self.sampler = unsafe { device.raw().create_sampler(&vk::SamplerCreateInfo::default(), None) }
-                .map_err(failed("vkCreateSampler"))?;
+            self.sampler = unsafe { device.create_sampler(&vk::SamplerCreateInfo::default()) }?;
             return Ok(());
         }
         let textures = ViewTypes::SAMPLED_TEXTURE | ViewTypes::STORAGE_TEXTURE;
@@ -178,7 +177,7 @@ impl Filler {
         let raw = device.raw();
         // SAFETY: the caller promises that nothing uses the placeholders; Vulkan ignores null handles here.
         unsafe {
-            raw.destroy_sampler(self.sampler, None);
+            device.destroy_sampler(self.sampler);
             self.texels.iter().for_each(|view| raw.destroy_buffer_view(*view, None));
             raw.destroy_buffer(self.buffer, None);
             for image in &self.images {

@@ -86,7 +86,7 @@ impl Drop for Owned {
             match self.object {
                 Object::ImageView(view) => device.destroy_image_view(view, None),
                 Object::BufferView(view) => device.destroy_buffer_view(view, None),
-                Object::Sampler(sampler) => device.destroy_sampler(sampler, None),
+                Object::Sampler(sampler) => self.device.destroy_sampler(sampler),
             }
         }
     }
@@ -177,7 +177,7 @@ impl Real {
             }
             View::Sampler(info) => {
                 // SAFETY: a `View` is valid as the caller of `write_view` promises.
-                let sampler = unsafe { raw.create_sampler(&info, None) }.map_err(failed("vkCreateSampler"))?;
+                let sampler = unsafe { device.create_sampler(&info) }?;
                 let shown = vk::DescriptorImageInfo::default().sampler(sampler);
                 (own(Object::Sampler(sampler)), Shown::Image(shown))
             }

@@ -449,7 +449,7 @@ impl Entries {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
-    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
         let Some(_run) = self.run.lock().clone() else { return false };
         let mut returned = self.returned.lock();
         let free = |retired| self.release(&shared.device, retired, &mut returned);

@@ -569,9 +569,10 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
-    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         self.discard_leftovers(&shared.device, passed, device_lost);
-        let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let step = u64::from(!is_short);
+        let now = self.tick.fetch_add(step, Ordering::Relaxed) + step;
         let closed = self.closed.load(Ordering::Acquire);
         self.thread_caches.sweep(|_, single| self.slots.lock().give_back(single));
         self.slots.lock().trim();

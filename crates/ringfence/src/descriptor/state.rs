@@ -423,7 +423,7 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
-    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
         // Before the queue is looked at, so that what the last handle released is in it.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));

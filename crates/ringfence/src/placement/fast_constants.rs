@@ -340,7 +340,7 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device> ReclaimRing for State<D> {
-    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         self.free_passed(|retired, pages| {
             let page = |page| pages.push(page);
             if device_lost {
@@ -349,7 +349,7 @@ impl<D: Device> ReclaimRing for State<D> {
                 retired.reclaim(passed, page)
             };
         });
-        self.books.lock().ticks += 1;
+        self.books.lock().ticks += u64::from(!is_short);
         self.cleaning == Cleaning::Own
     }
 

@@ -271,14 +271,15 @@ impl<D: Device> RingState<D> {
 }
 
 impl<D: Device> ReclaimRing for RingState<D> {
-    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         let mut books = self.books.lock();
         let mut has_passed = |users: &SyncSet| device_lost || passed.passed_all(users);
         books.release(&mut has_passed);
         let are_over = books.exchanged.note(&mut has_passed);
         let (capacity, used) = (books.ring.capacity(), books.ring.used());
         books.calm.note(used);
-        books.calm.tick(&self.config, capacity) || are_over
+        let is_calm = !is_short && books.calm.tick(&self.config, capacity);
+        is_calm || are_over
     }
 
     fn upkeep(&self) {

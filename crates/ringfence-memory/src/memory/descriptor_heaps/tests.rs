@@ -12,7 +12,7 @@ struct Calling {
 }
 
 impl ReclaimHeap<sim::Device> for Calling {
-    fn reclaim(&self, shared: &Shared<sim::Device>, _: &Passed, _: bool) -> bool {
+    fn reclaim(&self, shared: &Shared<sim::Device>, _: &Passed, _: bool, _: bool) -> bool {
         let is_first = self.visits.fetch_add(1, Ordering::Relaxed) == 0;
         _ = shared.descriptor_heaps.snapshot();
         if is_first {
@@ -49,7 +49,7 @@ struct Slow {
 }
 
 impl ReclaimHeap<sim::Device> for Slow {
-    fn reclaim(&self, _: &Shared<sim::Device>, _: &Passed, _: bool) -> bool {
+    fn reclaim(&self, _: &Shared<sim::Device>, _: &Passed, _: bool, _: bool) -> bool {
         if self.visits.fetch_add(1, Ordering::Relaxed) == 0 {
             self.begun.wait();
             while self.other_is_done.load(Ordering::Acquire) == 0 {

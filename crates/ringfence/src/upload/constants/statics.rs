@@ -180,10 +180,10 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
-    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         let mut books = self.books.lock();
         let Books { pools, retired, ticks, .. } = &mut *books;
-        *ticks += 1;
+        *ticks += u64::from(!is_short);
         let mut free = |(class, index, slot): (usize, usize, u32)| pools[class].free(index, slot, *ticks);
         if device_lost {
             retired.release_all(&mut free);
