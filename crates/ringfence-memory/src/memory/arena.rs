@@ -321,7 +321,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
             return SmallVec::new();
         }
-        let would_hold = |bytes: &u64| A::would_hold(algorithm, *bytes, request.size, request.alignment);
+        // Beyond its capacity an algorithm cannot even be asked.
+        let would_hold = |bytes: &u64| {
+            *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
+        };
         sizes.tries(count, request.size).filter(would_hold).collect()
     }
 

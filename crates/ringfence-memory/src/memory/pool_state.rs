@@ -30,8 +30,13 @@ impl<D: Device> PoolState<D> {
         held > kept
     }
 
+    /// Why none of its blocks serves a request.
     pub(crate) fn full(&self, size: u64) -> Error {
-        let ArenaDesc { block_count_max, sizes, .. } = self.arena.desc;
+        let ArenaDesc { block_count_max, sizes, algorithm, .. } = self.arena.desc;
+        let max = algorithm.capacity_max();
+        if size > max {
+            return Error::TooLarge { size, max };
+        }
         Error::PoolFull { size, block_count_max, block_bytes: sizes.max }
     }
 }
