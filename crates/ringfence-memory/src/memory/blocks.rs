@@ -155,7 +155,6 @@ impl<D: Device> Shared<D> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        self.budgets.refresh_if_old(&self.device);
         let heap = arena.desc.heap;
         let mut sizes = sizes.peekable();
         let (mut may_trim, mut failure) = (constraints.may_trim, Failure::OverBudget);

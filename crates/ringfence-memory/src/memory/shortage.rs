@@ -95,7 +95,8 @@ impl Attempt {
 }
 
 impl<D: Device> Shared<D> {
-    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget.
+    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget. All memory
+    /// objects but imported ones are made here, so the driver's budgets are read again here too.
     pub(super) fn make_within<R>(
         &self,
         heap: u32,
@@ -103,6 +104,7 @@ impl<D: Device> Shared<D> {
         strict: bool,
         make: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<R, Failure> {
+        self.budgets.refresh_if_old(&self.device);
         let taken = self.budgets.take(heap, bytes, strict).ok_or(Failure::OverBudget)?;
         let made = make().map_err(Failure::Driver)?;
         taken.keep();
