@@ -157,18 +157,19 @@ impl<D: Device> Shared<D> {
         }
         let heap = arena.desc.heap;
         let mut sizes = sizes.peekable();
-        let (mut may_trim, mut failure) = (constraints.may_trim, Failure::OverBudget);
+        // Once, and once more where memory objects are short: then in every heap.
+        let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::OverBudget);
         while let Some(size) = sizes.next() {
             // Beyond the budget goes only the smallest.
             let strict = constraints.within_budget || sizes.peek().is_some();
             let make =
                 || self.make_within(heap, size, strict, || self.allocate_memory(&arena.block_desc(size, alignment)));
             let mut made = make();
-            if may_trim && made.as_ref().is_err_and(|failure| failure.may_go_on()) {
-                may_trim = false;
-                if self.trim_heap(heap, attempt) {
-                    made = make();
-                }
+            if let Some(short) = made.as_ref().err().copied().filter(|failure| failure.may_go_on())
+                && std::mem::take(&mut may_trim[usize::from(short.is_of_every_heap())])
+                && self.trim_heap(heap, short, attempt)
+            {
+                made = make();
             }
             failure = match made {
                 Err(failure) if failure.may_go_on() => failure,

@@ -33,19 +33,17 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Destroys the objects kept for recycling, frees every empty block, and returns how many memory objects were
-    /// freed.
+    /// Destroys the objects kept for recycling, frees every empty block (those of placements too), and returns how many
+    /// memory objects were freed.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
     /// If this allocator holds more than `target_bytes` in all heaps, destroys the objects kept for recycling, and
-    /// frees empty blocks until it holds no more than that or has none left. Returns how many bytes were freed.
+    /// frees empty blocks, those of placements last, until it holds no more than that or has none left. Returns how
+    /// many bytes were freed.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
-        if self.0.reserved_bytes() <= target_bytes {
-            return 0;
-        }
-        self.0.empty_caches().1 + self.0.free_empty_blocks(|_| true, target_bytes).1
+        self.0.trim_to(target_bytes)
     }
 
     /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
