@@ -68,7 +68,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// empty blocks.
     ///
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated
-    /// in them. [`MemoryBudgets::trim`] and a shortage of memory do, and cancel the announcement. Resources that get
+    /// in them. [`MemoryBudgets::trim`] and a shortage of memory do, and cancel the announcement; if memory is short for
+    /// a further announcement, all else that is empty or recycled goes, and what was announced stays. Resources that get
     /// dedicated memory, for their size or because the driver prefers it, do not use these blocks. If the free space at
     /// the ends of blocks is too small, the last allocations may need one more block.
     ///
@@ -77,7 +78,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// allow. No lock that an allocation needs is held, so a thread of its own may call it.
     ///
     /// # Errors
-    /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
+    /// More than the heap has, no memory type, no memory, over the budget. Earlier announcements hold then, and the blocks
+    /// that were made are freed again.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
         let shared = self.0;
         shared.check_lost()?;
@@ -93,6 +95,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
             return Err(Error::TooLarge { size: bytes, max });
         }
         let mut attempt = Attempt::at(memory_type, bytes, &desc);
+        attempt.constraints.spares_announced = true;
         let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
         let made = shared.announce(arena, bytes, &mut attempt);
         made.map_err(|failure| shared.give_up(&attempt, None, failure))

@@ -20,7 +20,7 @@ pub(crate) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
-        if self.may_free_block() { self.arena.take_empty() } else { None }
+        if self.may_free_block() { self.arena.take_empty(false) } else { None }
     }
 
     /// Whether it has more blocks than it keeps.

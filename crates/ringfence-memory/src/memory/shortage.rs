@@ -30,6 +30,8 @@ pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
+    /// A trim leaves empty blocks that were announced: what is wanted is one more announcement.
+    pub(crate) spares_announced: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +78,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
         let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
-        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true };
+        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true, spares_announced: false };
         let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
         let has_released = false;
         Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best, has_released }
@@ -125,7 +127,7 @@ impl<D: Device> Shared<D> {
         let freed = || heaps().map(|held| self.budgets.freed_bytes(held)).sum::<u64>();
         let before = freed();
         attempt.has_released |= self.release_unused_of(&is_meant);
-        self.free_empty_blocks(is_meant, 0);
+        self.free_empty_blocks(is_meant, 0, attempt.constraints.spares_announced);
         freed() != before
     }
 
@@ -152,7 +154,7 @@ impl<D: Device> Shared<D> {
     fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
         let any_cached = self.empty_caches(&|_| true);
-        reclaimed.objects + reclaimed.blocks + self.free_empty_blocks(|_| true, 0).0 > 0 || any_cached
+        reclaimed.objects + reclaimed.blocks + self.free_empty_blocks(|_| true, 0, false).0 > 0 || any_cached
     }
 
     /// Evicts what no submission uses; says whether something went.

@@ -19,7 +19,7 @@ impl<D: Device> Shared<D> {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = freed();
         self.empty_caches(&|_| true);
-        self.free_empty_blocks(|_| true, 0);
+        self.free_empty_blocks(|_| true, 0, false);
         freed().saturating_sub(before) as usize
     }
 
@@ -33,11 +33,11 @@ impl<D: Device> Shared<D> {
         let before = freed();
         self.empty_recycled(|_| true);
         self.trim_small_buffers(&|_| true);
-        self.free_empty_blocks(|_| true, target_bytes);
+        self.free_empty_blocks(|_| true, target_bytes, false);
         if self.reserved_bytes() > target_bytes {
             // Buffers among them leave blocks of the allocator's own empty.
             self.free_pools(|_| true, &|_| self.reserved_bytes() > target_bytes);
-            self.free_empty_blocks(|_| true, target_bytes);
+            self.free_empty_blocks(|_| true, target_bytes, false);
         }
         freed().saturating_sub(before)
     }
@@ -72,8 +72,14 @@ impl<D: Device> Shared<D> {
     }
 
     /// Frees empty blocks of some heaps until this allocator holds no more than `target_bytes` of all heaps;
-    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
-    pub(crate) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
+    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with, and an arena those that were
+    /// announced if they are to be spared.
+    pub(crate) fn free_empty_blocks(
+        &self,
+        heaps: impl Fn(u32) -> bool,
+        target_bytes: u64,
+        spares_announced: bool,
+    ) -> (usize, u64) {
         let (mut blocks, mut bytes) = (0, 0);
         let mut free_all = |next: &dyn Fn() -> Option<Memory<D>>| {
             while self.reserved_bytes() > target_bytes
@@ -85,7 +91,7 @@ impl<D: Device> Shared<D> {
             }
         };
         for arena in self.arenas.iter().filter(|arena| heaps(arena.desc.heap)) {
-            free_all(&|| arena.take_empty());
+            free_all(&|| arena.take_empty(spares_announced));
         }
         let pools = self.custom_pools.read().clone();
         for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
