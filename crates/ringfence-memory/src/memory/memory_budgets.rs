@@ -3,11 +3,12 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`MemoryBudgets::heap`] | a few loads |
+//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`] | a few loads |
 //! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + what is recycled), a driver call for each block that goes |
 //! | [`MemoryBudgets::reserve`], [`MemoryBudgets::maintain`] | a driver call for each block |
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::budget::Budget;
 use super::growth::Maintenance;
@@ -31,6 +32,13 @@ impl<D: Device> MemoryBudgets<'_, D> {
     #[must_use]
     pub fn heap(&self, heap: u32) -> Budget {
         self.0.budgets.heap(heap)
+    }
+
+    /// How many memory objects this allocator holds of any heap, imported ones included. It keeps them below
+    /// [`memory_objects_max`](crate::device::Capabilities::memory_objects_max). One load.
+    #[must_use]
+    pub fn memory_object_count(&self) -> u64 {
+        self.0.memory_objects.load(Ordering::Relaxed)
     }
 
     /// Destroys the objects kept for recycling, frees every empty block (those of placements too), and returns how many
