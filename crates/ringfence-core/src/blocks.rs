@@ -347,9 +347,16 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Takes the longest empty block out, threshold and grace or not: when memory runs short. The caller destroys
     /// the heap.
     pub fn take_empty(&mut self) -> Option<(BlockId, H)> {
-        let slot = self.empties.first()?.slot;
-        let serial = self.slots[slot as usize].as_ref()?.serial;
-        let id = BlockId { serial, slot };
+        self.take_empty_of(|_| true)
+    }
+
+    /// As [`Blocks::take_empty`], of the blocks whose heap may go. O(empty blocks).
+    pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
+        let found = self.empties.iter().find_map(|empty| {
+            let block = self.slots[empty.slot as usize].as_ref()?;
+            may_go(&block.heap).then(|| block.id(empty.slot as usize))
+        });
+        let id = found?;
         Some((id, self.remove_empty(id)?))
     }
 

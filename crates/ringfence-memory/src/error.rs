@@ -130,12 +130,13 @@ pub enum Error {
         /// What the resource allows, a bit a type.
         memory_type_bits: u32,
     },
-    /// It is larger than any memory object may be, or than every heap that it may lie in.
+    /// It is larger than any memory object may be, than every heap that it may lie in, or than any block of its pool's
+    /// algorithm ([`Algorithm::capacity_max`](ringfence_core::algorithm::Algorithm::capacity_max)).
     #[error("{size} bytes are more than the largest memory object of {max} bytes")]
     TooLarge {
         /// Bytes that were needed.
         size: u64,
-        /// The device's limit in bytes.
+        /// The limit in bytes: the device's or the algorithm's.
         max: u64,
     },
     /// The request asks for another kind of handle than the pool's blocks have.

@@ -18,7 +18,8 @@
 //! 1. the memory types that the location allows, best first; for each of them
 //! 2. a slot of a size class or a free range in a block of the arena,
 //! 3. a new block of the arena's present block size; if the driver refuses it, retired objects that the device is done
-//!    with and recycled ones are destroyed, empty blocks of the heap are freed, and the block is tried again;
+//!    with and recycled ones are destroyed, all that is empty in the heap is freed (blocks, those of placements too, and
+//!    buffers that small ones shared; in every heap, if there are too many memory objects), and the block is tried again;
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
 //! 5. dedicated memory (not for [`Dedicated::Never`]),
 //! 6. then the next memory type;

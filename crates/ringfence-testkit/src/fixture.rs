@@ -167,6 +167,7 @@ where
         memory.shutdown(Duration::MAX).expect("all work completes");
         let total = memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());
+        assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are counted and not held");
         assert_eq!(memory.debug().take_findings(), [], "debugging found nothing");
         drop(memory);
         let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();

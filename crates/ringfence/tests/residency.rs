@@ -10,7 +10,7 @@ use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, Priority};
 use ringfence::residency::{Residency, ResidencyError};
 use ringfence::sim::HazardKind;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
-use ringfence::{AllocationDesc, Buffer, Dedicated};
+use ringfence::{AllocationDesc, Budget, Buffer, Dedicated};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 type Device = FaultInjector<sim::Device>;
@@ -292,4 +292,43 @@ fn random_programs_find_their_bytes_under_a_budget_that_moves() {
         world.memory.reclaim();
         world.memory.debug().validate().expect("the allocator is sound");
     }
+}
+
+/// Where the driver reports no budgets, what is in use is what this allocator holds and has not evicted.
+#[test]
+fn use_is_reckoned_without_what_is_evicted() {
+    let mut profile = sim::Profile::d3d12_modern();
+    profile.reports_budgets = false;
+    profile.capabilities.memory_heaps[0].bytes = 10 * SIZE;
+    let base = FaultyFixture::faulty(FixtureDesc { profile, ..Default::default() });
+    // SAFETY: what is used is committed before.
+    let residency = unsafe { base.memory.residency() };
+    let world = Pressed { base, residency };
+    let desc = AllocationDesc {
+        dedicated: Dedicated::Always,
+        evictable: true,
+        within_budget: true,
+        memory_types: 1,
+        ..Default::default()
+    };
+    let make = || world.buffer(SIZE, desc).expect("what is not in use goes");
+    let agree = |resident: u64, absent: u64| {
+        let Budget { usage_bytes, reserved_bytes, .. } = world.memory.budgets().heap(0);
+        assert_eq!((world.residency.absent_bytes(), reserved_bytes), (absent * SIZE, (resident + absent) * SIZE));
+        assert_eq!(usage_bytes, resident * SIZE);
+    };
+    let mut held: Vec<_> = (0..7).map(|_| make()).collect();
+    agree(7, 0);
+    held.push(make());
+    agree(7, 1);
+    let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");
+    world.use_all(&[&held[gone]]).expect("another goes for it");
+    assert!(!world.evicted(&held[gone]));
+    agree(7, 1);
+    let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");
+    drop(held.swap_remove(gone));
+    world.memory.reclaim();
+    agree(7, 0);
+    drop(held);
+    assert_eq!(world.device.hazards(), []);
 }

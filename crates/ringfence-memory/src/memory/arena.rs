@@ -321,7 +321,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
             return SmallVec::new();
         }
-        let would_hold = |bytes: &u64| A::would_hold(algorithm, *bytes, request.size, request.alignment);
+        // Beyond its capacity an algorithm cannot even be asked.
+        let would_hold = |bytes: &u64| {
+            *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
+        };
         sizes.tries(count, request.size).filter(would_hold).collect()
     }
 
@@ -532,12 +535,19 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
-    /// An empty block, however short it has been so, taken out to be freed. What was announced is void then.
-    pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
+    /// An empty block, however short it has been so, taken out to be freed. What was announced is void then, unless it
+    /// is to be spared: then a block for it stays.
+    pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
-        let (_, block) = state.blocks.take_empty()?;
-        (state.announced, state.announced_block) = (0, 0);
+        let surplus = match spares_announced {
+            true => state.empty_blocks().sum::<u64>().saturating_sub(state.announced),
+            false => u64::MAX,
+        };
+        let (_, block) = state.blocks.take_empty_of(|block| block.memory.size <= surplus)?;
+        if !spares_announced {
+            (state.announced, state.announced_block) = (0, 0);
+        }
         Some(state.taken_out(block))
     }
 

@@ -92,7 +92,7 @@ impl<D: Device> Shared<D> {
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
         let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead() else { return false };
-        let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false };
+        let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false, spares_announced: true };
         let attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
         let made = self.make_block(arena, std::iter::once(size), 1, &mut Attempt { constraints, ..attempt });
         let is_made = made.is_ok();
@@ -112,7 +112,7 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<u64, Failure> {
         let _growing = arena.growth.lock();
-        let (missing, count) = arena.missing_for(bytes);
+        let (mut missing, mut count) = arena.missing_for(bytes);
         let (mut blocks, mut made) = (Vec::new(), 0);
         while made < missing {
             let sizes = arena.desc.sizes.to_hold(count + blocks.len(), missing - made);
@@ -120,6 +120,10 @@ impl<D: Device> Shared<D> {
                 Ok(memory) => {
                     made += memory.size;
                     blocks.push(memory);
+                    if attempt.tried.contains(Tried::TRIM) {
+                        // Empty blocks that were counted on may be gone.
+                        (missing, count) = arena.missing_for(bytes);
+                    }
                 }
                 Err(failure) => {
                     blocks.into_iter().for_each(|memory| self.free_memory(memory));
@@ -155,21 +159,21 @@ impl<D: Device> Shared<D> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        self.budgets.refresh_if_old(&self.device);
         let heap = arena.desc.heap;
         let mut sizes = sizes.peekable();
-        let (mut may_trim, mut failure) = (constraints.may_trim, Failure::OverBudget);
+        // Once, and once more where memory objects are short: then in every heap.
+        let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::OverBudget);
         while let Some(size) = sizes.next() {
             // Beyond the budget goes only the smallest.
             let strict = constraints.within_budget || sizes.peek().is_some();
             let make =
                 || self.make_within(heap, size, strict, || self.allocate_memory(&arena.block_desc(size, alignment)));
             let mut made = make();
-            if may_trim && made.as_ref().is_err_and(|failure| failure.may_go_on()) {
-                may_trim = false;
-                if self.trim_heap(heap, attempt) {
-                    made = make();
-                }
+            if let Some(short) = made.as_ref().err().copied().filter(|failure| failure.may_go_on())
+                && std::mem::take(&mut may_trim[usize::from(short.is_of_every_heap())])
+                && self.trim_heap(heap, short, attempt)
+            {
+                made = make();
             }
             failure = match made {
                 Err(failure) if failure.may_go_on() => failure,

@@ -127,7 +127,7 @@ impl<D: Device> Shared<D> {
         let mut attempt = Attempt::at(memory_type, size, &AllocationDesc::default());
         let make = || self.make_within(heap, size, false, || self.allocate_memory(&desc));
         let made = match make() {
-            Err(failure) if failure.may_go_on() && self.trim_heap(heap, &mut attempt) => make(),
+            Err(failure) if failure.may_go_on() && self.trim_heap(heap, failure, &mut attempt) => make(),
             made => made,
         };
         let memory = Arc::new(made.map_err(|failure| self.give_up(&attempt, None, failure))?);

@@ -3,11 +3,12 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`MemoryBudgets::heap`] | a few loads |
+//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`] | a few loads |
 //! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + what is recycled), a driver call for each block that goes |
 //! | [`MemoryBudgets::reserve`], [`MemoryBudgets::maintain`] | a driver call for each block |
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::budget::Budget;
 use super::growth::Maintenance;
@@ -33,19 +34,24 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Destroys the objects kept for recycling, frees every empty block, and returns how many memory objects were
-    /// freed.
+    /// How many memory objects this allocator holds of any heap, imported ones included. It keeps them below
+    /// [`memory_objects_max`](crate::device::Capabilities::memory_objects_max). One load.
+    #[must_use]
+    pub fn memory_object_count(&self) -> u64 {
+        self.0.memory_objects.load(Ordering::Relaxed)
+    }
+
+    /// Destroys the objects kept for recycling, frees every empty block (those of placements too), and returns how many
+    /// memory objects were freed.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
     /// If this allocator holds more than `target_bytes` in all heaps, destroys the objects kept for recycling, and
-    /// frees empty blocks until it holds no more than that or has none left. Returns how many bytes were freed.
+    /// frees empty blocks, those of placements last, until it holds no more than that or has none left. Returns how
+    /// many bytes were freed.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
-        if self.0.reserved_bytes() <= target_bytes {
-            return 0;
-        }
-        self.0.empty_caches().1 + self.0.free_empty_blocks(|_| true, target_bytes).1
+        self.0.trim_to(target_bytes)
     }
 
     /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
@@ -70,7 +76,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// empty blocks.
     ///
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated
-    /// in them. [`MemoryBudgets::trim`] and a shortage of memory do, and cancel the announcement. Resources that get
+    /// in them. [`MemoryBudgets::trim`] and a shortage of memory do, and cancel the announcement; if memory is short for
+    /// a further announcement, all else that is empty or recycled goes, and what was announced stays. Resources that get
     /// dedicated memory, for their size or because the driver prefers it, do not use these blocks. If the free space at
     /// the ends of blocks is too small, the last allocations may need one more block.
     ///
@@ -79,7 +86,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// allow. No lock that an allocation needs is held, so a thread of its own may call it.
     ///
     /// # Errors
-    /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
+    /// More than the heap has, no memory type, no memory, over the budget. Earlier announcements hold then, and the blocks
+    /// that were made are freed again.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
         let shared = self.0;
         shared.check_lost()?;
@@ -95,6 +103,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
             return Err(Error::TooLarge { size: bytes, max });
         }
         let mut attempt = Attempt::at(memory_type, bytes, &desc);
+        attempt.constraints.spares_announced = true;
         let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
         let made = shared.announce(arena, bytes, &mut attempt);
         made.map_err(|failure| shared.give_up(&attempt, None, failure))

@@ -201,8 +201,8 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     /// Frees a range. No other owner holds the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// Takes out a block that is empty, no matter for how long, to be destroyed.
-    fn take_empty(&self) -> Option<Backing<D>>;
+    /// Takes out a block that is empty, no matter for how long, to be destroyed: one whose memory `may_go`.
+    fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>>;
 
     /// Whether no range will be requested of it again.
     fn is_closed(&self) -> bool;

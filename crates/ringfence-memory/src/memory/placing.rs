@@ -525,7 +525,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             })
         };
         let (made, object) = match make() {
-            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, attempt) => make()?,
+            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, failure, attempt) => make()?,
             result => result?,
         };
         let (arena, memory) = (shared.arena_of(request, step), Arc::new(shared.memory(object, &desc)));

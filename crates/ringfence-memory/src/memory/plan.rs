@@ -162,8 +162,9 @@ impl<D: Device> Planner<'_, D> {
     /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or as dedicated
     /// memory, and what would be requested of the driver. Changes nothing. If no other thread allocates in between and
     /// the driver grants what its budgets allow, the call does what the plan says; where a heap is nearly full the call
-    /// may find more, as it destroys what is retired or recycled and frees slots that nothing has, of which a plan does not
-    /// know what blocks they empty.
+    /// may find more, as it destroys what is retired or recycled, empty blocks of placements and shared buffers, and frees slots that
+    /// nothing has, of which a plan does not know what blocks they empty; and where memory objects are short, as it frees
+    /// the empty blocks of every heap.
     ///
     /// # Errors
     /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.

@@ -20,7 +20,7 @@ pub(crate) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
-        if self.may_free_block() { self.arena.take_empty() } else { None }
+        if self.may_free_block() { self.arena.take_empty(false) } else { None }
     }
 
     /// Whether it has more blocks than it keeps.
@@ -30,8 +30,13 @@ impl<D: Device> PoolState<D> {
         held > kept
     }
 
+    /// Why none of its blocks serves a request.
     pub(crate) fn full(&self, size: u64) -> Error {
-        let ArenaDesc { block_count_max, sizes, .. } = self.arena.desc;
+        let ArenaDesc { block_count_max, sizes, algorithm, .. } = self.arena.desc;
+        let max = algorithm.capacity_max();
+        if size > max {
+            return Error::TooLarge { size, max };
+        }
         Error::PoolFull { size, block_count_max, block_bytes: sizes.max }
     }
 }

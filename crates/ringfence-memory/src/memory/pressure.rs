@@ -6,7 +6,7 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        /// What was complete was reclaimed, and empty blocks of the heap were freed.
+        /// What was complete was reclaimed, and empty blocks of the heap were freed (of every heap, if memory objects were short).
         const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the size.
         const SMALLER_BLOCK = 1 << 1;

@@ -30,6 +30,8 @@ pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
+    /// A trim leaves empty blocks that were announced: what is wanted is one more announcement.
+    pub(crate) spares_announced: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +50,11 @@ impl Failure {
             Self::Driver(error) => error.is_out_of_memory(),
             Self::OverBudget | Self::MayNotGrow | Self::PoolFull | Self::NoType => true,
         }
+    }
+
+    /// Whether what is empty in any heap stands in the way: the limit of memory objects counts all of them.
+    pub(super) fn is_of_every_heap(self) -> bool {
+        self == Self::Driver(DeviceError::TooManyObjects)
     }
 
     pub(crate) fn is_shortage(self) -> bool {
@@ -71,7 +78,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
         let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
-        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true };
+        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true, spares_announced: false };
         let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
         let has_released = false;
         Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best, has_released }
@@ -95,7 +102,8 @@ impl Attempt {
 }
 
 impl<D: Device> Shared<D> {
-    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget.
+    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget. All memory
+    /// objects but imported ones are made here, so the driver's budgets are read again here too.
     pub(super) fn make_within<R>(
         &self,
         heap: u32,
@@ -103,19 +111,24 @@ impl<D: Device> Shared<D> {
         strict: bool,
         make: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<R, Failure> {
+        self.budgets.refresh_if_old(&self.device);
         let taken = self.budgets.take(heap, bytes, strict).ok_or(Failure::OverBudget)?;
         let made = make().map_err(Failure::Driver)?;
         taken.keep();
         Ok(made)
     }
 
-    /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
-    pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
+    /// Frees what the device is done with, and all that is empty in this heap, or in every heap where memory objects are
+    /// short; says whether the driver got memory back.
+    pub(super) fn trim_heap(&self, heap: u32, failure: Failure, attempt: &mut Attempt) -> bool {
         attempt.tried |= Tried::TRIM;
-        let before = self.budgets.freed_bytes(heap);
-        attempt.has_released |= self.release_unused_of(heap);
-        self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
-        self.budgets.freed_bytes(heap) != before
+        let is_meant = |held| held == heap || failure.is_of_every_heap();
+        let heaps = || (0..self.budgets.heap_count()).filter(|held| is_meant(*held));
+        let freed = || heaps().map(|held| self.budgets.freed_bytes(held)).sum::<u64>();
+        let before = freed();
+        attempt.has_released |= self.release_unused_of(&is_meant);
+        self.free_empty_blocks(is_meant, 0, attempt.constraints.spares_announced);
+        freed() != before
     }
 
     /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses
@@ -140,8 +153,8 @@ impl<D: Device> Shared<D> {
     #[cold]
     fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
-        let any_recycled = self.empty_recycled(|_| true);
-        reclaimed.objects + reclaimed.blocks + self.trim() > 0 || any_recycled
+        let any_cached = self.empty_caches(&|_| true);
+        reclaimed.objects + reclaimed.blocks + self.free_empty_blocks(|_| true, 0, false).0 > 0 || any_cached
     }
 
     /// Evicts what no submission uses; says whether something went.
@@ -154,13 +167,13 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Destroys what the device is done with and what is recycled in this heap, and makes ranges of slots that nothing
-    /// uses; says whether something went.
-    fn release_unused_of(&self, heap: u32) -> bool {
+    /// Destroys what the device is done with, and in these heaps what is recycled or empty outside the arenas, and makes
+    /// ranges of slots that nothing uses; says whether something went.
+    fn release_unused_of(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_retired = self.reclaim_in_shortage().objects > 0;
-        let any_recycled = self.empty_recycled(|held| held == heap);
-        let arenas = self.arenas.iter().filter(|arena| arena.desc.heap == heap);
-        arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_recycled, |any, freed| any || freed)
+        let any_cached = self.empty_caches(heaps);
+        let arenas = self.arenas.iter().filter(|arena| heaps(arena.desc.heap));
+        arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_cached, |any, freed| any || freed)
     }
 
     /// Whether the request may be served by now in a block that is in use: a trim has released something, or this does,
@@ -169,7 +182,7 @@ impl<D: Device> Shared<D> {
         if attempt.tried.contains(Tried::TRIM) {
             return attempt.has_released;
         }
-        attempt.best.is_some_and(|best| self.release_unused_of(self.heap_of(best)))
+        attempt.best.is_some_and(|best| self.release_unused_of(&|heap| heap == self.heap_of(best)))
     }
 
     /// Calls the caller's callback; says whether something went. Under a lock it is called later: see

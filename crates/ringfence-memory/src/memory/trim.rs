@@ -6,26 +6,48 @@ use std::sync::atomic::Ordering;
 use ringfence_core::blocks::BlockId;
 
 use super::memory_object::Memory;
-use super::place::{ArenaRef, RangeOwner, SharedBuffer};
+use super::place::{ArenaRef, Backing, RangeOwner, SharedBuffer};
 use super::pool_state::PoolState;
 use super::shared::Shared;
+use super::small_state::SmallState;
 use crate::device::{Buffers, Create, Device};
 use crate::observe::{Call, Event};
 
 impl<D: Device> Shared<D> {
     /// Frees all that is empty, however short it has been so; says how many blocks.
     pub(crate) fn trim(&self) -> usize {
-        self.empty_caches().0 + self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
+        let freed = || self.observers.calls.get(Call::FreeMemory);
+        let before = freed();
+        self.empty_caches(&|_| true);
+        self.free_empty_blocks(|_| true, 0, false);
+        freed().saturating_sub(before) as usize
     }
 
-    /// Destroys what is recycled, and shared buffers in which nothing lives; says how many memory objects went with
-    /// them, and their bytes. What other threads free or take meanwhile is among that.
-    pub(super) fn empty_caches(&self) -> (usize, u64) {
-        let freed = || self.observers.calls.get(Call::FreeMemory);
-        let before = (freed(), self.reserved_bytes());
+    /// Frees what is empty until this allocator holds no more than `target_bytes` of all heaps; says how many bytes.
+    /// What other threads free meanwhile is among that.
+    pub(super) fn trim_to(&self, target_bytes: u64) -> u64 {
+        if self.reserved_bytes() <= target_bytes {
+            return 0;
+        }
+        let freed = || (0..self.budgets.heap_count()).map(|heap| self.budgets.freed_bytes(heap)).sum::<u64>();
+        let before = freed();
         self.empty_recycled(|_| true);
-        self.trim_small_buffers();
-        (freed().saturating_sub(before.0) as usize, before.1.saturating_sub(self.reserved_bytes()))
+        self.trim_small_buffers(&|_| true);
+        self.free_empty_blocks(|_| true, target_bytes, false);
+        if self.reserved_bytes() > target_bytes {
+            // Buffers among them leave blocks of the allocator's own empty.
+            self.free_pools(|_| true, &|_| self.reserved_bytes() > target_bytes);
+            self.free_empty_blocks(|_| true, target_bytes, false);
+        }
+        freed().saturating_sub(before)
+    }
+
+    /// Destroys, of some heaps, what is recycled, and buffers and blocks outside the arenas in which nothing lives;
+    /// says whether there was something.
+    pub(super) fn empty_caches(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
+        let any_recycled = self.empty_recycled(heaps);
+        let any_shared = self.trim_small_buffers(heaps);
+        self.free_pools(|_| true, heaps).0 || any_recycled || any_shared
     }
 
     /// What this allocator holds of all heaps.
@@ -39,7 +61,7 @@ impl<D: Device> Shared<D> {
         let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
             std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
         };
-        let mut blocks = self.free_pools(|pool| pool.is_closed());
+        let mut blocks = self.free_pools(|pool| pool.is_closed(), &|_| true).1;
         blocks += self.arenas.iter().map(|arena| free_all(&mut || arena.take_surplus(tick))).sum::<usize>();
         if self.custom_pools.read().is_empty() {
             return blocks;
@@ -50,8 +72,14 @@ impl<D: Device> Shared<D> {
     }
 
     /// Frees empty blocks of some heaps until this allocator holds no more than `target_bytes` of all heaps;
-    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
-    pub(crate) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
+    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with, and an arena those that were
+    /// announced if they are to be spared.
+    pub(crate) fn free_empty_blocks(
+        &self,
+        heaps: impl Fn(u32) -> bool,
+        target_bytes: u64,
+        spares_announced: bool,
+    ) -> (usize, u64) {
         let (mut blocks, mut bytes) = (0, 0);
         let mut free_all = |next: &dyn Fn() -> Option<Memory<D>>| {
             while self.reserved_bytes() > target_bytes
@@ -63,7 +91,7 @@ impl<D: Device> Shared<D> {
             }
         };
         for arena in self.arenas.iter().filter(|arena| heaps(arena.desc.heap)) {
-            free_all(&|| arena.take_empty());
+            free_all(&|| arena.take_empty(spares_announced));
         }
         let pools = self.custom_pools.read().clone();
         for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
@@ -105,11 +133,20 @@ impl<D: Device> Shared<D> {
         pools.push(pool);
     }
 
-    /// Destroys the empty blocks of those owners of ranges that are `due`; says how many those were.
-    fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool) -> usize {
-        let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty());
-        // SAFETY: a `RangeOwner` promises it.
-        std::iter::from_fn(next).map(|backing| unsafe { self.free_backing(backing) }).count()
+    /// Destroys the empty blocks in some heaps of those owners of ranges that are `due`; says whether there were any,
+    /// and how many were memory objects of their own.
+    fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> (bool, usize) {
+        let may_go = |memory: &Memory<D>| heaps(self.heap_of(memory.memory_type));
+        let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty(&may_go));
+        std::iter::from_fn(next).fold((false, 0), |(_, objects), backing| {
+            let is_object = match &backing {
+                Backing::Heap { .. } => true,
+                Backing::Buffer { place, .. } => place.is_tied(),
+            };
+            // SAFETY: a `RangeOwner` promises it.
+            unsafe { self.free_backing(backing) };
+            (true, objects + usize::from(is_object))
+        })
     }
 
     /// Destroys a buffer that small ones shared, the device being done with all of them.
@@ -121,10 +158,11 @@ impl<D: Device> Shared<D> {
         self.free_place(buffer.place);
     }
 
-    pub(super) fn trim_small_buffers(&self) {
-        for state in self.small.each() {
-            let next = || state.blocks.lock().take_empty();
-            std::iter::from_fn(next).for_each(|(_, buffer)| self.destroy_shared_buffer(buffer));
-        }
+    /// Destroys the shared buffers in some heaps in which nothing lives; says whether there were any.
+    fn trim_small_buffers(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
+        let may_go = |buffer: &Arc<SharedBuffer<D>>| heaps(self.heap_of(self.memory_of(&buffer.place).memory_type));
+        let next = |state: &SmallState<D>| state.blocks.lock().take_empty_of(may_go);
+        let empty = self.small.each().flat_map(|state| std::iter::from_fn(|| next(state)));
+        empty.map(|(_, buffer)| self.destroy_shared_buffer(buffer)).count() > 0
     }
 }

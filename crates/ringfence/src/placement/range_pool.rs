@@ -231,8 +231,8 @@ unsafe impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for Ran
         self.state.lock().free(allocation).expect("a pooled range is live until it is freed");
     }
 
-    fn take_empty(&self) -> Option<Backing<D>> {
-        self.state.lock().take_empty().map(|(_, block)| block.backing)
+    fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>> {
+        self.state.lock().take_empty_of(|block| may_go(&block.memory)).map(|(_, block)| block.backing)
     }
 
     fn is_closed(&self) -> bool {

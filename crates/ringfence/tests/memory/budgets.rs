@@ -383,3 +383,41 @@ fn a_shutdown_removes_the_eviction_callback() {
     assert_eq!(Arc::strong_count(&token), 1, "the callback is gone");
     world.finish();
 }
+
+/// What another process takes is known after a few dozen memory objects, of whatever kind they are, in one frame.
+#[test]
+fn the_drivers_budget_is_asked_for_again_while_memory_is_made() {
+    let allocator = AllocatorDesc { device_block_bytes_max: MIB, ..Default::default() };
+    let strict = |dedicated| AllocationDesc { dedicated, within_budget: true, recycle: false, ..on_device() };
+    for (dedicated, size) in [(Dedicated::Always, MIB), (Dedicated::Never, 512 * KIB)] {
+        let world = world(card(8 << 30, 1 << 30), allocator);
+        world.memory.reclaim();
+        world.device.set_budget(0, Some(64 * MIB));
+        let made = (0..256).map_while(|_| world.memory.allocate(needs(size, 256), strict(dedicated)).ok());
+        let held: Vec<_> = made.collect();
+        let reserved = world.memory.budgets().heap(0).reserved_bytes;
+        assert_eq!((held.len() as u64 * size, reserved), (64 * MIB, 64 * MIB), "{dedicated:?}");
+        drop(held);
+        world.finish();
+    }
+    let world = world(card(8 << 30, 1 << 30), allocator);
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    world.memory.reclaim();
+    world.device.set_budget(0, Some(64 * MIB));
+    let texture = TextureDesc { width: 256, height: 256, usage: TextureUsage::RENDER_TARGET, ..Default::default() };
+    let heaps: Vec<_> =
+        (0..40).map(|_| placement.aliased_heap(&texture, MIB, "").expect("a budget is a wish")).collect();
+    assert_eq!(world.memory.budgets().heap(0).budget_bytes, 64 * MIB, "of heaps for users too");
+    drop((heaps, placement));
+    world.finish();
+}
+
+#[test]
+fn a_budget_beyond_the_heap_counts_as_the_heap() {
+    let world = on_card(64 * MIB, 64 * MIB);
+    world.device.set_budget(0, Some(1 << 30));
+    world.memory.reclaim();
+    assert_eq!(world.memory.budgets().heap(0).budget_bytes, 64 * MIB);
+    assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), 64 * MIB);
+    world.finish();
+}

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::device::{BufferDesc, BufferUsage, ResourceClass};
+use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
 
@@ -328,4 +328,68 @@ fn the_librarys_thread_may_end_what_owns_it() {
         let end = is_dropped.recv_timeout(Duration::from_secs(120));
         assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback is gone");
     }
+}
+
+/// A block that is made ahead is worth less than what was made already.
+#[test]
+fn blocks_ahead_of_need_push_nothing_out() {
+    let world = on_card(64 * MIB, 64 * MIB);
+    let apart = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
+    let texture = Requirements { class: ResourceClass::Texture, ..needs(4 * MIB, 256) };
+    drop(world.memory.allocate(texture, apart).expect("there is room"));
+    world.memory.reclaim();
+    let held: Vec<_> = (0..4).map(|_| world.memory.allocate(needs(MIB, 256), apart).expect("there is room")).collect();
+    let before = world.memory.statistics().total();
+    assert!(before.block_count >= 2 && before.block_bytes > before.range_bytes, "one is empty");
+    world.device.set_budget(0, Some(before.block_bytes));
+    world.memory.reclaim();
+    let freed = world.device.calls().free_memory;
+    assert_eq!(world.memory.budgets().maintain(), 0, "the budget is used up");
+    assert_eq!(world.device.calls().free_memory, freed, "the empty block stays");
+    drop(held);
+    world.finish();
+}
+
+/// A card on which this allocator may take so much near the device.
+fn limited_to(bytes: u64) -> FaultyFixture {
+    let mut heap_bytes_max = [u64::MAX; 16];
+    heap_bytes_max[0] = bytes;
+    world(card(1 << 30, 1 << 30), AllocatorDesc { heap_bytes_max, ..Default::default() })
+}
+
+#[test]
+fn an_announcement_that_fails_leaves_those_before_it() {
+    let world = limited_to(256 * MIB);
+    let reserve = |class, bytes| world.memory.budgets().reserve(class, bytes, on_device());
+    assert_eq!(reserve(ResourceClass::Buffer, 64 * MIB), Ok(64 * MIB));
+    assert_eq!(reserve(ResourceClass::Texture, 64 * MIB), Ok(64 * MIB));
+    for class in [ResourceClass::Buffer, ResourceClass::Texture] {
+        let refused = reserve(class, 176 * MIB);
+        assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
+        assert_eq!(world.memory.statistics().total().block_bytes, 128 * MIB);
+    }
+    assert_eq!(reserve(ResourceClass::Buffer, 128 * MIB), Ok(128 * MIB), "what was announced does not count twice");
+    let asked = world.device.calls().allocate_memory;
+    let apart = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
+    let allocate = || world.memory.allocate(needs(MIB, 256), apart).expect("announced");
+    let held: Vec<_> = (0..192).map(|_| allocate()).collect();
+    assert_eq!(world.device.calls().allocate_memory, asked, "all that was announced is there");
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn an_announcement_that_frees_empty_blocks_makes_as_many_more() {
+    let world = limited_to(80 * MIB);
+    let apart = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
+    drop(world.memory.allocate(needs(20 * MIB, 256), apart).expect("there is room"));
+    world.memory.reclaim();
+    assert_eq!(world.memory.statistics().total().block_bytes, 32 * MIB, "an empty block");
+    let made = world.memory.budgets().reserve(ResourceClass::Buffer, 80 * MIB, on_device());
+    assert_eq!(made, Ok(80 * MIB), "64 MiB found no room beside the empty block");
+    let asked = world.device.calls().allocate_memory;
+    let held: Vec<_> = (0..80).map(|_| world.memory.allocate(needs(MIB, 256), apart).expect("announced")).collect();
+    assert_eq!(world.device.calls().allocate_memory, asked, "all that was announced is there");
+    drop(held);
+    world.finish();
 }

@@ -14,6 +14,7 @@ mod plan;
 mod pools;
 mod recycled;
 mod replace;
+mod shortage;
 mod size_classes;
 mod threads;
 mod types;

@@ -265,3 +265,21 @@ fn what_requires_memory_of_its_own_is_refused() {
     drop(pool);
     world.finish();
 }
+
+/// A pool of buddies without a block size: no block has more granules than a buddy allocator can have.
+#[test]
+fn a_request_beyond_what_the_algorithm_can_cut_is_refused() {
+    let world = world();
+    let algorithm = Algorithm::Buddy { granule: 1 };
+    let desc = PoolDesc { memory_type: 1, algorithm, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("blocks of up to 256 MiB");
+    let (size, max) = (600 * MIB, algorithm.capacity_max());
+    let refused = Some(Error::TooLarge { size, max });
+    assert_eq!(pool.plan(needs(size, 1), AllocationDesc::default()).err(), refused);
+    assert_eq!(pool.allocate(needs(size, 1), AllocationDesc::default()).err(), refused);
+    assert_eq!(pool.create_buffer(&info(size), AllocationDesc::default()).err(), refused);
+    assert_eq!(pool.statistics().block_count, 0, "nothing was made");
+    drop(pool.allocate(needs(MIB, 1), AllocationDesc::default()).expect("there is room"));
+    drop(pool);
+    world.finish();
+}
