@@ -322,8 +322,8 @@ impl State {
         Ok(mapped)
     }
 
-    /// The rule that forbids this location, if one does.
-    fn check_location(
+    /// The rule that forbids this location of a resource, or of a page of one, if one does.
+    pub(super) fn check_location(
         &self,
         resource: &Resource,
         object: &MemoryObject,

@@ -8,4 +8,5 @@ mod hazards;
 mod limits;
 mod misuse;
 mod programs;
+mod sparse;
 mod time;
