@@ -1,10 +1,12 @@
 //! Descriptors that no kernel may go through, and views that no device makes.
 
 use super::gpu::{Gpu, Owned, copy};
-use ringfence::device::descriptors::{Descriptors, HeapDesc, HeapKind, SamplerDesc, ViewCopy, ViewTypes};
+use ringfence::device::descriptors::{
+    BufferViewKind, Descriptors, HeapDesc, HeapKind, SamplerDesc, ViewCopy, ViewTypes,
+};
 use ringfence::device::{Buffers, Create, Textures};
 use ringfence::sim::{
-    Buffer, BufferRange, Command, DescriptorHeap, DescriptorUse, Hazard, HazardKind, Kernel, View, What,
+    Buffer, BufferRange, Command, DescriptorHeap, DescriptorUse, Hazard, HazardKind, Kernel, Profile, View, What,
 };
 
 /// A kernel that sets every byte that a slot shows to 9.
@@ -111,4 +113,95 @@ fn a_kernel_through_a_copied_slot_of_a_destroyed_texture_is_stale_and_a_sampler_
     assert_eq!(stale_through(&mut gpu, target).resource.id, texture.id());
     gpu.submit(0, &[], vec![through(shown, 3)]);
     gpu.no_hazard();
+}
+
+fn heap(gpu: &Gpu, kind: HeapKind, shader_visible: bool, name: &str) -> DescriptorHeap {
+    let desc = HeapDesc { kind, types: ViewTypes::all(), slots: 4, shader_visible, layout_slots: 4, name };
+    gpu.device.make_heap(&desc).expect("it is small").0
+}
+
+fn copy_slot(gpu: &Gpu, src: DescriptorHeap, dst: DescriptorHeap) {
+    let copy = ViewCopy { src: &src, src_start: 3, dst: &dst, dst_start: 3, count: 1 };
+    // SAFETY: the simulated device finds what is wrong with it.
+    unsafe { gpu.device.copy_views(&[copy]) };
+}
+
+/// A buffer that slot 3 of a heap shows which shaders do not see ('hidden'), and of one which they do ('visible').
+fn copied() -> (Gpu, [DescriptorHeap; 2]) {
+    let gpu = Gpu::h200();
+    let buffer = gpu.host_buffer("shown", 64);
+    let [hidden, visible] =
+        [(false, "hidden"), (true, "visible")].map(|(sees, name)| heap(&gpu, HeapKind::Resources, sees, name));
+    let view = View::Shown(buffer.range(0, 64), BufferViewKind::Storage { stride: 0, writes: true });
+    // SAFETY: as above.
+    unsafe { gpu.device.write_view(&hidden, 3, &view) }.expect("it is aligned");
+    copy_slot(&gpu, hidden, visible);
+    gpu.no_hazard();
+    (gpu, [hidden, visible])
+}
+
+#[test]
+fn a_view_that_is_not_aligned_is_found_in_the_buffer_and_in_the_memory() {
+    let mut profile = Profile::h200();
+    profile.capabilities.storage_alignment = 512;
+    let gpu = Gpu::new(profile, 1);
+    let memory = gpu.memory("block", 1, 1 << 16);
+    let [straight, crooked] = [0, 4096 + 256].map(|offset| gpu.place("buffer", 2048, memory, offset).object);
+    let heap = heap(&gpu, HeapKind::Resources, true, "heap");
+    let write = |buffer, offset, stride| {
+        let view =
+            View::Shown(BufferRange::new(buffer, offset, 512), BufferViewKind::Storage { stride, writes: false });
+        // SAFETY: as above.
+        unsafe { gpu.device.write_view(&heap, 3, &view) }.is_ok()
+    };
+    assert!(write(straight, 512, 0));
+    gpu.no_hazard();
+    for (buffer, offset, stride) in [(straight, 256, 0), (crooked, 0, 0), (crooked, 256, 0), (straight, 512, 48)] {
+        assert!(!write(buffer, offset, stride));
+        let _ = gpu.only_hazard(HazardKind::Unaligned);
+    }
+}
+
+#[test]
+fn descriptors_are_not_copied_between_kinds_nor_out_of_a_visible_heap() {
+    let (gpu, [hidden, visible]) = copied();
+    let samplers = heap(&gpu, HeapKind::Samplers, true, "samplers");
+    copy_slot(&gpu, hidden, samplers);
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "descriptors copied between heaps of two kinds");
+    copy_slot(&gpu, visible, hidden);
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "descriptors copied out of a shader-visible heap");
+}
+
+#[test]
+fn a_kernel_through_a_heap_that_shaders_do_not_see_is_found() {
+    let (mut gpu, [hidden, visible]) = copied();
+    gpu.submit(0, &[], vec![through(visible, 3)]);
+    gpu.no_hazard();
+    gpu.submit(0, &[], vec![through(hidden, 3)]);
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "a kernel through a heap that shaders do not see");
+}
+
+#[test]
+fn a_slot_copied_over_and_a_heap_destroyed_while_pending_are_found() {
+    for waits in [false, true] {
+        let (mut gpu, [hidden, visible]) = copied();
+        let end = gpu.submit(0, &[], vec![through(visible, 3)]);
+        if waits {
+            gpu.wait(end);
+        }
+        // The heap that is copied from is in no work.
+        let expect = |kind| {
+            if waits {
+                return gpu.no_hazard();
+            }
+            let hazard = gpu.only_hazard(kind);
+            assert_eq!((hazard.resource.name.as_deref(), hazard.range), (Some("visible"), 3..4));
+        };
+        copy_slot(&gpu, hidden, visible);
+        expect(HazardKind::DescriptorWhilePending);
+        gpu.device.destroy_descriptor_heap(hidden);
+        gpu.no_hazard();
+        gpu.device.destroy_descriptor_heap(visible);
+        expect(HazardKind::DestroyedWhilePending);
+    }
 }

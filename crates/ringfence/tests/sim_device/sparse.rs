@@ -82,3 +82,45 @@ fn a_tile_of_a_texture_that_would_need_memory_of_its_own_lies_anywhere() {
     bind_tile(&gpu, &sparse_texture(&gpu, 256), memory_of(&gpu, 1, ResourceClass::Texture, 2));
     gpu.no_hazard();
 }
+
+#[test]
+fn a_page_beyond_the_end_unaligned_or_in_freed_memory_is_found() {
+    let gpu = Gpu::h200();
+    let page_bytes = gpu.device.profile().page_bytes;
+    let (buffer, memory) = (sparse_buffer(&gpu, 1), memory_of(&gpu, 1, ResourceClass::Buffer, 2));
+    for (offset, kind) in [
+        (2 * page_bytes, HazardKind::OutOfRange),
+        (page_bytes + 256, HazardKind::OutOfRange),
+        (256, HazardKind::Unaligned),
+        (u64::MAX - 255, HazardKind::OutOfRange),
+    ] {
+        bind_page(&gpu, buffer, 0, (memory, offset));
+        let _ = gpu.only_hazard(kind);
+    }
+    bind_page(&gpu, buffer, 1, (memory, 0));
+    let _ = gpu.only_hazard(HazardKind::OutOfRange);
+    bind_page(&gpu, buffer, 0, (memory, page_bytes));
+    gpu.no_hazard();
+    let freed = memory_of(&gpu, 1, ResourceClass::Buffer, 1);
+    gpu.free(freed);
+    bind_page(&gpu, buffer, 0, (freed, 0));
+    let _ = gpu.only_hazard(HazardKind::Stale);
+}
+
+#[test]
+fn two_pages_in_the_same_bytes_are_found() {
+    let gpu = Gpu::h200();
+    let page_bytes = gpu.device.profile().page_bytes;
+    let (one, other) = (sparse_buffer(&gpu, 1), sparse_buffer(&gpu, 1));
+    let memory = memory_of(&gpu, 1, ResourceClass::Buffer, 2);
+    bind_page(&gpu, one, 0, (memory, 0));
+    bind_page(&gpu, other, 0, (memory, page_bytes));
+    gpu.no_hazard();
+    bind_page(&gpu, other, 0, (memory, 0));
+    let hazard = gpu.only_hazard(HazardKind::Overlap);
+    assert_eq!((hazard.resource.id, hazard.other.map(|held| held.id)), (other.id(), Some(one.id())));
+    // Over a buffer that is placed there, too.
+    let lying = gpu.place("lying", 256, memory, page_bytes).object;
+    bind_page(&gpu, one, 0, (memory, page_bytes));
+    assert_eq!(gpu.only_hazard(HazardKind::Overlap).other.map(|held| held.id), Some(lying.id()));
+}
