@@ -96,7 +96,26 @@ impl State {
         let slot = u64::from(used.slot);
         let space_label = label.clone();
         let slot = Access { space: used.heap.0, range: slot..slot + 1, writes: false, label, space_label };
+        if let Some(dead) = self.dead_behind(&shown) {
+            let hazard = Hazard::about(HazardKind::Stale, dead).within(slot.space_label, slot.range);
+            self.report(hazard.detail("a slot shows it still"));
+            return None;
+        }
         Some(vec![slot, Access { writes: used.writes, ..shown }])
+    }
+
+    /// The resource or the memory that a slot shows, if it is not alive any more; a sampler shows neither.
+    fn dead_behind(&self, shown: &Access) -> Option<Label> {
+        let Label { what, id, .. } = shown.label;
+        if what == What::DescriptorHeap {
+            None
+        } else if !self.resources.contains_key(&id) {
+            Some(self.dead_label(what, id))
+        } else if !self.memories.contains_key(&shown.space) {
+            Some(shown.space_label.clone())
+        } else {
+            None
+        }
     }
 
     pub(super) fn copy_step(&mut self, src: BufferRange, dst: BufferRange, uses: &mut Uses) -> Option<Step> {

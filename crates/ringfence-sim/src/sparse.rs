@@ -5,11 +5,12 @@ use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Fence, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
-use super::objects::{Placement, Shape};
+use super::objects::{Placement, Resource, Shape};
 use super::state::State;
 use super::tiles::tiling;
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
+use std::ops::Range;
 
 // SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
 unsafe impl Sparse for Device {
@@ -98,6 +99,8 @@ impl State {
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;
         let mut needs = texture_requirements(&self.profile, desc)?;
+        // Pages lie anywhere, however large the texture is as a whole.
+        (needs.prefers_dedicated, needs.requires_dedicated) = (false, false);
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
         let id = self.prepare_unbound(Shape::Texture(*desc), needs)?;
@@ -135,18 +138,19 @@ impl State {
             return self.report(hazard.detail("a page that a sparse resource has not"));
         };
         let page_bytes = self.profile.page_bytes;
-        if let Some((old, offset)) = *held
+        let held = *held;
+        if let Some((new, offset)) = memory
+            && !self.check_page(&resource, new, &(offset..offset.saturating_add(page_bytes)))
+        {
+            return;
+        }
+        if let Some((old, offset)) = held
             && let Some(object) = self.memories.get_mut(&old)
         {
             object.placed.remove(&(offset, id));
         }
         if let Some((new, offset)) = memory {
             let range = offset..offset + page_bytes;
-            let is_inside = self.memories.get(&new).is_some_and(|object| range.end <= object.size);
-            if !is_inside || !offset.is_multiple_of(page_bytes) {
-                let hazard = Hazard::about(HazardKind::OutOfRange, resource.label);
-                return self.report(hazard.detail("a page behind which there is no memory, or not aligned"));
-            }
             self.report_conflicts(&resource, new, &range);
             if let Some(object) = self.memories.get_mut(&new) {
                 let class = resource.requirements.class;
@@ -157,5 +161,17 @@ impl State {
         if let Some(slot) = self.resources.get_mut(&id).and_then(|held| held.pages.as_mut()?.get_mut(page)) {
             *slot = memory;
         }
+    }
+
+    /// Whether a page of the resource may lie there; if not, that is reported.
+    fn check_page(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) -> bool {
+        let Some(object) = self.memories.get(&memory) else {
+            self.report_stale(What::Memory, memory, "bound to a page");
+            return false;
+        };
+        let Some((kind, detail, _)) = self.check_location(resource, object, range) else { return true };
+        let hazard = Hazard::about(kind, resource.label.clone()).within(object.label.clone(), range.clone());
+        self.report(hazard.detail(detail));
+        false
     }
 }

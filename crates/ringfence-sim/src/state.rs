@@ -109,9 +109,14 @@ impl State {
 
     /// Reports the use of an object that is not alive.
     pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
-        let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
-        let label = known.cloned().unwrap_or(Label::unnamed(what, id));
+        let label = self.dead_label(what, id);
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
+    }
+
+    /// What an object that is not alive was called last.
+    pub(super) fn dead_label(&self, what: What, id: u64) -> Label {
+        let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
+        known.cloned().unwrap_or(Label::unnamed(what, id))
     }
 
     /// Reports each pending submission with a `wanted` use of the range.
@@ -317,8 +322,8 @@ impl State {
         Ok(mapped)
     }
 
-    /// The rule that forbids this location, if one does.
-    fn check_location(
+    /// The rule that forbids this location of a resource, or of a page of one, if one does.
+    pub(super) fn check_location(
         &self,
         resource: &Resource,
         object: &MemoryObject,

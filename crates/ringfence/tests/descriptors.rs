@@ -283,6 +283,43 @@ fn a_late_use_of_a_removed_entry_shows() {
     world.0.finish();
 }
 
+/// A view that is kept longer than its buffer, in an entry that was not removed. Whether the object was destroyed or
+/// went to another owner, the new owner's bytes are not the view's to show.
+#[test]
+fn an_entry_kept_longer_than_its_buffer_is_found_with_and_without_recycling() {
+    for recycle in [true, false] {
+        let world = Tables::new(8);
+        let heap = world.heap(8);
+        let table = world.table(&heap, 8);
+        let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+        let make = |name| {
+            let of = AllocationDesc { name, recycle, ..Default::default() };
+            world.memory.create_buffer(&desc, of).expect("there is room")
+        };
+        // What was never asked for before is not kept.
+        drop(make("first"));
+        world.memory.reclaim();
+        let buffer = make("old");
+        let index = table.insert(&view(&buffer)).expect("room");
+        let old = buffer.object().id();
+        drop(buffer);
+        world.memory.reclaim();
+        let new = make("new");
+        assert_eq!(world.memory.statistics().calls.recycled > 0, recycle);
+        let value = world.submit(&heap, [index.slot()]);
+        world.wait(value);
+        let found = world.device.take_hazards();
+        let is_found = |one: &ringfence::sim::Hazard| one.kind == HazardKind::Stale && one.resource.id == old;
+        assert!(matches!(found.as_slice(), [one] if is_found(one)), "{found:?}");
+        table.update(index, &view(&new)).expect("it is live");
+        world.memory.reclaim();
+        world.submit(&heap, [index.slot()]);
+        assert_eq!(world.device.hazards(), []);
+        drop((table, heap, new));
+        world.0.finish();
+    }
+}
+
 /// Two queues: what the slower one may still go through stays, whatever the other has done.
 #[test]
 fn a_slot_waits_for_every_queue_that_had_begun() {
