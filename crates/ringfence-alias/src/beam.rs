@@ -428,7 +428,7 @@ impl<U: Unit> Plans<U> {
     }
 }
 
-// Loops over a few columns each, which the compiler makes vectors of: it is told by the parameters that none overlap.
+// Loops over a few columns each, which the compiler vectorizes: no two parameters overlap.
 
 /// Each less what the item has of it.
 fn less<T: Copy + core::ops::Sub<Output = T>>(old: &[T], its: &[T], new: &mut [T]) {
