@@ -40,8 +40,8 @@ impl<'a> Asking<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::greedy::Fit;
-    use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
+    use super::super::random::Random;
     use super::super::repair::Repair;
     use super::super::shape::Intervals;
     use super::super::{Item, greedy, runs};

@@ -24,8 +24,7 @@
 //!
 //! With w plans side by side, n items and s sections: O(w · n² · s) in all, O(w · n · (n + s)) of memory.
 
-use super::exact::{Scale, Unit};
-use super::learning::Found;
+use super::exact::{Outcome, Scale, Unit};
 use super::shape::Shape;
 use super::sizes::Sizes;
 use super::stacking;
@@ -191,17 +190,23 @@ impl<U: Unit> Beam<U> {
         }
     }
 
-    /// The offsets in units, after [`Found::Plan`].
+    /// The offsets in units, after [`Outcome::Solved`].
     pub fn offsets(&self) -> Vec<u64> {
         self.offsets.clone()
     }
 
     /// Looks for a plan no higher than `capacity` units, with no more than `width` unfinished ones side by side.
-    pub fn search(&mut self, capacity: u64, width: usize, favour: Favour, go_on: &mut dyn FnMut(u64) -> bool) -> Found {
+    pub fn search(
+        &mut self,
+        capacity: u64,
+        width: usize,
+        favour: Favour,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Outcome {
         let count = self.size.len();
         self.is_whole = true;
         if self.true_sizes.iter().any(|&size| size > capacity) {
-            return Found::Nothing;
+            return Outcome::Failed;
         }
         let limit = self.begin(capacity);
         self.buckets = vec![NONE; (8 * width).next_power_of_two()];
@@ -213,11 +218,11 @@ impl<U: Unit> Beam<U> {
                 self.place_each(parent, &limit, favour);
             }
             if !go_on((self.made.partials.len() / PLANS_A_STEP) as u64 + 1) {
-                return Found::Stopped;
+                return Outcome::Stopped;
             }
             let best = self.best(width);
             if best.is_empty() {
-                return if self.is_whole { Found::Nothing } else { Found::Stopped };
+                return if self.is_whole { Outcome::Failed } else { Outcome::Stopped };
             }
             self.kept.clear();
             best.iter().for_each(|&at| self.kept.copy(&self.made, at as usize));
@@ -225,7 +230,7 @@ impl<U: Unit> Beam<U> {
             history.push(partials.map(|partial| (partial.parent, partial.item, partial.offset)).collect());
         }
         self.take_offsets(&history);
-        Found::Plan
+        Outcome::Solved
     }
 
     /// Nothing is placed.
@@ -484,11 +489,11 @@ fn items(mut set: u64) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exact::Scale;
+    use super::super::exact::{Outcome, Scale};
     use super::super::item::{Item, Lifetime};
-    use super::super::learning::{Found, Learner};
-    use super::super::portfolio::Random;
+    use super::super::learning::Learner;
     use super::super::problem::{Problem, Relation};
+    use super::super::random::Random;
     use super::super::recurring::RecurringItem;
     use super::super::shape::Shape;
     use super::{Beam, Favour};
@@ -533,16 +538,16 @@ mod tests {
                     let found = beam.search(capacity, 1 << 10, favour, &mut go_on);
                     assert_eq!(found, there_is, "round {round}, height {capacity}: {items:?}");
                     let found = beam.search(capacity, 1, favour, &mut go_on);
-                    assert!(found == there_is || found == Found::Stopped, "round {round}: {found:?}");
+                    assert!(found == there_is || found == Outcome::Stopped, "round {round}: {found:?}");
                     narrow[usize::from(found == there_is)] += 1;
-                    if found == Found::Plan {
+                    if found == Outcome::Solved {
                         let offsets = beam.offsets();
                         assert!(lies_apart(&problem, shape, &offsets), "round {round}: {items:?} at {offsets:?}");
                         assert!(problem.sizes.height(&offsets) <= capacity, "round {round}");
                     }
                 }
-                planned += u32::from(there_is == Found::Plan);
-                refuted += u32::from(there_is == Found::Nothing);
+                planned += u32::from(there_is == Outcome::Solved);
+                refuted += u32::from(there_is == Outcome::Failed);
             }
         }
         assert!(planned > 300 && refuted > 150, "{planned} planned, {refuted} refuted");
@@ -560,7 +565,7 @@ mod tests {
             asked += 1;
             asked < 3
         };
-        assert_eq!(beam.search(problem.load(), 64, Favour::Slack, &mut go_on), Found::Stopped);
+        assert_eq!(beam.search(problem.load(), 64, Favour::Slack, &mut go_on), Outcome::Stopped);
         assert_eq!(asked, 3);
     }
 }

@@ -207,8 +207,8 @@ fn gather<S: Shape>(shape: &S, sizes: &Sizes, sections: &[usize]) -> Vec<Vec<u32
 #[cfg(test)]
 mod tests {
     use super::super::item::Item;
-    use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
+    use super::super::random::Random;
     use super::super::shape::{Intervals, Shape};
     use super::super::stacking;
     use super::{Effort, SMALL_MAX, mixed, refined};

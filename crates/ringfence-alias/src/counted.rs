@@ -32,7 +32,7 @@ pub(super) fn places(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portfolio::Random;
+    use crate::random::Random;
 
     #[test]
     fn counting_orders_as_a_stable_sort_does() {

@@ -20,8 +20,8 @@ mod explain;
 mod infer;
 mod sets;
 
-use super::exact::Scale;
-use super::portfolio::Random;
+use super::exact::{Outcome, Scale};
+use super::random::Random;
 use super::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -84,17 +84,6 @@ struct Clause {
 struct Pair {
     first: u32,
     second: u32,
-}
-
-/// How a search ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
-    /// A plan within the capacity.
-    Plan,
-    /// There is none.
-    Nothing,
-    /// Stopped by the caller, or after `looks_max` looks.
-    Stopped,
 }
 
 /// See the [module](self).
@@ -269,14 +258,14 @@ impl Learner {
         }
     }
 
-    /// The offsets in units, after [`Found::Plan`].
+    /// The offsets in units, after [`Outcome::Solved`].
     pub fn offsets(&self) -> Vec<u64> {
         self.low.iter().map(|&low| low as u64 * self.grain).collect()
     }
 
     /// Looks for a plan no higher than `capacity` units, which is lower each time, for at most `looks_max` looks.
     /// `go_on` is asked now and then, with the steps made since.
-    pub fn search(&mut self, capacity: u64, looks_max: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Found {
+    pub fn search(&mut self, capacity: u64, looks_max: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Outcome {
         if capacity < self.capacity {
             self.lower(capacity);
         }
@@ -291,18 +280,18 @@ impl Learner {
                 let steps = (self.looks - asked) / LOOKS_A_STEP;
                 asked = self.looks;
                 if !go_on(steps + 1) || self.looks >= end {
-                    return Found::Stopped;
+                    return Outcome::Stopped;
                 }
             }
             if self.left == 0 {
                 self.begin_anew();
                 continue;
             }
-            let Some(literal) = self.choose() else { return Found::Plan };
+            let Some(literal) = self.choose() else { return Outcome::Solved };
             self.levels.push((self.trail.len(), self.facts.len()));
             self.set(literal, Reason::Decision);
         }
-        Found::Nothing
+        Outcome::Failed
     }
 
     fn lower(&mut self, capacity: u64) {
@@ -480,8 +469,8 @@ fn luby(place: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::exact::{Keys, Outcome, Pick, Search, Strategy};
-    use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
+    use super::super::random::Random;
     use super::super::{Item, verify};
     use super::*;
 
@@ -505,7 +494,7 @@ mod tests {
             let scale = Scale::new(&problem.sizes);
             let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
             let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
-            while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Found::Plan {
+            while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Outcome::Solved {
                 let offsets = learner.offsets();
                 height = problem.sizes.height(&offsets);
                 verify(&items, &offsets, height).unwrap();
@@ -535,7 +524,7 @@ mod tests {
                 let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
                 learner.kept_max = kept_max;
                 let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
-                while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Found::Plan {
+                while learner.search(height - 1, u64::MAX / 2, &mut |_| true) == Outcome::Solved {
                     height = problem.sizes.height(&learner.offsets());
                 }
                 dropped += u32::from(learner.kept_max != kept_max);

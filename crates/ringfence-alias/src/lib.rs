@@ -116,6 +116,7 @@ mod piling;
 mod plan;
 mod portfolio;
 mod problem;
+mod random;
 mod recurring;
 mod reorder;
 mod repair;

@@ -108,7 +108,7 @@ fn merge<T: Ord + Copy>(mut left: &[T], mut right: &[T], merged: &mut Vec<T>, as
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portfolio::Random;
+    use crate::random::Random;
 
     #[test]
     fn pieces_are_merged_as_a_stable_sort_would_and_stop_when_the_closure_says_so() {

@@ -12,7 +12,7 @@
 use super::asking::Asking;
 use super::greedy::{self, Fit};
 use super::plan::Planner;
-use super::portfolio::Random;
+use super::random::Random;
 use super::shape::Shape;
 use super::sizes::Sizes;
 use super::stacking;
@@ -100,7 +100,7 @@ fn shuffle<T>(items: &mut [T], random: &mut Random) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::portfolio::Random;
+    use super::super::random::Random;
     use super::super::{Item, Problem, plan, verify};
     use super::below;
     use alloc::vec::Vec;

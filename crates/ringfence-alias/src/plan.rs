@@ -15,8 +15,9 @@
 use super::asking::Asking;
 use super::greedy::{self, Fit};
 use super::order::{Order, sorted};
-use super::portfolio::{ITEMS_MAX, Random};
+use super::portfolio::ITEMS_MAX;
 use super::problem::{Problem, Relation};
+use super::random::Random;
 use super::repair::{self, ALL_MAX, Mending, Repair};
 use super::runs;
 use super::shape::{Cliques, Intervals, Shape};

@@ -14,9 +14,10 @@
 use super::beam::{Beam, Favour};
 use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
-use super::learning::{self, Found, Learner};
+use super::learning::{self, Learner};
 use super::plan::Planner;
 use super::problem::Problem;
+use super::random::Random;
 use super::shape::Shape;
 use alloc::vec::Vec;
 
@@ -102,16 +103,16 @@ impl Planner<'_> {
             self.tick(more)
         };
         match beams.beam.search(capacity, beams.width, beams.favour, &mut go_on) {
-            Found::Plan => {
+            Outcome::Solved => {
                 beams.reach = 0;
                 self.offer(beams.beam.offsets(), 1);
             }
-            Found::Nothing => {
+            Outcome::Failed => {
                 self.best.lower_bound = (capacity + 1).min(self.best.height);
                 beams.reach = 2 * beams.reach + 1;
                 self.tick(1);
             }
-            Found::Stopped => beams.widen(),
+            Outcome::Stopped => beams.widen(),
         }
         steps
     }
@@ -127,12 +128,12 @@ impl Planner<'_> {
             self.tick(more)
         };
         match learner.search(capacity, LOOKS_A_TURN, &mut go_on) {
-            Found::Plan => self.offer(learner.offsets(), 1),
-            Found::Nothing => {
+            Outcome::Solved => self.offer(learner.offsets(), 1),
+            Outcome::Failed => {
                 self.best.lower_bound = self.best.height;
                 self.tick(1);
             }
-            Found::Stopped => {}
+            Outcome::Stopped => {}
         }
         steps
     }
@@ -292,7 +293,7 @@ impl Thread {
 impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
     /// The first two in the fixed ways that succeed most, the others by chance.
     fn episode(&mut self, problem: &Problem) -> Episode {
-        let drawn = self.random.strategy();
+        let drawn = drawn(&mut self.random);
         let strategy = strategies(self.is_mixed).take(2).nth(self.episodes).unwrap_or(drawn);
         self.episodes += 1;
         let share = (self.share + 0.3 * (self.random.next() - 0.5)).clamp(0.1, 1.0);
@@ -322,27 +323,14 @@ fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
 }
 
-/// Xorshift.
-pub(super) struct Random(pub u64);
-
-impl Random {
-    /// A way to search, near those that succeed most.
-    fn strategy(&mut self) -> Strategy {
-        let keys = Keys::Product {
-            size: if self.next() < 0.8 { 0.0 } else { 0.2 * self.next() },
-            duration: 1.0,
-            full: 10.0 + 60.0 * self.next(),
-            noise: 0.02 + 0.2 * self.next(),
-        };
-        let pick = if self.next() < 0.85 { Pick::Lowest } else { Pick::Ranked };
-        Strategy { pick, focus: false, keys }
-    }
-
-    /// From 0 to below 1.
-    pub fn next(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// A way to search, near those that succeed most.
+fn drawn(random: &mut Random) -> Strategy {
+    let keys = Keys::Product {
+        size: if random.next() < 0.8 { 0.0 } else { 0.2 * random.next() },
+        duration: 1.0,
+        full: 10.0 + 60.0 * random.next(),
+        noise: 0.02 + 0.2 * random.next(),
+    };
+    let pick = if random.next() < 0.85 { Pick::Lowest } else { Pick::Ranked };
+    Strategy { pick, focus: false, keys }
 }

@@ -114,7 +114,7 @@ fn duration(item: &RecurringItem) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::portfolio::Random;
+    use super::super::random::Random;
     use super::super::{Policy, plan, plan_by, verify};
     use super::*;
 

@@ -16,7 +16,7 @@
 
 use super::asking::Asking;
 use super::plan::Planner;
-use super::portfolio::Random;
+use super::random::Random;
 use super::shape::Shape;
 use super::sizes::Sizes;
 use alloc::vec;

@@ -244,8 +244,8 @@ pub(super) fn place(
 
 #[cfg(test)]
 mod tests {
-    use super::super::portfolio::Random;
     use super::super::problem::{Problem, Relation};
+    use super::super::random::Random;
     use super::super::{Item, greedy};
     use super::*;
 

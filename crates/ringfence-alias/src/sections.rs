@@ -105,7 +105,7 @@ pub(super) fn loads(spans: &[Span], sizes: &[u64], sections: usize) -> Vec<u64> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::portfolio::Random;
+    use super::super::random::Random;
     use super::*;
 
     #[test]

@@ -366,7 +366,7 @@ impl Stacks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::portfolio::Random;
+    use super::super::random::Random;
     use super::*;
 
     /// The least height of all orders.

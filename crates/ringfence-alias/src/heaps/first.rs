@@ -114,7 +114,7 @@ mod tests {
     use super::super::{Heap, HeapItem, verify_heaps};
     use super::*;
     use crate::item::Item;
-    use crate::portfolio::Random;
+    use crate::random::Random;
 
     #[test]
     fn pins_pages_and_full_heaps_are_heeded() {
