@@ -73,6 +73,9 @@ pub struct Compared {
     pub title: String,
     /// The memory then.
     pub snapshot: Snapshot,
+    /// Why that is not all of it, or what in it cannot be: what was lost looks as if it were freed.
+    #[serde(default)]
+    pub damage: Option<String>,
 }
 
 /// What the page's script is given: the rest stands in the HTML.

@@ -302,5 +302,5 @@ fn plan() -> FramePlan {
 
 /// Another snapshot to compare with.
 pub fn compared() -> Compared {
-    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot }
+    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, damage: None }
 }
