@@ -425,6 +425,11 @@ impl Reading {
         self.keep_heaviest(LIFETIME_COUNT, last);
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));
         self.history.frame_count = self.state.frame_count();
+        // Where as much is missing as is there twice, the counts agree.
+        let odd_count = self.state.odd_count();
+        if odd_count > 0 && self.history.damage.is_none() {
+            self.history.damage = Some(format!("{odd_count} of its events cannot follow those before them"));
+        }
         self.history.elapsed_ns = self.state.elapsed_ns();
         (self.history, self.state.snapshot())
     }

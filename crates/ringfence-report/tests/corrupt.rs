@@ -4,7 +4,7 @@
 mod made_up;
 
 use ringfence_report::{Figures, History, Report};
-use ringfence_trace::Snapshot;
+use ringfence_trace::{Chunk, Event, Snapshot, Writer};
 
 /// A small generator of numbers (xorshift).
 struct Dice(u64);
@@ -112,6 +112,23 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     damaged[at..at + 8].copy_from_slice(b"offset::");
     let report = Report::from_json(&damaged).expect("a part of it is whole");
     assert!(report.damage.expect("it is damaged").contains("damaged in line 1"));
+}
+
+/// A chunk is missing and another there twice, so that the count of events is right.
+#[test]
+fn a_trace_whose_events_cannot_follow_each_other_is_damaged() {
+    let trace = |blocks: [u64; 3]| {
+        let (mut bytes, mut chunk) = (Vec::new(), Chunk::default());
+        for block in blocks {
+            chunk.push(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: 64, class: "buffers" });
+        }
+        let mut writer = Writer::new(&mut bytes);
+        writer.write(&chunk).expect("into memory");
+        writer.end().expect("into memory");
+        History::read(&bytes[..]).expect("a trace").0.damage
+    };
+    assert_eq!(trace([1, 2, 3]), None);
+    assert_eq!(trace([1, 1, 3]).as_deref(), Some("1 of its events cannot follow those before them"));
 }
 
 #[test]
