@@ -193,7 +193,7 @@ pub struct Lifetime {
 impl Lifetime {
     /// Bytes × frames, given the last frame.
     fn weight(&self, last: u64) -> u128 {
-        u128::from(self.bytes) * u128::from(self.freed.unwrap_or(last).saturating_sub(self.born) + 1)
+        u128::from(self.bytes) * (u128::from(self.freed.unwrap_or(last).saturating_sub(self.born)) + 1)
     }
 }
 

@@ -84,6 +84,36 @@ fn no_damage_to_json_panics() {
     }
 }
 
+/// Every number, or by lot; versions and indices stay, so that it is read at all.
+fn enlarge(value: &mut serde_json::Value, number: u64, mut chance: impl FnMut() -> bool + Copy) {
+    match value {
+        serde_json::Value::Object(parts) => {
+            let parts = parts.iter_mut().filter(|(name, _)| !["version", "memory_type", "heap"].contains(&&***name));
+            parts.for_each(|(_, part)| enlarge(part, number, chance));
+        }
+        serde_json::Value::Array(parts) => parts.iter_mut().for_each(|part| enlarge(part, number, chance)),
+        serde_json::Value::Number(held) if held.is_u64() && chance() => *held = number.into(),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_number_is_too_large_for_a_page() {
+    let mut report = made_up::report(6, 40, 5);
+    (report.history, report.compared) = (Some(made_up::history(10, 20)), Some(made_up::compared()));
+    let value = serde_json::to_value(&report).expect("plain data");
+    let dice = std::cell::RefCell::new(Dice(0x2545_f491_4f6c_dd1d));
+    for number in [u64::MAX, u64::MAX - 1, 1 << 63, u64::MAX / 3, 1 << 60] {
+        for round in 0..20 {
+            let mut enlarged = value.clone();
+            enlarge(&mut enlarged, number, || round == 0 || dice.borrow_mut().roll(4) == 0);
+            let bytes = serde_json::to_vec(&enlarged).expect("plain data");
+            let report = Report::from_json(&bytes).expect("of the right form");
+            assert!(report.to_html().ends_with("</html>\n") && !report.to_svgs().is_empty());
+        }
+    }
+}
+
 #[test]
 fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     let whole = made_up::report(6, 40, 0).snapshot;
