@@ -8,7 +8,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence_report::{Compared, Figures, History, Report};
+use ringfence_report::{Compared, History, Report};
 use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
@@ -50,7 +50,7 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
     }
     if options.json {
         let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, &Figures::of(&report.snapshot))?;
+        serde_json::to_writer_pretty(&mut out, &report.figures())?;
         writeln!(out)?;
     }
     match damage {
