@@ -8,7 +8,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence_report::{Compared, Figures, History, Report};
+use ringfence_report::{Compared, History, Report};
 use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
@@ -28,13 +28,14 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = options.output.as_deref().filter(|_| !to_output) {
         output::check(path)?;
     }
-    let (mut report, damage) = read(&options.snapshot)?;
+    let (mut report, mut damage) = read(&options.snapshot)?;
     if let Some(title) = &options.title {
         report.title.clone_from(title);
     }
     if let Some(other) = &options.compare {
-        let Report { title, snapshot, .. } = read(other)?.0;
-        report.compared = Some(Compared { title, snapshot });
+        let (Report { title, snapshot, .. }, its_damage) = read(other)?;
+        report.compared = Some(Compared { title, snapshot, damage: its_damage.clone() });
+        damage = [damage, its_damage].into_iter().flatten().reduce(|one, other| format!("{one}; {other}"));
     }
     if let Some(folder) = &options.svg {
         write_svgs(folder, &report)?;
@@ -49,7 +50,7 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
     }
     if options.json {
         let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, &Figures::of(&report.snapshot))?;
+        serde_json::to_writer_pretty(&mut out, &report.figures())?;
         writeln!(out)?;
     }
     match damage {

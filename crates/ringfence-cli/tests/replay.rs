@@ -125,6 +125,29 @@ fn a_recording_by_vma_is_read() {
     assert!(answer.err.contains("standard input:5: expected a buffer's size above 0"), "{}", answer.err);
 }
 
+/// One call makes and frees any number of allocations of one size.
+#[test]
+fn pages_of_a_recording_by_vma_are_read() {
+    let recording = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\
+        12,0.2,1,vmaAllocateMemory,1024,256,3,0,1,0,0,0,0,00000A,\n\
+        12,0.3,1,vmaAllocateMemoryPages,1048576,256,3,0,1,0,0,0,0,00000B 00000C 00000D,\n\
+        12,0.4,2,vmaResizeAllocation,00000A,512\n\
+        12,0.5,2,vmaFreeMemoryPages,00000B 000000 00000D 00000F\n\
+        12,0.6,2,vmaAllocateMemoryPages,1048576,256,3,0,1,0,0,0,0,00000E,\n\
+        12,0.7,2,vmaFreeMemoryPages,\n";
+    let answer = ringfence_with_input(&["replay", "-", "--json", "--allocator", "tlsf"], recording.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!(json["peak_live_bytes"].as_u64(), Some(1024 + (3 << 20)));
+    assert_eq!((json["operations"].as_u64(), json["allocations"].as_u64()), (Some(7), Some(5)));
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("1 frees of allocations that were not recorded"), "{notes}");
+    assert!(notes.contains("1 calls of vmaResizeAllocation are left out"), "{notes}");
+    let broken = recording.replace("00000B 00000C", "00000B seven");
+    let answer = ringfence_with_input(&["replay", "-"], broken.as_bytes());
+    assert!(answer.err.contains("standard input:6: expected a hexadecimal pointer as value 14"), "{}", answer.err);
+}
+
 #[test]
 fn real_traces_are_held_by_a_heap_of_little_more_than_their_peak() {
     let Some(folder) = cases() else { return };

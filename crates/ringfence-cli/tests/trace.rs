@@ -139,3 +139,30 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
             .contains("The trace is damaged; here is what could be read")
     );
 }
+
+/// What a damaged file has lost must not look as if the program had freed it.
+#[test]
+fn report_says_of_both_files_that_it_compares_what_is_damaged() {
+    let folder = folder("trace-compared");
+    let (trace, snapshot) = demo(&folder, "20");
+    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let (page, cut_trace, cut_snapshot) = (path("page.html"), path("cut.rft"), path("cut.json"));
+    for (whole, cut) in [(&trace, &cut_trace), (&snapshot, &cut_snapshot)] {
+        let bytes = fs::read(whole).expect("it is there");
+        fs::write(cut, &bytes[..bytes.len() - 9]).expect("it can be written");
+    }
+    let compare = |one: &str, other: &str| {
+        let answer = ringfence(&["report", one, "--compare", other, "-o", &page]);
+        assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+        let html = fs::read_to_string(&page).expect("what could be read is shown");
+        (answer.err, html.contains("The file to compare with is damaged; here is what could be read"))
+    };
+    for cut in [&cut_trace, &cut_snapshot] {
+        let (said, is_shown) = compare(&snapshot, cut);
+        assert!(said.contains("cut.") && is_shown, "{said}");
+    }
+    let (said, is_shown) = compare(&cut_trace, &cut_snapshot);
+    assert!(said.contains("cut.rft: ") && said.contains("; ") && said.contains("cut.json: ") && is_shown, "{said}");
+    let (said, is_shown) = compare(&cut_trace, &snapshot);
+    assert!(said.contains("cut.rft: ") && !is_shown, "{said}");
+}

@@ -11,7 +11,8 @@ pub struct Figures {
     pub used_bytes: u64,
     /// Bytes of the blocks that no range has.
     pub free_bytes: u64,
-    /// The most that was ever reserved at once, as far as the memory types know it: their marks added up.
+    /// The most that was ever reserved at once. Of a snapshot alone, as far as the memory types know it: the marks of
+    /// their blocks added up, with the dedicated memory that there is now.
     pub reserved_bytes_high_water: u64,
     /// Driver memory objects, dedicated ones included.
     pub block_count: u64,

@@ -95,7 +95,7 @@ impl PlanPage {
         let begin = self.rows.iter().map(|row| row.lower).min().unwrap_or(0);
         let end = self.rows.iter().map(|row| row.upper).max().unwrap_or(1);
         let top = self.height.max(self.capacity.unwrap_or(0)).max(1);
-        Scale { begin, end: end.max(begin + 1), top }
+        Scale { begin, end: end.max(begin.saturating_add(1)), top }
     }
 
     fn chart(&self) -> String {
@@ -206,7 +206,7 @@ impl PlanPage {
 fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
     let mut svg = String::new();
     for (at, row) in drawn.iter().enumerate() {
-        let (x, y) = (scale.x(row.lower), scale.y(row.offset + row.size));
+        let (x, y) = (scale.x(row.lower), scale.y(row.offset.saturating_add(row.size)));
         let (width, height) = (scale.x(row.upper) - x, scale.y(row.offset) - y);
         let _ = write!(
             svg,

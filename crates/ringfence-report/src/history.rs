@@ -7,7 +7,7 @@ use std::io::Read;
 
 use ringfence_trace::{Event, PlannedRange, Reader, Snapshot, State, TraceError};
 
-pub use peaks::{DescriptorMoment, RingMoment};
+pub use peaks::{DescriptorMoment, HeapMoment, RingMoment};
 use peaks::{Peaks, fold};
 
 /// Twice as many are thinned to this many.
@@ -45,6 +45,9 @@ pub struct History {
     pub frame_count: u64,
     /// Events that could be read.
     pub event_count: u64,
+    /// The most bytes that memory objects had at once, dedicated ones included; 0 if it was not looked at.
+    #[serde(default)]
+    pub reserved_bytes_high_water: u64,
     /// Names of the rings, in the order of [`Moment::rings`].
     #[serde(default)]
     pub rings: Vec<String>,
@@ -162,17 +165,6 @@ pub struct TransientRow {
     pub born: u64,
 }
 
-/// A heap at a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct HeapMoment {
-    /// Bytes that ranges have.
-    pub used_bytes: u64,
-    /// Bytes of memory objects.
-    pub reserved_bytes: u64,
-    /// What the driver said that the process may use.
-    pub budget_bytes: Option<u64>,
-}
-
 /// A range from its beginning to its end, in frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Lifetime {
@@ -193,7 +185,7 @@ pub struct Lifetime {
 impl Lifetime {
     /// Bytes × frames, given the last frame.
     fn weight(&self, last: u64) -> u128 {
-        u128::from(self.bytes) * u128::from(self.freed.unwrap_or(last).saturating_sub(self.born) + 1)
+        u128::from(self.bytes) * (u128::from(self.freed.unwrap_or(last).saturating_sub(self.born)) + 1)
     }
 }
 
@@ -224,6 +216,8 @@ struct Reading {
     /// One frame in this number gets a moment.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
+    /// By heap, the most at the ends of frames since the last moment.
+    heaps: Vec<HeapMoment>,
     rings: Peaks<RingMoment>,
     descriptors: Peaks<DescriptorMoment>,
     /// Whether descriptors changed since they were looked at.
@@ -304,6 +298,9 @@ impl Reading {
     }
 
     fn end_frame(&mut self) {
+        let mut heaps = self.heaps_now();
+        fold(&mut heaps, &self.heaps);
+        self.heaps = heaps;
         self.look_at_descriptors();
         self.rings.settle();
         self.descriptors.settle();
@@ -335,24 +332,28 @@ impl Reading {
         }
     }
 
-    fn add_moment(&mut self) {
-        let statistics = self.state.statistics();
+    fn heaps_now(&self) -> Vec<HeapMoment> {
         let recorded = self.state.heaps().iter();
         let mut heaps: Vec<_> =
             recorded.map(|heap| HeapMoment { budget_bytes: heap.budget_bytes, ..HeapMoment::default() }).collect();
-        for (memory_type, held) in (0..).zip(&statistics) {
+        for (memory_type, held) in (0..).zip(&self.state.statistics()) {
             let heap = self.state.heap_of(memory_type).and_then(|heap| heaps.get_mut(heap as usize));
             if let Some(heap) = heap {
                 heap.used_bytes += held.used_bytes();
                 heap.reserved_bytes += held.reserved_bytes();
             }
         }
+        heaps
+    }
+
+    fn add_moment(&mut self) {
+        let statistics = self.state.statistics();
         let (free, longest) = self.state.free_bytes();
         let blocks: u64 = statistics.iter().map(|held| held.block_bytes).sum();
         self.history.moments.push(Moment {
             frame: self.state.frame_count(),
             elapsed_ns: self.state.elapsed_ns(),
-            heaps,
+            heaps: std::mem::take(&mut self.heaps),
             fragmentation_percent: crate::figures::percent(free - longest, free),
             free_percent: crate::figures::percent(free, blocks),
             live_count: self.state.live_count(),
@@ -366,14 +367,19 @@ impl Reading {
             // Those stay whose frame is a multiple of the new stride.
             self.stride *= 2;
             let stride = self.stride;
-            let mut dropped = (Vec::new(), Vec::new());
+            let mut dropped = (Vec::new(), Vec::new(), Vec::new());
             self.history.moments.retain_mut(|moment| {
-                // No peak of a ring is lost: it is that of the next moment that stays.
-                fold(&mut moment.rings, &dropped.0);
-                fold(&mut moment.descriptors, &dropped.1);
+                // No peak is lost: it is that of the next moment that stays.
+                fold(&mut moment.heaps, &dropped.0);
+                fold(&mut moment.rings, &dropped.1);
+                fold(&mut moment.descriptors, &dropped.2);
                 let stays = moment.frame.is_multiple_of(stride);
-                let mut taken = || (std::mem::take(&mut moment.rings), std::mem::take(&mut moment.descriptors));
-                dropped = if stays { (Vec::new(), Vec::new()) } else { taken() };
+                dropped = Default::default();
+                if !stays {
+                    std::mem::swap(&mut moment.heaps, &mut dropped.0);
+                    std::mem::swap(&mut moment.rings, &mut dropped.1);
+                    std::mem::swap(&mut moment.descriptors, &mut dropped.2);
+                }
                 stays
             });
         }
@@ -425,6 +431,12 @@ impl Reading {
         self.keep_heaviest(LIFETIME_COUNT, last);
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));
         self.history.frame_count = self.state.frame_count();
+        self.history.reserved_bytes_high_water = self.state.reserved_bytes_high_water();
+        // Where as much is missing as is there twice, the counts agree.
+        let odd_count = self.state.odd_count();
+        if odd_count > 0 && self.history.damage.is_none() {
+            self.history.damage = Some(format!("{odd_count} of its events cannot follow those before them"));
+        }
         self.history.elapsed_ns = self.state.elapsed_ns();
         (self.history, self.state.snapshot())
     }

@@ -73,6 +73,9 @@ pub struct Compared {
     pub title: String,
     /// The memory then.
     pub snapshot: Snapshot,
+    /// Why that is not all of it, or what in it cannot be: what was lost looks as if it were freed.
+    #[serde(default)]
+    pub damage: Option<String>,
 }
 
 /// What the page's script is given: the rest stands in the HTML.
@@ -87,7 +90,7 @@ impl Report {
     /// The page. O(blocks + ranges + frames); its size is about that of the snapshot as JSON.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let figures = Figures::of(&self.snapshot);
+        let figures = self.figures();
         html::fill(include_str!("page/page.html"), |slot| match slot {
             "title" => html::text(&self.title),
             "device" => html::text(self.device()),
@@ -98,6 +101,22 @@ impl Report {
             }
             _ => sections::render(slot, self, &figures),
         })
+    }
+
+    /// The figures at the head of the page. What a trace knows of the peak is exact; a snapshot's memory types keep no
+    /// mark of dedicated memory.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let mut figures = Figures::of(&self.snapshot);
+        if let Some(most) = self.peak() {
+            figures.reserved_bytes_high_water = most.max(figures.reserved_bytes);
+        }
+        figures
+    }
+
+    /// The most that was ever reserved, if a trace tells.
+    fn peak(&self) -> Option<u64> {
+        self.history.as_ref().map(|history| history.reserved_bytes_high_water).filter(|most| *most > 0)
     }
 
     /// Every chart as an SVG file of its own, black on white, for papers and slides: name (without an ending) and

@@ -19,7 +19,7 @@ pub(crate) use run::drawings as run_drawings;
 /// The content of the slot of this name.
 pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
     match slot {
-        "headline" => damage(report.damage.as_deref(), "file") + &headline::html(figures),
+        "headline" => damage(report.damage.as_deref(), "file") + &headline::html(figures, report.peak().is_some()),
         "heaps" => heaps::html(&report.snapshot),
         "blocks" => map::html(&report.snapshot),
         "rings" => rings::html(&report.snapshot.rings),

@@ -4,7 +4,7 @@
 mod made_up;
 
 use ringfence_report::{Figures, History, Report};
-use ringfence_trace::Snapshot;
+use ringfence_trace::{Chunk, Event, Snapshot, Writer};
 
 /// A small generator of numbers (xorshift).
 struct Dice(u64);
@@ -84,6 +84,36 @@ fn no_damage_to_json_panics() {
     }
 }
 
+/// Every number, or by lot; versions and indices stay, so that it is read at all.
+fn enlarge(value: &mut serde_json::Value, number: u64, mut chance: impl FnMut() -> bool + Copy) {
+    match value {
+        serde_json::Value::Object(parts) => {
+            let parts = parts.iter_mut().filter(|(name, _)| !["version", "memory_type", "heap"].contains(&&***name));
+            parts.for_each(|(_, part)| enlarge(part, number, chance));
+        }
+        serde_json::Value::Array(parts) => parts.iter_mut().for_each(|part| enlarge(part, number, chance)),
+        serde_json::Value::Number(held) if held.is_u64() && chance() => *held = number.into(),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_number_is_too_large_for_a_page() {
+    let mut report = made_up::report(6, 40, 5);
+    (report.history, report.compared) = (Some(made_up::history(10, 20)), Some(made_up::compared()));
+    let value = serde_json::to_value(&report).expect("plain data");
+    let dice = std::cell::RefCell::new(Dice(0x2545_f491_4f6c_dd1d));
+    for number in [u64::MAX, u64::MAX - 1, 1 << 63, u64::MAX / 3, 1 << 60] {
+        for round in 0..20 {
+            let mut enlarged = value.clone();
+            enlarge(&mut enlarged, number, || round == 0 || dice.borrow_mut().roll(4) == 0);
+            let bytes = serde_json::to_vec(&enlarged).expect("plain data");
+            let report = Report::from_json(&bytes).expect("of the right form");
+            assert!(report.to_html().ends_with("</html>\n") && !report.to_svgs().is_empty());
+        }
+    }
+}
+
 #[test]
 fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     let whole = made_up::report(6, 40, 0).snapshot;
@@ -112,6 +142,23 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     damaged[at..at + 8].copy_from_slice(b"offset::");
     let report = Report::from_json(&damaged).expect("a part of it is whole");
     assert!(report.damage.expect("it is damaged").contains("damaged in line 1"));
+}
+
+/// A chunk is missing and another there twice, so that the count of events is right.
+#[test]
+fn a_trace_whose_events_cannot_follow_each_other_is_damaged() {
+    let trace = |blocks: [u64; 3]| {
+        let (mut bytes, mut chunk) = (Vec::new(), Chunk::default());
+        for block in blocks {
+            chunk.push(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: 64, class: "buffers" });
+        }
+        let mut writer = Writer::new(&mut bytes);
+        writer.write(&chunk).expect("into memory");
+        writer.end().expect("into memory");
+        History::read(&bytes[..]).expect("a trace").0.damage
+    };
+    assert_eq!(trace([1, 2, 3]), None);
+    assert_eq!(trace([1, 1, 3]).as_deref(), Some("1 of its events cannot follow those before them"));
 }
 
 #[test]

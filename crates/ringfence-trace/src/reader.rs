@@ -43,6 +43,20 @@ pub enum TraceError {
         /// How many chunks could be read.
         chunk_count: u64,
     },
+    /// Every chunk that is there is whole, but some are missing, or there twice: the events before this are not all, or
+    /// not each once.
+    #[error(
+        "the trace was written with {written_count} events, here are {event_count} in {chunk_count} whole chunks: some \
+         are missing or there twice"
+    )]
+    Miscounted {
+        /// How many events its end speaks of.
+        written_count: u64,
+        /// How many were read before it.
+        event_count: u64,
+        /// How many chunks could be read.
+        chunk_count: u64,
+    },
     /// The file cannot be read.
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -118,8 +132,16 @@ impl<R: Read> Reader<R> {
             }
             self.chunk_count += 1;
         }
-        self.event_count += 1;
-        Ok(event)
+        match event {
+            Event::End { event_count: written_count } if written_count != self.event_count => {
+                let (event_count, chunk_count) = (self.event_count, self.chunk_count);
+                Err(TraceError::Miscounted { written_count, event_count, chunk_count })
+            }
+            event => {
+                self.event_count += 1;
+                Ok(event)
+            }
+        }
     }
 
     fn read_chunk(&mut self) -> Result<(), TraceError> {
@@ -188,7 +210,7 @@ fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::State;
+    use crate::{Chunk, State, Writer};
 
     /// A trace of one chunk whose checksum fits, whatever is in it.
     fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
@@ -239,6 +261,30 @@ mod tests {
             let _ = (state.free_bytes(), state.live_count());
             assert!(snapshot.blocks.iter().all(|block| block.free_bytes() <= block.bytes));
         }
+    }
+
+    /// Each chunk has a checksum of its own, which tells nothing of the others.
+    #[test]
+    fn a_trace_with_a_chunk_missing_or_there_twice_does_not_end_in_order() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        let (mut chunk, mut ends) = (Chunk::default(), Vec::new());
+        for block in 1..=3 {
+            chunk.clear();
+            chunk.push(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: 64, class: "buffers" });
+            writer.write(&chunk).expect("into memory");
+            ends.push(writer.summary().bytes as usize);
+        }
+        writer.end().expect("into memory");
+        let last = |bytes: &[u8]| Reader::new(bytes).expect("a head").last().expect("an answer");
+        assert!(matches!(last(&bytes), Ok(Event::End { event_count: 3 })));
+        let second = ends[0]..ends[1];
+        let missing = [&bytes[..second.start], &bytes[second.end..]].concat();
+        let error = last(&missing).expect_err("an event is missing");
+        assert!(matches!(error, TraceError::Miscounted { written_count: 3, event_count: 2, .. }), "{error}");
+        let twice = [&bytes[..second.end], &bytes[second.start..]].concat();
+        let error = last(&twice).expect_err("an event is there twice");
+        assert!(matches!(error, TraceError::Miscounted { written_count: 3, event_count: 4, .. }), "{error}");
     }
 
     #[test]

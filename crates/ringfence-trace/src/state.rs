@@ -54,6 +54,8 @@ pub struct State {
     frame_count: u64,
     /// Bytes of all blocks.
     held_bytes: u64,
+    /// The most that they ever were.
+    held_bytes_max: u64,
     odd_count: u64,
 }
 
@@ -160,6 +162,7 @@ impl State {
             return false;
         }
         self.held_bytes = held_bytes;
+        self.held_bytes_max = self.held_bytes_max.max(held_bytes);
         let counts = self.counts.entry((memory_type, class.to_owned())).or_default();
         if dedicated {
             counts.dedicated_count += 1;
@@ -344,6 +347,12 @@ impl State {
     pub fn live_count(&self) -> u64 {
         let held = self.counts.values();
         held.map(|counts| counts.range_count + counts.dedicated_count).sum()
+    }
+
+    /// The most bytes that memory objects ever had at once, dedicated ones included.
+    #[must_use]
+    pub fn reserved_bytes_high_water(&self) -> u64 {
+        self.held_bytes_max
     }
 
     /// Resources that wait for the device.

@@ -27,26 +27,26 @@ impl TypeStatistics {
     /// Adds the figures of another type, or of another part of this one. High-water marks add up to at least the true
     /// one.
     pub fn add(&mut self, other: &Self) {
-        self.block_count += other.block_count;
-        self.block_bytes += other.block_bytes;
-        self.block_bytes_high_water += other.block_bytes_high_water;
-        self.range_count += other.range_count;
-        self.range_bytes += other.range_bytes;
-        self.range_bytes_high_water += other.range_bytes_high_water;
-        self.dedicated_count += other.dedicated_count;
-        self.dedicated_bytes += other.dedicated_bytes;
+        self.block_count = self.block_count.saturating_add(other.block_count);
+        self.block_bytes = self.block_bytes.saturating_add(other.block_bytes);
+        self.block_bytes_high_water = self.block_bytes_high_water.saturating_add(other.block_bytes_high_water);
+        self.range_count = self.range_count.saturating_add(other.range_count);
+        self.range_bytes = self.range_bytes.saturating_add(other.range_bytes);
+        self.range_bytes_high_water = self.range_bytes_high_water.saturating_add(other.range_bytes_high_water);
+        self.dedicated_count = self.dedicated_count.saturating_add(other.dedicated_count);
+        self.dedicated_bytes = self.dedicated_bytes.saturating_add(other.dedicated_bytes);
     }
 
     /// Bytes that the driver was asked for: blocks and dedicated memory.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
-        self.block_bytes + self.dedicated_bytes
+        self.block_bytes.saturating_add(self.dedicated_bytes)
     }
 
     /// Bytes that resources were given.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.range_bytes + self.dedicated_bytes
+        self.range_bytes.saturating_add(self.dedicated_bytes)
     }
 }
 

@@ -16,7 +16,7 @@ const BUFFER_ALIGNMENT: u64 = 256;
 const IMAGE_ALIGNMENT: u64 = 64 << 10;
 
 pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
-    let (mut images, mut buffers, mut strangers) = (0_u64, 0_u64, 0_u64);
+    let (mut images, mut buffers, mut strangers, mut resized) = (0_u64, 0_u64, 0_u64, 0_u64);
     while let Some(line) = lines.next()? {
         let line = Line::new(&line);
         match line.text(3) {
@@ -28,16 +28,18 @@ pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
                 images += 1;
                 allocate(&line, 23, image_bytes(&line)?, IMAGE_ALIGNMENT, reading)?;
             }
-            b"vmaAllocateMemory" => allocate_required(&line, 13, reading)?,
+            b"vmaAllocateMemory" | b"vmaAllocateMemoryPages" => allocate_required(&line, 13, reading)?,
             b"vmaAllocateMemoryForBuffer" | b"vmaAllocateMemoryForImage" => allocate_required(&line, 15, reading)?,
-            b"vmaDestroyBuffer" | b"vmaDestroyImage" | b"vmaFreeMemory" => {
-                let id = line.pointer(4)?;
-                if id != 0 && reading.writer.is_alive(u128::from(id)) {
-                    reading.free(line.number, u128::from(id))?;
-                } else if id != 0 {
-                    strangers += 1;
+            b"vmaDestroyBuffer" | b"vmaDestroyImage" | b"vmaFreeMemory" | b"vmaFreeMemoryPages" => {
+                for id in line.pointers(4)? {
+                    if reading.writer.is_alive(u128::from(id)) {
+                        reading.free(line.number, u128::from(id))?;
+                    } else {
+                        strangers += 1;
+                    }
                 }
             }
+            b"vmaResizeAllocation" => resized += 1,
             // Pools, maps, flushes and the configuration move no bytes.
             _ => {}
         }
@@ -51,6 +53,9 @@ pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
     if strangers > 0 {
         reading.notes.push(format!("{strangers} frees of allocations that were not recorded are left out"));
     }
+    if resized > 0 {
+        reading.notes.push(format!("{resized} calls of vmaResizeAllocation are left out"));
+    }
     Ok(())
 }
 
@@ -62,7 +67,7 @@ fn allocate_required(line: &Line<'_>, pointer: usize, reading: &mut Reading<'_>)
     allocate(line, pointer, line.count(4, "a size")?, alignment, reading)
 }
 
-/// Nothing to do for a null pointer: the allocation failed when it was recorded.
+/// As many allocations as there are pointers; none for a null pointer, as that one failed when it was recorded.
 fn allocate(
     line: &Line<'_>,
     pointer: usize,
@@ -70,10 +75,8 @@ fn allocate(
     alignment: u64,
     reading: &mut Reading<'_>,
 ) -> Result<(), ReadError> {
-    match line.pointer(pointer)? {
-        0 => Ok(()),
-        id => reading.allocate(line.number, u128::from(id), size, alignment),
-    }
+    let mut ids = line.pointers(pointer)?.into_iter();
+    ids.try_for_each(|id| reading.allocate(line.number, u128::from(id), size, alignment))
 }
 
 /// The last value that is looked at is an image's pointer.
@@ -103,11 +106,19 @@ impl<'a> Line<'a> {
         })
     }
 
-    fn pointer(&self, column: usize) -> Result<u64, BadLine> {
+    /// The pointers that are not null: one, or for calls about pages any number, with a space between them.
+    fn pointers(&self, column: usize) -> Result<Vec<u64>, BadLine> {
+        let pointer = |text: &str| {
+            u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
+                BadLine::new(self.number, format!("expected a hexadecimal pointer as value {} of the line", column + 1))
+            })
+        };
         let text = std::str::from_utf8(self.text(column)).unwrap_or_default();
-        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
-            BadLine::new(self.number, format!("expected a hexadecimal pointer as value {} of the line", column + 1))
-        })
+        let pointers: Result<Vec<u64>, BadLine> = match self.text(3) {
+            b"vmaAllocateMemoryPages" | b"vmaFreeMemoryPages" => text.split_ascii_whitespace().map(pointer).collect(),
+            _ => pointer(text).map(|one| vec![one]),
+        };
+        pointers.map(|all| all.into_iter().filter(|pointer| *pointer != 0).collect())
     }
 }
 

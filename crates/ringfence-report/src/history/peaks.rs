@@ -1,4 +1,4 @@
-//! What rings and descriptors came to at the ends of frames: of each the most since the last moment, so that no peak is
+//! What heaps, rings and descriptors came to at the ends of frames: of each the most since the last moment, so that no peak is
 //! lost where a moment stands for many frames.
 
 use std::collections::HashMap;
@@ -23,10 +23,31 @@ pub struct DescriptorMoment {
     pub slot_count: u64,
 }
 
+/// A heap in the frames since the moment before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct HeapMoment {
+    /// The most bytes that ranges had at the end of a frame.
+    pub used_bytes: u64,
+    /// The most bytes that memory objects had at the end of a frame.
+    pub reserved_bytes: u64,
+    /// What the driver said last that the process may use.
+    pub budget_bytes: Option<u64>,
+}
+
 /// A figure of which the most is kept.
 pub(super) trait Most: Copy + Default {
-    /// Of each part the most of both.
+    /// Of each part the most of both; of what is no amount, this one's, which is the later.
     fn most(self, other: Self) -> Self;
+}
+
+impl Most for HeapMoment {
+    fn most(self, other: Self) -> Self {
+        Self {
+            used_bytes: self.used_bytes.max(other.used_bytes),
+            reserved_bytes: self.reserved_bytes.max(other.reserved_bytes),
+            budget_bytes: self.budget_bytes,
+        }
+    }
 }
 
 impl Most for RingMoment {

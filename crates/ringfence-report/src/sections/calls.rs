@@ -16,7 +16,7 @@ pub(super) fn html(report: &Report) -> String {
         None => "until the snapshot was taken",
     };
     let (made, saved) = (calls.made(), calls.saved());
-    let whole = made + saved;
+    let whole = made.saturating_add(saved);
     format!(
         "<p class=\"note\">Counted {until}.</p>\n{KEY}<div class=\"calls\">\n{}{}</div>\n{}",
         bar("With Ringfence", "calls_made", made, &part("used", percent(made, whole))),

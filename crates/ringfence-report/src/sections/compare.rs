@@ -16,7 +16,9 @@ pub(super) fn html(snapshot: &Snapshot, other: Option<&Compared>) -> String {
         return nothing("Nothing to compare with: <code>ringfence report A.json --compare B.json</code>.");
     };
     let title = crate::html::text(&other.title);
-    format!("<p>Then: this page’s snapshot. Now: {title}.</p>\n{}{}", figures(snapshot, other), names(snapshot, other))
+    let damage = super::damage(other.damage.as_deref(), "file to compare with");
+    let (figures, names) = (figures(snapshot, other), names(snapshot, other));
+    format!("{damage}<p>Then: this page’s snapshot. Now: {title}.</p>\n{figures}{names}")
 }
 
 fn figures(then: &Snapshot, now: &Compared) -> String {

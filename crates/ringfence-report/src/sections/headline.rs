@@ -12,12 +12,13 @@ struct Figure {
     note: String,
 }
 
-pub(super) fn html(figures: &Figures) -> String {
-    let all = memory(figures).into_iter().chain(objects(figures));
+/// Whether the peak is exact, or without what dedicated memory there was before.
+pub(super) fn html(figures: &Figures, is_exact: bool) -> String {
+    let all = memory(figures, is_exact).into_iter().chain(objects(figures));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())
 }
 
-fn memory(of: &Figures) -> [Figure; 4] {
+fn memory(of: &Figures, is_exact: bool) -> [Figure; 4] {
     let in_bytes = |name, label, value: u64, note: String| Figure {
         name,
         label,
@@ -25,7 +26,8 @@ fn memory(of: &Figures) -> [Figure; 4] {
         text: bytes(value),
         note,
     };
-    let most = format!("at most {} so far", bytes(of.reserved_bytes_high_water));
+    let without = if is_exact { "" } else { ", dedicated memory as now" };
+    let most = format!("at most {} so far{without}", bytes(of.reserved_bytes_high_water));
     [
         in_bytes("reserved_bytes", "Reserved", of.reserved_bytes, most),
         in_bytes("used_bytes", "Used", of.used_bytes, "by resources".into()),

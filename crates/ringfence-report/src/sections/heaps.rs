@@ -30,11 +30,11 @@ const KEY: &str = "<ul class=\"key\"><li><i class=\"used\"></i>used</li><li><i c
 
 /// Bytes that ranges have, by heap.
 fn used_bytes(snapshot: &Snapshot) -> Vec<u64> {
-    let mut used = vec![0; snapshot.heaps.len()];
+    let mut used = vec![0_u64; snapshot.heaps.len()];
     for block in &snapshot.blocks {
         let heap = snapshot.types.get(block.memory_type as usize).map(|kind| kind.heap as usize);
         if let Some(bytes) = heap.and_then(|heap| used.get_mut(heap)) {
-            *bytes += BlockFigures::of(block).used_bytes;
+            *bytes = bytes.saturating_add(BlockFigures::of(block).used_bytes);
         }
     }
     used

@@ -172,7 +172,7 @@ fn lifetimes(history: &History) -> Drawing {
     let last = history.frame_count.max(1);
     let end = |one: &Lifetime| one.freed.unwrap_or(last);
     let mut heaviest: Vec<&Lifetime> = history.lifetimes.iter().collect();
-    let weight = |one: &Lifetime| u128::from(one.bytes) * u128::from(end(one).saturating_sub(one.born) + 1);
+    let weight = |one: &Lifetime| u128::from(one.bytes) * (u128::from(end(one).saturating_sub(one.born)) + 1);
     heaviest.sort_by_key(|one| std::cmp::Reverse(weight(one)));
     heaviest.truncate(BAR_COUNT_MAX);
     heaviest.sort_by_key(|one| (one.born, end(one)));
@@ -184,7 +184,7 @@ fn lifetimes(history: &History) -> Drawing {
         to: end(one),
     };
     let bars: Vec<_> = heaviest.iter().map(bar).collect();
-    let whole = history.lifetimes.len() as u64 + history.left_out_count;
+    let whole = history.left_out_count.saturating_add(history.lifetimes.len() as u64);
     let title = format!("Lifetimes: the {} that took most of {}", bars.len(), count(whole));
     gantt("lifetimes", &title, last, &bars)
 }
@@ -204,7 +204,8 @@ fn moments(history: &History) -> String {
     const ROWS: usize = 100;
     let step = history.moments.len().div_ceil(ROWS).max(1);
     let row = |moment: &Moment| {
-        let sum = |value: fn(&crate::history::HeapMoment) -> u64| moment.heaps.iter().map(value).sum();
+        let sum =
+            |value: fn(&crate::history::HeapMoment) -> u64| moment.heaps.iter().map(value).fold(0, u64::saturating_add);
         vec![
             count(moment.frame),
             nanoseconds(moment.elapsed_ns),

@@ -24,7 +24,7 @@ pub(super) fn charts(report: &Report) -> String {
 
 fn ring(report: &Report) -> Chart {
     let seen = report.frames.iter().map(|frame| frame.ring_used_bytes).max().unwrap_or(0);
-    let marks: u64 = report.snapshot.rings.iter().map(|ring| ring.high_water_bytes).sum();
+    let marks = report.snapshot.rings.iter().map(|ring| ring.high_water_bytes).fold(0, u64::saturating_add);
     let mark = if report.snapshot.rings.len() == 1 { marks.max(seen) } else { seen };
     Chart {
         id: "ring",

@@ -271,6 +271,7 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         lifetimes,
         left_out_count: 5,
         elapsed_ns: 4_000_000_000,
+        reserved_bytes_high_water: 0,
         frame_count,
         event_count: 12_345,
         rings: vec![HOSTILE[2].into()],
@@ -302,5 +303,5 @@ fn plan() -> FramePlan {
 
 /// Another snapshot to compare with.
 pub fn compared() -> Compared {
-    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot }
+    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, damage: None }
 }
