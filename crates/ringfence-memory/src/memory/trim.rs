@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use ringfence_core::blocks::BlockId;
 
 use super::memory_object::Memory;
-use super::place::{ArenaRef, Backing, RangeOwner, SharedBuffer};
+use super::place::{ArenaRef, RangeOwner, SharedBuffer};
 use super::pool_state::PoolState;
 use super::shared::Shared;
 use super::small_state::SmallState;
@@ -47,7 +47,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn empty_caches(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_recycled = self.empty_recycled(heaps);
         let any_shared = self.trim_small_buffers(heaps);
-        self.free_pools(|_| true, heaps).0 || any_recycled || any_shared
+        self.free_pools(|_| true, heaps) > 0 || any_recycled || any_shared
     }
 
     /// What this allocator holds of all heaps.
@@ -61,7 +61,7 @@ impl<D: Device> Shared<D> {
         let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
             std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
         };
-        let mut blocks = self.free_pools(|pool| pool.is_closed(), &|_| true).1;
+        let mut blocks = self.free_pools(|pool| pool.is_closed(), &|_| true);
         blocks += self.arenas.iter().map(|arena| free_all(&mut || arena.take_surplus(tick))).sum::<usize>();
         if self.custom_pools.read().is_empty() {
             return blocks;
@@ -133,20 +133,12 @@ impl<D: Device> Shared<D> {
         pools.push(pool);
     }
 
-    /// Destroys the empty blocks in some heaps of those owners of ranges that are `due`; says whether there were any,
-    /// and how many were memory objects of their own.
-    fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> (bool, usize) {
+    /// Destroys the empty blocks in some heaps of those owners of ranges that are `due`; says how many those were.
+    fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> usize {
         let may_go = |memory: &Memory<D>| heaps(self.heap_of(memory.memory_type));
         let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty(&may_go));
-        std::iter::from_fn(next).fold((false, 0), |(_, objects), backing| {
-            let is_object = match &backing {
-                Backing::Heap { .. } => true,
-                Backing::Buffer { place, .. } => place.is_tied(),
-            };
-            // SAFETY: a `RangeOwner` promises it.
-            unsafe { self.free_backing(backing) };
-            (true, objects + usize::from(is_object))
-        })
+        // SAFETY: a `RangeOwner` promises it.
+        std::iter::from_fn(next).map(|backing| unsafe { self.free_backing(backing) }).count()
     }
 
     /// Destroys a buffer that small ones shared, the device being done with all of them.
