@@ -53,7 +53,8 @@ impl Planner<'_> {
 
     fn search_in<S: Shape, U: Unit>(&mut self, shape: &S, scale: &Scale) {
         let problem = self.problem;
-        let mut beams = (problem.len() <= EXACT_MAX).then(|| Beams::<U>::new(shape, scale, &problem.sizes.size));
+        let mut beams =
+            (problem.len() <= EXACT_MAX).then(|| Beams::<U>::new(shape, scale, &problem.sizes.size, self.seed));
         let mut portfolio = Portfolio {
             search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
             loads: shape.loads(&problem.sizes.size),
@@ -210,8 +211,11 @@ struct Beams<U> {
 }
 
 impl<U: Unit> Beams<U> {
-    fn new<S: Shape>(shape: &S, scale: &Scale, sizes: &[u64]) -> Self {
-        Self { beam: Beam::new(shape, scale, sizes), width: WIDTH, favour: Favour::Slack, reach: 0 }
+    /// Those that search side by side begin with other widths, and favour the one or the other.
+    fn new<S: Shape>(shape: &S, scale: &Scale, sizes: &[u64], seed: u64) -> Self {
+        let favour = if seed.is_multiple_of(2) { Favour::Slack } else { Favour::Placed };
+        let width = WIDTH << (2 * (seed / 2 % 4));
+        Self { beam: Beam::new(shape, scale, sizes), width, favour, reach: 0 }
     }
 
     /// The other one is favoured, then four times as many are kept.
