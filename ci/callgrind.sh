@@ -16,10 +16,11 @@ command -v valgrind >/dev/null || {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# With the features of the command, so that ci/demo.sh has built the libraries.
+cargo build --quiet --release -p ringfence-cli -p ringfence --example hot_paths --example allocator_paths --example frame_loop
 # Each path is one function that does 20,000 operations, or 400,000 where a few thousand differ; what it calls counts too.
 count() {
-    local package=$1 example=$2
-    cargo build --quiet --release -p "$package" --example "$example"
+    local example=$1
     valgrind --tool=callgrind --callgrind-out-file="$scratch/out" \
         "${CARGO_TARGET_DIR:-target}/release/examples/$example" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
     callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk -v example="$example" '
@@ -30,11 +31,10 @@ count() {
             }
         }'
 }
-count ringfence-core hot_paths >"$scratch/all"
-count ringfence allocator_paths >>"$scratch/all"
+count hot_paths >"$scratch/all"
+count allocator_paths >>"$scratch/all"
 # A frame of a renderer is counted without what the simulated device does in it, which is three quarters.
 frame() {
-    cargo build --quiet --release -p ringfence --example frame_loop
     valgrind --tool=callgrind --toggle-collect='frame_loop::a_frame*' --callgrind-out-file="$scratch/out" \
         "${CARGO_TARGET_DIR:-target}/release/examples/frame_loop" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
     callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk '

@@ -22,6 +22,3 @@ built="${CARGO_TARGET_DIR:-target}/debug"
 "$built/ringfence" report "$scratch/frame.rft" --svg "$scratch/figures"
 test -s "$scratch/figures/plan-0.svg"
 "$built/ringfence" replay "$scratch/streaming.rft"
-# With the feature alone: the tests of what it tells.
-cargo test --quiet -p ringfence-alias --features threads --test threads
-cargo test --quiet -p ringfence --features tracing --test tracing_events --test reentry

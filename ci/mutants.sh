@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Mutation testing of the core and of the planner's checker: every mutant that cargo-mutants lists, in three rounds. Each meets
-# the seeded operations of its structure beside the naive twin (`tests/drive.rs`; `tests/from_seeds.rs` for the planner); what
+# the seeded operations of its structure beside the naive twin (`tests/it/drive.rs`; `tests/it/from_seeds.rs` for the planner); what
 # survives meets the tests of its file; and what survives those in the lock-free pools meets their models under loom. Needs
 # `cargo install cargo-mutants`, for its list only: building each mutant by itself is what takes the time, so ci/mutants builds
 # all of them at once, each behind a number (see there). Not part of .ci/run. What survives is explained in docs/reliability.md.

@@ -14,12 +14,8 @@ bash ci/packages.sh
 bash ci/debian13.sh
 rm -rf "$folder"
 mkdir -p "$folder/programs" "$folder/layers"
-cargo test --workspace --no-run --message-format=json-render-diagnostics | test_programs | while read -r name path; do
-    case $name in
-    device_suite | vulkan_backend | steady_state | no_host_allocation | two_processes | faults)
-        strip --strip-debug -o "$folder/programs/$name" "$path" ;;
-    esac
-done
+program=$(cargo test --workspace --no-run --message-format=json-render-diagnostics | test_program)
+strip --strip-debug -o "$folder/programs/devices" "$program"
 debian13="${RINGFENCE_DEBIAN13:-target/debian13}"
 cp "$debian13/usr/lib/x86_64-linux-gnu/libVkLayer_khronos_validation.so" "$folder/layers/"
 # Beside the library, wherever the folder comes to lie.
@@ -36,8 +32,7 @@ export RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_REQUIRE_VALIDATION=1
 source ./suites.sh
 rm -rf results
 mkdir results
-linux_program() { echo "$PWD/programs/$1"; }
-vulkan_suites "${1:-gpu}"
+vulkan_suites "${1:-gpu}" "$PWD/programs/devices"
 table "${1:-gpu}"
 END
 chmod +x "$folder/run.sh"

@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-RINGFENCE_SOAK_FRAMES=${1:-${RINGFENCE_SOAK_FRAMES:-100000}} cargo test --release -p ringfence-cli --test soak -- --nocapture
+RINGFENCE_SOAK_FRAMES=${1:-${RINGFENCE_SOAK_FRAMES:-100000}} cargo test --release -p ringfence-cli --test it soak:: -- --nocapture

@@ -21,23 +21,82 @@ run_suite() {
     fi
 }
 
-# test_programs: what `cargo test --no-run --message-format=json-render-diagnostics` made of the test kit: `name path`, a line each.
-test_programs() {
-    grep '"executable":"' | grep 'ringfence-testkit[#@]' | grep '"kind":\["test"\]' |
-        sed 's/.*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/'
+# test_program: reads the messages of `cargo test --no-run --message-format=json-render-diagnostics`, prints the path of the
+# test kit's test program.
+test_program() {
+    grep '"executable":"' | grep 'ringfence-testkit[#@]' | grep '"kind":\["test"\]' | grep '"name":"devices"' |
+        sed 's/.*"executable":"\([^"]*\)".*/\1/'
 }
 
-# vulkan_suites COLUMN COMMAND …: the suites of a Vulkan driver, each behind the command. `linux_program NAME` is the
-# caller's: the path of a test program.
+# vulkan_suites COLUMN PROGRAM COMMAND …: the suites of a Vulkan driver: modules of the test kit's test program, each run by the
+# command.
 vulkan_suites() {
-    local column=$1
-    shift
-    run_suite "$column" device_suite "$@" "$(linux_program device_suite)" vulkan::
-    run_suite "$column" backend "$@" "$(linux_program vulkan_backend)"
-    run_suite "$column" steady_state "$@" "$(linux_program steady_state)" vulkan
-    run_suite "$column" no_host_allocation "$@" "$(linux_program no_host_allocation)"
-    run_suite "$column" two_processes "$@" "$(linux_program two_processes)"
-    run_suite "$column" faults "$@" "$(linux_program faults)" vulkan
+    local column=$1 program=$2
+    shift 2
+    run_suite "$column" device_suite "$@" "$program" device_suite::vulkan::
+    run_suite "$column" backend "$@" "$program" vulkan_backend::
+    run_suite "$column" steady_state "$@" "$program" steady_state::a_steady_frame_makes_nothing_on_vulkan
+    run_suite "$column" no_host_allocation "$@" "$program" no_host_allocation::
+    run_suite "$column" two_processes "$@" "$program" two_processes::
+    run_suite "$column" faults "$@" "$program" faults::real_vulkan
+}
+
+# vulkan_smoke COLUMN PROGRAM COMMAND …: the part of the suites that depends on how the device keeps descriptors.
+vulkan_smoke() {
+    local column=$1 program=$2
+    shift 2
+    run_suite "$column" device_suite "$@" "$program" device_suite::vulkan::descriptors:: device_suite::vulkan::manager::
+    run_suite "$column" backend "$@" "$program" vulkan_backend::plain_sets:: vulkan_backend::view_kinds::
+}
+
+# d3d12_suites COLUMN PROGRAM COMMAND …: the suites of a Direct3D 12 device.
+d3d12_suites() {
+    local column=$1 program=$2
+    shift 2
+    run_suite "$column" device_suite "$@" "$program" device_suite::d3d12::
+    run_suite "$column" backend "$@" "$program" d3d12_backend::
+    run_suite "$column" steady_state "$@" "$program" steady_state::a_steady_frame_makes_nothing_on_direct3d_12
+}
+
+# d3d12_smoke COLUMN PROGRAM COMMAND …: memory, lifetimes and the backend, without the table of texels.
+d3d12_smoke() {
+    local column=$1 program=$2
+    shift 2
+    run_suite "$column" device_suite "$@" "$program" device_suite::d3d12::memory:: device_suite::d3d12::manager::
+    run_suite "$column" backend "$@" "$program" d3d12_backend::
+}
+
+# suites_of_a_run LOG REPORT: sorts the tests of a run of the whole test program (LOG; REPORT is its RINGFENCE_TEST_REPORT) into the
+# columns "sim" and "mesa-22", so that ci/drivers.sh runs none of them a second time.
+suites_of_a_run() {
+    awk -v results="$results" -v report_of_the_run="$2" '
+    function place(test) {
+        column = suite = ""
+        if (test ~ /^device_suite::sim::/) { column = "sim"; suite = "device_suite" }
+        else if (test ~ /^device_suite::vulkan::/) { column = "mesa-22"; suite = "device_suite" }
+        else if (test ~ /^vulkan_backend::/) { column = "mesa-22"; suite = "backend" }
+        else if (test ~ /^steady_state::.*simulated/) { column = "sim"; suite = "steady_state" }
+        else if (test ~ /^steady_state::.*vulkan/) { column = "mesa-22"; suite = "steady_state" }
+        else if (test ~ /^(no_host_allocation|two_processes)::/) { column = "mesa-22"; suite = test; sub(/::.*/, "", suite) }
+        else if (test ~ /^faults::real_vulkan/) { column = "mesa-22"; suite = "faults" }
+        else if (test ~ /^faults::/) { column = "sim"; suite = "faults" }
+        if (column != "") seen[column "." suite]
+        return column != ""
+    }
+    /^test .* \.\.\. ok$/ { if (place($2)) passed[column "." suite]++ }
+    /^test .* \.\.\. FAILED$/ { if (place($2)) failed[column "." suite]++ }
+    END {
+        for (at in seen) {
+            log_of_it = results "/" at ".log"
+            printf "test result: of ci/test.sh. %d passed; %d failed;\nexit %d\n", passed[at], failed[at], failed[at] > 0 > log_of_it
+            printf "" > (results "/" at ".report")
+        }
+        while ((getline line < report_of_the_run) > 0) {
+            split(line, field, "\t")
+            if (field[1] == "layers") print line > (results "/mesa-22.device_suite.report")
+            else if (place(field[2])) print line > (results "/" column "." suite ".report")
+        }
+    }' "$1"
 }
 
 # table COLUMN …: all results side by side, what was skipped and why, which layers listened. Fails if anything else did.

@@ -59,6 +59,8 @@ pub mod free_list;
 pub mod linear;
 pub mod linear_ranges;
 pub mod low_water;
+#[cfg(feature = "std")]
+pub mod pin;
 pub mod pool_chain;
 #[doc(hidden)]
 pub mod primitive;

@@ -35,9 +35,3 @@ pub fn create_buffer_at<D: Device>(
     buffer.note_made_at(at);
     Ok(buffer)
 }
-
-/// Atomics and cells that `loom` replaces in models.
-#[doc(hidden)]
-pub mod primitive {
-    pub use crate::primitive::*;
-}

@@ -1,15 +1,15 @@
 //! The one seam between the lock-free parts and what runs them: the processor, or `loom`.
 //!
 //! ```text
-//!   upload::pin, timeline ──▶ primitive ──┬─ the core's seam: std's atomics, or `loom`'s
-//!                                         └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
+//!   timeline ──▶ primitive ──┬─ the core's seam: std's atomics, or `loom`'s
+//!                            └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
 //! ```
 //!
 //! What threads share without a lock, and how it is known to be right:
 //!
 //! | part | what it is | shown by |
 //! |---|---|---|
-//! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
+//! | `ringfence_core::pin` | pins and what is released: hazard pointers over ranges | models |
 //! | `ringfence_core::clock`, `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | what is retired, what is cached, slots of size classes | the core's own models |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
@@ -21,7 +21,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::RwLock;
-pub use ringfence_core::primitive::{AtomicBool, AtomicU64, Ordering, UnsafeCell, fence_in_model};
+pub(crate) use ringfence_core::primitive::{AtomicU64, Ordering};
 
 /// `loom`'s lock with `parking_lot`'s interface.
 #[cfg(loom)]

@@ -1,4 +1,4 @@
-//! A global allocator that counts: how often a thread allocates on the host, and how many bytes the process holds.
+//! A global allocator that counts: how often a thread allocates on the host, and how many bytes it holds.
 //!
 //! A test program declares it once; then each test counts what its own thread does.
 //!
@@ -15,7 +15,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The system's allocator, counted.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +23,13 @@ pub struct CountingAllocator;
 thread_local! {
     // Constant and without a destructor, so that reading it never allocates.
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
-
-static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 
 /// One allocation more, and `bytes` bytes more that are held.
 fn count(bytes: i64) {
     COUNT.set(COUNT.get() + 1);
-    HELD_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    HELD_BYTES.set(HELD_BYTES.get() + bytes);
 }
 
 // SAFETY: every call goes to the system's allocator as it came.
@@ -49,7 +47,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        HELD_BYTES.set(HELD_BYTES.get() - layout.size() as i64);
         // SAFETY: `block` came from `System`, as all blocks do; the rest is the caller's promise.
         unsafe { System.dealloc(block, layout) }
     }
@@ -76,8 +74,8 @@ pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Bytes that all threads of the process hold.
+/// Bytes that this thread has allocated and not freed. A block that another thread frees counts for that thread.
 #[must_use]
 pub fn held_bytes() -> i64 {
-    HELD_BYTES.load(Ordering::Relaxed)
+    HELD_BYTES.get()
 }

@@ -27,7 +27,6 @@ mod batch;
 mod constants;
 mod error;
 mod fill;
-mod pin;
 mod readback;
 mod reserve;
 mod ring;

@@ -26,7 +26,6 @@ use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 use smallvec::SmallVec;
 
-use super::pin::HeldPin;
 use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
 use super::texels::Layout;
@@ -35,6 +34,7 @@ use crate::device::record::{TexelRead, TexelRegion};
 use crate::device::{
     BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
 };
+use ringfence_core::pin::HeldPin;
 use ringfence_memory::extend::{OpenFrame, WaitError};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};

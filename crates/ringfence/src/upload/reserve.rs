@@ -36,11 +36,11 @@ use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::fill::Filling;
-use super::pin::Pin;
 use super::segment::{Kept, Segment};
 use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
+use ringfence_core::pin::Pin;
 use ringfence_memory::extend::{Passed, ReclaimRing, WaitError, is_locked, retry_after_eviction};
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Buffer, Error};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use super::pin::Released;
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use ringfence_core::pin::Released;
 use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};

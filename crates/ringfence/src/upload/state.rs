@@ -9,10 +9,10 @@ use ringfence_core::range::Invalid;
 use ringfence_core::ring::{Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
-use super::pin::{HeldPin, Pin, Pins, release, tail};
 use super::segment::{Config, Exchanged, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
+use ringfence_core::pin::{HeldPin, Pin, Pins, release, tail};
 use ringfence_memory::extend::{Lock, Passed, ReclaimRing, Shared};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;

@@ -25,12 +25,12 @@ use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
 use super::fill::{Filling, copy, fill, staged};
-use super::pin::{HeldPin, Pin, Unpin};
 use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Staged, UploadError};
 use crate::device::Device;
+use ringfence_core::pin::{HeldPin, Pin, Unpin};
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
 

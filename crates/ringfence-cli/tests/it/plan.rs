@@ -1,0 +1,356 @@
+//! `ringfence plan` as its users call it.
+
+use crate::command;
+
+use std::fs;
+
+use command::{cases, folder, ringfence, ringfence_with_input};
+
+/// Two of 4 that are never alive together, one of 6 that is alive all the time.
+const SMALL: &str =
+    "id,lower,upper,size,alignment,what\na,0,10,4,,first\nb,10,20,4,4,\"second, quoted\"\nc,0,20,6,1,all\n";
+
+#[test]
+fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
+    let answer = ringfence_with_input(&["plan", "-", "--output", "-"], SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let lines: Vec<_> = answer.out.lines().collect();
+    assert_eq!(lines[0], "id,lower,upper,size,alignment,what,offset");
+    let offset = |line: &str| line.rsplit(',').next().and_then(|text| text.parse::<u64>().ok()).expect("a number");
+    let [a, b, c] = [lines[1], lines[2], lines[3]].map(offset);
+    assert!(lines[2].starts_with("b,10,20,4,4,\"second, quoted\","), "{}", lines[2]);
+    assert_eq!((a, b, c), (a, a, if a == 0 { 4 } else { 0 }), "a and b share, c is beside them");
+    assert!(answer.err.contains("Peak         10 (10 B)"), "the figures go elsewhere: {}", answer.err);
+    // What was planned can be planned again; the offsets are replaced.
+    let again = ringfence_with_input(&["plan", "-", "--output", "-"], answer.out.as_bytes());
+    assert_eq!(again.out, answer.out);
+}
+
+/// Their columns are taken in their order; an offset behind four of them would be taken for the alignment.
+#[test]
+fn rows_without_a_heading_get_one_with_their_offsets() {
+    let planned = |text: &str| ringfence_with_input(&["plan", "-", "--output", "-"], text.as_bytes()).out;
+    let bare = planned("x,0,1,5\ny,1,2,5\n");
+    assert_eq!(bare, "id,lower,upper,size,offset\nx,0,1,5,0\ny,1,2,5,0\n");
+    assert_eq!(planned(&bare), bare);
+    let more = planned("x,0,1,5,4,red,\ny,0,2,5,,,7\n");
+    assert!(more.starts_with("id,lower,upper,size,alignment,column 6,column 7,offset\nx,0,1,5,4,red,,"), "{more}");
+    assert_eq!(planned(&more), more);
+}
+
+#[test]
+fn ids_that_look_like_comments_come_back_quoted() {
+    let text = "# a comment\n\"#1\",0,1,5\n# another\n 2 ,0,1,5\n";
+    let planned = |text: &str| ringfence_with_input(&["plan", "-", "--output", "-"], text.as_bytes()).out;
+    let once = planned(text);
+    assert_eq!(once.lines().count(), 3, "{once}");
+    assert!(once.contains("\n\"#1\",0,1,5,") && once.contains("\n2,0,1,5,"), "{once}");
+    assert_eq!(planned(&once), once);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_link_leads_to_is_written_and_keeps_its_mode() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = folder("plan-link-out");
+    fs::create_dir(folder.join("real")).expect("the folder can be written");
+    let [link, real, dangling] = ["link.csv", "real/out.csv", "new.csv"].map(|name| folder.join(name));
+    fs::write(&real, "old").expect("the folder can be written");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("it is ours");
+    symlink("real/out.csv", &link).expect("the folder takes links");
+    symlink("real/made.csv", &dangling).expect("the folder takes links");
+    for path in [&link, &dangling] {
+        let path = path.to_str().expect("a plain path");
+        let answer = ringfence_with_input(&["plan", "-", "--output", path], SMALL.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        assert!(fs::symlink_metadata(path).expect("it is there").is_symlink(), "{path}");
+    }
+    let written = fs::read_to_string(&real).expect("it is there");
+    assert!(written.starts_with("id,lower,upper,size"), "{written}");
+    assert_eq!(fs::read_to_string(folder.join("real/made.csv")).expect("it was made"), written);
+    assert_eq!(fs::metadata(&real).expect("it is there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(folder.join("real")).expect("it is there").count(), 2);
+    fs::remove_file(folder.join("real/made.csv")).expect("it is ours");
+    let made = folder.join("real/made.csv");
+    let arguments =
+        ["plan", "-", "--output", dangling.to_str().expect("plain"), "--report", made.to_str().expect("plain")];
+    let answer = ringfence_with_input(&arguments, SMALL.as_bytes());
+    assert!(answer.err.contains("expected --report to be another file than --output"), "{}", answer.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hard_link_is_the_same_file() {
+    let folder = folder("plan-links");
+    let [input, link, page, other] = ["in.csv", "link.csv", "page.html", "other.csv"].map(|name| folder.join(name));
+    fs::write(&input, SMALL).expect("the folder can be written");
+    fs::write(&page, "").expect("the folder can be written");
+    fs::hard_link(&input, &link).expect("the folder takes links");
+    fs::hard_link(&page, &other).expect("the folder takes links");
+    let [input, link, page, other] = [&input, &link, &page, &other].map(|path| path.to_str().expect("a plain path"));
+    let onto_input = ringfence(&["plan", input, "--output", link]);
+    assert_eq!(onto_input.code, Some(1));
+    assert!(onto_input.err.contains("expected --output to be another file than the input"), "{}", onto_input.err);
+    let twice = ringfence(&["plan", input, "--output", other, "--report", page]);
+    assert_eq!(twice.code, Some(1));
+    assert!(twice.err.contains("expected --report to be another file than --output"), "{}", twice.err);
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_in_words() {
+    for (option, value, expected) in [
+        ("--threads", "0", "expected a number of threads, 1 or more"),
+        ("--threads", "-1", "expected a number of threads, 1 or more"),
+        ("--capacity", "-1", "expected a number of bytes"),
+        ("--heap", "-1", "expected a number of bytes"),
+        ("--alignment", "-4", "expected a power of two"),
+        ("--granularity", "-4", "expected a power of two"),
+    ] {
+        let answer = ringfence(&["plan", "-", option, value]);
+        assert_eq!(answer.code, Some(1));
+        assert!(answer.err.contains(expected), "{option} {value}: {}", answer.err);
+    }
+}
+
+#[test]
+fn two_answers_at_one_place_are_refused_before_anything_is_written() {
+    let folder = folder("plan-apart");
+    let (input, page) = (folder.join("in.csv"), folder.join("page.html"));
+    fs::write(&input, SMALL).expect("the folder can be written");
+    let (input, page) = (input.to_str().expect("a plain path"), page.to_str().expect("a plain path"));
+    let roundabout = folder.join("../plan-apart/page.html");
+    let roundabout = roundabout.to_str().expect("a plain path");
+    let cases: [(&[&str], &str); 5] = [
+        (&["--output", "-", "--report", "-"], "expected --report to be another file than --output, both are standard"),
+        (&["--output", page, "--report", page], "expected --report to be another file than --output"),
+        (&["--output", page, "--report", roundabout], "expected --report to be another file than --output"),
+        (&["--output", input], "expected --output to be another file than the input"),
+        (&["--report", input], "expected --report to be another file than the input"),
+    ];
+    for (arguments, expected) in cases {
+        let answer = ringfence(&[&["plan", input], arguments].concat());
+        assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+        assert_eq!(fs::read_to_string(input).expect("it is there"), SMALL);
+        assert!(!fs::exists(page).expect("the folder is there"));
+    }
+}
+
+/// Standard error has the figures: what first fit needs is left out where there is no time for it.
+#[test]
+fn first_fit_takes_no_more_time_than_its_part_of_the_limit() {
+    let first_fit = |limit: &str| {
+        let answer = ringfence_with_input(&["plan", "-", "--json", "--time-limit", limit], SMALL.as_bytes());
+        let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        json["first_fit_bytes"].as_u64()
+    };
+    assert_eq!((first_fit("0"), first_fit("1000")), (None, Some(10)));
+}
+
+#[test]
+fn the_figures_are_peak_bound_ratio_and_time() {
+    let answer = ringfence_with_input(&["plan", "-", "--json"], SMALL.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((json["rows"].as_u64(), json["peak_bytes"].as_u64()), (Some(3), Some(10)));
+    assert_eq!((json["lower_bound_bytes"].as_u64(), json["ratio"].as_f64()), (Some(10), Some(1.0)));
+    assert_eq!(json["is_proven"], true);
+    assert!(json["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0));
+    let aligned = ringfence_with_input(&["plan", "-", "--json", "--alignment", "64"], SMALL.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&aligned.out).expect("it is JSON");
+    assert_eq!(json["peak_bytes"].as_u64(), Some(10), "the one that says none is at 0, the next at 4");
+}
+
+#[test]
+fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
+    let folder = folder("plan-capacity");
+    let out = folder.join("out.csv");
+    let path = out.to_str().expect("a plain path");
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--output", path], SMALL.as_bytes());
+    assert_eq!(answer.code, Some(2), "{}", answer.err);
+    assert!(answer.out.contains("not met"), "{}", answer.out);
+    assert!(!out.exists());
+    // A page shows by how much.
+    let page = folder.join("page.html");
+    let report = page.to_str().expect("a plain path");
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--report", report], SMALL.as_bytes());
+    assert_eq!((answer.code, page.exists()), (Some(2), true), "{}", answer.err);
+    let help = ringfence(&["plan", "--help"]).out;
+    assert!(help.contains("no rows are written then (--output), but a page (--report)"), "{help}");
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "10", "--output", path], SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    assert!(out.exists());
+}
+
+#[test]
+fn bad_rows_are_named_with_their_line_and_what_was_expected() {
+    let cases = [
+        ("", "standard input: expected at least one row"),
+        ("id,lower,upper,size\n", "standard input: expected at least one row"),
+        ("id,lower,size\n1,0,8\n", "standard input:1: expected the columns id,lower,upper,size"),
+        ("name,from,to\n", "standard input:1: expected the columns id,lower,upper,size"),
+        ("id,lower,upper,size\n1,0,1,8\n\n2,0,1,0\n", "standard input:4: expected a size above 0, found \"0\""),
+        ("# no\r\n\r\n# one\n1,0,1,8\n\n# two\n2,0,1,0\n", "standard input:7: expected a size above 0"),
+        ("id,lower,upper,size\n1,5,5,8\n", "standard input:2: expected upper to be above lower, found 5 to 5"),
+        ("id,lower,upper,size\n1,7,5,8\n", "standard input:2: expected upper to be above lower, found 7 to 5"),
+        ("1,0,1,8\n2,0,1,8\n1,1,2,8\n", "standard input:3: expected a new id, \"1\" is in line 1 too"),
+        (
+            "id,lower,upper,size,alignment\n1,0,1,8,3\n",
+            "standard input:2: expected an alignment that is a power of two",
+        ),
+        ("1,0,1,8,0\n", "standard input:1: expected an alignment that is a power of two, found \"0\""),
+        ("1,0,1\n", "standard input:1: expected a size above 0, found nothing"),
+        ("id,lower,upper,size\na,0,2,10,77\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
+        ("id,lower,upper,size,name\n\na,0,2,10\n", "standard input:3: expected 5 fields, as in line 1, found 4"),
+        ("a,0,2,10\nb,0,2,10,16\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
+        ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, there are two of"),
+        ("id,offset,lower,upper,size,offset\na,0,0,2,10,1\n", "standard input:1: expected each column once"),
+        ("id,lower,upper,size\na,0,1,\"8\nb,0,1,8\n", "standard input:2: expected a quoted field to end on its line"),
+        ("# no\n1,0,1,8\n\n\"2\n,0,1,8\n", "standard input:4: expected a quoted field to end on its line"),
+        ("\"id,lower,upper,size\na,0,1,8\n", "standard input:1: expected a quoted field to end on its line"),
+        (",0,1,8\n", "standard input:1: expected an id, found nothing"),
+        ("1,-1,1,8\n", "standard input:1: expected lower to be a whole number"),
+        ("1,0,1,99999999999999999999\n", "standard input:1: expected a size above 0"),
+        (
+            "1,0,1,9223372036854775807\n",
+            "standard input:1: expected sizes and alignments that add up to less than 2^63",
+        ),
+        ("1,0,1,8\n2,3,4,9223372036854775800\n", "standard input:2: expected sizes and alignments that add up"),
+    ];
+    for (input, expected) in cases {
+        let answer = ringfence_with_input(&["plan", "-"], input.as_bytes());
+        assert_eq!(answer.code, Some(1), "{input:?}: {}", answer.out);
+        assert!(answer.err.contains(expected), "{input:?}: {}", answer.err);
+        assert_eq!(answer.err.lines().count(), 1, "{}", answer.err);
+        assert!(answer.out.is_empty());
+    }
+    for (arguments, expected) in [
+        (&["plan", "no such file.csv"][..], "no such file.csv"),
+        (&["plan", "-", "--alignment", "3"], "expected a power of two"),
+        (&["plan", "-", "--capacity", "0"], "expected a number of bytes"),
+        (&["plan", "-", "--time-limit", "-1"], "time-limit"),
+        (&["plan", "-", "--threads", "0"], "--threads"),
+        (&["plan", "-", "--output", "/no/such/folder/out.csv"], "cannot write"),
+    ] {
+        let answer = ringfence(arguments);
+        assert_eq!(answer.code, Some(1), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+    }
+}
+
+/// One block of time by bytes, cut again and again: that its pieces fit into it again has to be searched for.
+fn hard_rows(seed: u64) -> String {
+    let mut state = seed;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let mut pieces = vec![(0, 200, 1 << 20)];
+    while pieces.len() < 160 {
+        let at = below(pieces.len() as u64) as usize;
+        let (lower, upper, size) = pieces[at];
+        let (moment, part) = (lower + 1 + below(upper - lower), 1 + below(size));
+        if pieces.len() % 2 == 0 && moment < upper {
+            (pieces[at].1, _) = (moment, pieces.push((moment, upper, size)));
+        } else if part < size {
+            (pieces[at].2, _) = (part, pieces.push((lower, upper, size - part)));
+        }
+    }
+    let rows = pieces.iter().enumerate().map(|(id, (lower, upper, size))| format!("{id},{lower},{upper},{size}\n"));
+    "id,lower,upper,size\n".to_owned() + &rows.collect::<String>()
+}
+
+/// The clock decides on nothing once a plan is good enough: fewer transitions are looked for by a number of steps.
+#[test]
+fn the_same_rows_give_the_same_output_whatever_the_time_limit() {
+    let rows = hard_rows(3);
+    let planned = |limit: &str| {
+        let arguments = ["plan", "-", "--capacity", "1GiB", "--time-limit", limit, "--json", "--output", "-"];
+        let answer = ringfence_with_input(&arguments, rows.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.err).expect("it is JSON");
+        assert!(json["transitions"]["left"].as_u64() < json["transitions"]["found"].as_u64(), "{json}");
+        assert!(json["seconds"].is_f64() && json["lowering_seconds"].is_f64(), "{json}");
+        answer.out
+    };
+    assert_eq!(planned("0"), planned("100000"));
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "1GiB"], rows.as_bytes());
+    assert!(answer.out.contains(" s for fewer transitions"), "{}", answer.out);
+}
+
+#[test]
+fn several_threads_give_the_same_plan_whatever_their_number() {
+    let planned = |rows: &str, threads: &str| {
+        let arguments = ["plan", "-", "--threads", threads, "--time-limit", "100000", "--json", "--output", "-"];
+        let answer = ringfence_with_input(&arguments, rows.as_bytes());
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.err).expect("it is JSON");
+        assert_eq!(json["is_proven"], true, "{json}");
+        answer.out
+    };
+    let differs = |seed| {
+        let rows = hard_rows(seed);
+        let [one, two, five] = ["1", "2", "5"].map(|threads| planned(&rows, threads));
+        assert!(two == five, "seed {seed}");
+        one != two
+    };
+    // With one thread the height is the same. The offsets are others where another worker was first.
+    assert!(
+        [7, 8, 14].into_iter().any(differs),
+        "no case is left that takes longer than the first worker's first round"
+    );
+    let rows = hard_rows(1);
+    let heaps = ringfence_with_input(&["plan", "-", "--threads", "2", "--heap", "1GiB"], rows.as_bytes());
+    assert_eq!(heaps.code, Some(1), "{}", heaps.out);
+    assert!(heaps.err.contains("--threads is for plans of one heap"), "{}", heaps.err);
+}
+
+#[test]
+fn the_report_is_a_chart_of_every_row() {
+    let folder = folder("plan-report");
+    let page = folder.join("plan.html");
+    let arguments = ["plan", "-", "--report", page.to_str().expect("a plain path")];
+    let answer = ringfence_with_input(&arguments, SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = fs::read_to_string(&page).expect("it was written");
+    assert_eq!(html.matches("<rect").count(), 3);
+    // But for the element that forbids any request.
+    let rest = html.replacen("http-equiv=\"Content-Security-Policy\"", "", 1);
+    assert!(html.contains("Lower bound") && !rest.contains("http"));
+    // What the slider over time needs.
+    assert!(html.contains("id=\"slider\"") && html.contains("\"name\":[\"a\",\"b\",\"c\"]"));
+}
+
+/// Pass 2 makes what only pass 5 reads: it can wait until what pass 1 made is gone.
+#[test]
+fn passes_that_can_wait_are_named() {
+    let rows = "id,lower,upper,size,uses\na,1,4,100,1w 3\nb,2,6,90,2 5\nc,3,6,10,3w 5\n";
+    let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let expected = "with the passes in the order 1 3 2 5 the load is 110 in place of 200: 45.0 % less";
+    assert!(answer.out.contains(expected), "{}", answer.out);
+    let answer = ringfence_with_input(&["plan", "-", "--json"], rows.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((&json["advice"]["load_after_bytes"], &json["advice"]["order"][1]), (&110.into(), &3.into()));
+    let none = ringfence_with_input(&["plan", "-"], b"id,lower,upper,size,uses\na,1,2,100,1 2\n");
+    assert!(none.out.contains("no order of the passes was found"), "{}", none.out);
+    for bad in ["x", "1 -2", "", "w"] {
+        let rows = format!("id,lower,upper,size,uses\na,1,4,100,{bad}\n");
+        let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
+        assert_eq!(answer.code, Some(1), "{bad:?}: {}", answer.out);
+        assert!(answer.err.contains("standard input:2: expected the uses to be numbers of passes"), "{}", answer.err);
+    }
+}
+
+#[test]
+fn real_frames_are_at_their_bound() {
+    let Some(folder) = cases() else { return };
+    for frame in ["o3de_lowend_1080p", "o3de_main_1080p", "o3de_main_1080p_msaa4"] {
+        let path = folder.join("alias/frames").join(frame).with_extension("csv");
+        // The proof takes part of a second, and as long as it likes on a busy machine.
+        let answer = ringfence(&["plan", path.to_str().expect("a plain path"), "--json", "--time-limit", "100000"]);
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        assert_eq!(json["is_proven"], true, "{frame}: {json}");
+        assert!(json["first_fit_bytes"].as_u64() >= json["peak_bytes"].as_u64());
+    }
+}

@@ -1,0 +1,154 @@
+//! `ringfence report`, `completions`, `man` and the habits of the whole command, as its users call it.
+
+use crate::command;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use command::{Answer, cases, command, folder, ringfence, ringfence_with_input};
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_demo_writes_a_snapshot_and_the_report_of_it_says_its_figures() {
+    let folder = folder("report-of-demo");
+    let (snapshot, page) = (folder.join("demo.json"), folder.join("page.html"));
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "20", "--snapshot", text(&snapshot)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let answer = ringfence(&["report", text(&snapshot), "--output", text(&page), "--json"]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let figures: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    let html = std::fs::read_to_string(&page).expect("the page is there");
+    for name in ["reserved_bytes", "used_bytes", "block_count", "allocation_count"] {
+        let value = &figures[name];
+        assert!(html.contains(&format!("data-figure=\"{name}\" data-value=\"{value}\"")), "{name} is {value}");
+    }
+    assert!(html.contains("<title>demo</title>"));
+    // The same through pipes.
+    let json = std::fs::read(&snapshot).expect("it is there");
+    let piped = ringfence_with_input(&["report", "-", "--output", "-", "--title", "demo"], &json);
+    assert!(piped.is_success() && piped.out == html, "{}", piped.err);
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused_in_one_line_and_nothing_is_written() {
+    let page = folder("report-refused").join("page.html");
+    let refused = |input: &str| -> Answer {
+        let answer = ringfence_with_input(&["report", "-", "--output", text(&page)], input.as_bytes());
+        assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+        assert!(!page.exists());
+        answer
+    };
+    assert!(refused("").err.contains("standard input:1: expected a snapshot"));
+    assert!(refused("{\n\"blocks\":\n}").err.contains("standard input:3: expected a snapshot"));
+    assert!(refused("{}").err.contains("expected a snapshot"));
+    assert!(refused("[1]").err.contains("expected a snapshot"));
+    assert!(refused("{\n\"version\": 1,\n\"blocks\": 7\n}").err.contains("standard input:3: "));
+    assert!(refused("{\"MemoryInfo\": {\"Heap 0\": {}}}").err.contains("at MemoryInfo / Heap 0: expected a number"));
+    assert!(ringfence(&["report", "-"]).err.contains("required"), "without an answer to give");
+}
+
+#[test]
+fn two_answers_at_one_place_are_refused_before_anything_is_written() {
+    let folder = folder("report-apart");
+    let (snapshot, other) = (folder.join("demo.json"), folder.join("other.html"));
+    let demo = ["demo", "--device", "sim", "--frames", "3", "--snapshot", text(&snapshot)];
+    let same = ringfence(&[&demo[..], &["--report", text(&snapshot)]].concat());
+    assert!(same.err.contains("expected --snapshot to be another file than --report"), "{}", same.err);
+    assert!(!snapshot.exists());
+    assert!(ringfence(&demo).is_success());
+    let json = std::fs::read(&snapshot).expect("it is there");
+    let cases: [(&[&str], &str); 3] = [
+        (&["--output", "-", "--json"], "expected one answer on standard output"),
+        (&["--output", text(&snapshot)], "expected --output to be another file than the input"),
+        (&["--compare", text(&other), "--output", text(&other)], "expected --output to be another file than the input"),
+    ];
+    for (arguments, expected) in cases {
+        let answer = ringfence(&[&["report", text(&snapshot)], arguments].concat());
+        assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+    }
+    assert!(std::fs::read(&snapshot).expect("it is there") == json && !other.exists());
+}
+
+#[test]
+fn a_dump_of_vma_becomes_a_page() {
+    let Some(cases) = cases() else { return };
+    let page = folder("report-of-vma").join("page.html");
+    let dump = cases.join("traces/vma_Sample.json");
+    let answer = ringfence(&["report", text(&dump), "--output", text(&page)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = std::fs::read_to_string(&page).expect("the page is there");
+    assert!(html.contains("data-figure=\"allocation_count\" data-value=\"132\""));
+}
+
+#[test]
+fn a_reader_that_stops_ends_the_command_without_a_word() {
+    for arguments in [vec!["man"], vec!["completions", "bash"], vec!["demo", "--device", "sim", "--frames", "3"]] {
+        let mut child = command().args(&arguments).stdout(Stdio::piped()).spawn().expect("the command starts");
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert!(!err.contains("panicked") && !err.contains("Broken pipe"), "{arguments:?}: {err}");
+        assert_eq!(status.code(), Some(0), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn completions_and_the_manual_know_every_command() {
+    let names = ["demo", "devices", "replay", "report", "completions", "man"];
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let answer = ringfence(&["completions", shell]);
+        assert!(answer.is_success() && names.iter().all(|name| answer.out.contains(name)), "{shell}: {}", answer.err);
+    }
+    let manual = ringfence(&["man"]);
+    assert!(manual.out.starts_with(".ie") || manual.out.contains(".TH"), "{}", manual.out);
+    assert!(names.iter().all(|name| manual.out.contains(&format!(".SH \"{}\"", name.to_uppercase()))));
+}
+
+#[test]
+fn help_has_examples_and_exit_codes_and_no_colours() {
+    let help = ringfence(&["--help"]);
+    assert!(help.is_success() && help.out.contains("Exit codes:") && help.out.contains("Examples:"));
+    for name in ["demo", "devices", "replay", "plan", "report", "completions", "man"] {
+        let help = ringfence(&[name, "--help"]);
+        assert!(help.is_success() && help.out.contains("Example"), "{name}: {}", help.out);
+        assert!(!help.out.contains('\u{1b}'), "{name}");
+    }
+    let wrong = ringfence(&["reprot"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 1), "{}", wrong.err);
+    let lacking = ringfence(&["report", "snapshot.json"]);
+    assert_eq!((lacking.code, lacking.err.lines().count()), (Some(1), 1), "{}", lacking.err);
+    assert!(lacking.err.contains("not provided: <--output <FILE.html>|--svg <DIR>|--json>"), "{}", lacking.err);
+}
+
+#[test]
+fn of_a_snapshot_that_is_cut_off_a_page_is_made_and_the_cut_is_named() {
+    let folder = folder("report-of-cut");
+    let (snapshot, page) = (folder.join("demo.json"), folder.join("page.html"));
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "20", "--snapshot", text(&snapshot)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let bytes = std::fs::read(&snapshot).expect("it is there");
+    let blocks = bytes.windows(8).position(|part| part == b"\"blocks\"").expect("it has blocks");
+    std::fs::write(&snapshot, &bytes[..blocks + (bytes.len() - blocks) / 2]).expect("it can be written");
+    let answer = ringfence(&["report", text(&snapshot), "--output", text(&page)]);
+    assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+    assert!(answer.err.contains("demo.json: the file is cut off in line "), "{}", answer.err);
+    let html = std::fs::read_to_string(&page).expect("what could be read is shown");
+    assert!(html.contains("The file is damaged; here is what could be read"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_said() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    for arguments in [vec!["man"], vec!["completions", "bash"], vec!["devices"], vec!["devices", "--json"]] {
+        let run = command().args(&arguments).stdout(full()).output().expect("the command starts");
+        let err = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(1), "{arguments:?}: {err}");
+        assert!(err.contains("cannot write to standard output: No space left"), "{arguments:?}: {err}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Pins, which keep bytes of a ring from being reused while a host thread accesses them.
+//!
+//! ```text
+//!   released        position of a thread's page
+//!      ▼                   ▼
+//!   ───┼───────────────────┼──────────────▶ positions       pins: [ free, 7168, free, 9216 ]
+//!      │◀─ may be written ─┴─▶
+//!
+//!   writing thread                           releasing thread, under the lock
+//!   1  pin := position                       1  released := end of what has passed
+//!   2  released > position? then unpin,      2  some pin below that? then released := back to where it was,
+//!      the page is gone                         and those bytes stay
+//!   3  write, flush
+//!   4  pin := free
+//! ```
+//!
+//! Both first steps come before both second ones in the one order of all sequentially consistent operations, or the
+//! other way round; either way one of the two sees the other. So a program that submits a frame while one of its
+//! threads still writes for it gets wrong bytes on the device, or an error, but two threads never write the same bytes.
+//! It is the protocol of hazard pointers (Michael, 2004), with ranges in place of nodes; `loom` tries its orders.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | pin, look, unpin | two atomic stores and a load |
+//! | claim | O(pins), under the ring's lock |
+//! | release | O(pins) + O(1) an entry, under the ring's lock |
+
+use core::ops::Deref;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
+use crate::ring::Ring;
+
+/// The position before which all bytes may have been handed out again.
+#[derive(Debug, Default)]
+pub struct Released(AtomicU64);
+
+impl Released {
+    /// Nothing is released yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns the position.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Returns `true` if the bytes that begin at `position` still belong to their owner. Sound only while a pin is set there.
+    #[inline]
+    #[must_use]
+    pub fn holds(&self, position: u64) -> bool {
+        self.position() <= position
+    }
+
+    fn set(&self, position: u64) {
+        self.0.store(position, Ordering::SeqCst);
+        fence_in_model();
+    }
+}
+
+/// Returns the position of the oldest bytes in use.
+#[must_use]
+pub fn tail<T>(ring: &Ring<T>, released: &Released) -> u64 {
+    ring.iter().next().map_or(released.position(), |oldest| oldest.position)
+}
+
+/// Frees the oldest submissions, as long as they have `passed` and no thread writes their bytes. Returns `true` if a pin kept
+/// bytes that have passed.
+pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: &mut dyn FnMut(&T) -> bool) -> bool {
+    let passed = ring.iter().take_while(|oldest| passed(oldest.tag)).last();
+    let Some(until) = passed.map(|last| last.position + last.size) else { return false };
+    let mut reached = tail(ring, released);
+    // Announced before the pins are looked at.
+    released.set(until);
+    let pinned = pins.first();
+    while reached < until {
+        let end = ring.iter().next().map(|oldest| oldest.position + oldest.size);
+        let Some(end) = end.filter(|end| *end <= pinned) else { break };
+        ring.release_oldest();
+        reached = end;
+    }
+    if reached < until {
+        released.set(reached);
+    }
+    reached < until
+}
+
+/// A mark of a host thread that it writes (or will read) the bytes that begin at a position. On a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Pin {
+    position: AtomicU64,
+    /// `true` while a thread owns the pin, set or not.
+    is_held: AtomicBool,
+}
+
+impl Pin {
+    /// The position of a pin that is not set.
+    pub const FREE: u64 = u64::MAX;
+
+    /// Sets the pin. The caller then looks at [`Released`]: see the protocol above.
+    #[inline]
+    pub fn set(&self, position: u64) {
+        self.position.store(position, Ordering::SeqCst);
+        fence_in_model();
+    }
+
+    /// Unpins. What was written before is visible to a thread that sees this.
+    #[inline]
+    pub fn free(&self) {
+        self.position.store(Self::FREE, Ordering::Release);
+    }
+}
+
+/// Every pin of a ring. Pins are kept and used again: as many as threads ever wrote at once.
+#[derive(Debug, Default)]
+pub struct Pins(Vec<Arc<Pin>>);
+
+impl Pins {
+    /// Returns a pin that no other thread owns, set to `position`. O(pins); allocates only if all are taken.
+    pub fn claim(&mut self, position: u64) -> HeldPin {
+        // Claimed only here, where `&mut` keeps others away. Its last owner has released it before: it does not
+        // free what stands from here on.
+        if let Some(pin) = self.0.iter().find(|pin| !pin.is_held.load(Ordering::Acquire)) {
+            pin.is_held.store(true, Ordering::Relaxed);
+            pin.set(position);
+            return HeldPin(Arc::clone(pin));
+        }
+        let pin = Arc::new(Pin { position: AtomicU64::new(position), is_held: AtomicBool::new(true) });
+        self.0.push(Arc::clone(&pin));
+        HeldPin(pin)
+    }
+
+    /// Returns the lowest position that is pinned; [`Pin::FREE`] if none is.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.0.iter().map(|pin| pin.position.load(Ordering::SeqCst)).min().unwrap_or(Pin::FREE)
+    }
+}
+
+/// A pin that belongs to one thread until this is dropped.
+#[derive(Debug)]
+pub struct HeldPin(Arc<Pin>);
+
+impl Deref for HeldPin {
+    type Target = Pin;
+
+    #[inline]
+    fn deref(&self) -> &Pin {
+        &self.0
+    }
+}
+
+impl Drop for HeldPin {
+    fn drop(&mut self) {
+        self.0.free();
+        self.0.is_held.store(false, Ordering::Release);
+    }
+}
+
+/// Frees a pin when it is dropped, also when a panic unwinds.
+#[derive(Debug)]
+pub struct Unpin<'a>(pub &'a Pin);
+
+impl Drop for Unpin<'_> {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
+#[cfg(all(test, loom))]
+#[allow(unsafe_code, reason = "the bytes of the ring are loom's cells")]
+mod models;

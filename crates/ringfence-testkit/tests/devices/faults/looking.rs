@@ -1,0 +1,50 @@
+//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and no fault is blamed on the
+//! program.
+
+use ringfence::debugging::DebugDesc;
+use ringfence::device::fault::Call;
+use ringfence::device::{BufferDesc, Buffers, Create};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
+use ringfence_testkit::Gpu;
+
+use crate::faults::{COPIED, KIB, MIB};
+use ringfence_testkit::faults::{Outcome, Stage, pattern};
+use ringfence_testkit::rig::PATIENCE;
+
+/// An allocator of its own that looks for everything: ranges of every location are made, written and given back.
+pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
+    let trial = stage.trial();
+    let desc = AllocatorDesc { debug: DebugDesc::everything(), device_block_bytes_max: 4 * MIB, ..Default::default() };
+    let memory = Allocator::over(stage.gpu.device(), desc);
+    let bytes = pattern(9, 3 * KIB);
+    for _ in 0..2 {
+        let mut held = Vec::new();
+        for location in Location::ALL {
+            let unflushed = stage.faults.failed(Call::Flush);
+            let mut made = trial.run(|| -> Result<_, ringfence::Error> {
+                let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 3 * KIB, usage: COPIED })?;
+                let desc = AllocationDesc { location, name: "looked at", ..Default::default() };
+                memory.create_buffer(&info, desc)
+            })?;
+            if location == Location::Upload {
+                trial.run(|| made.write(0, &bytes))?;
+            }
+            if location == Location::Readback {
+                let mut read = vec![0; 16];
+                trial.run(|| made.read(0, &mut read))?;
+                let is_flushed = stage.faults.failed(Call::Flush) == unflushed;
+                assert!(read == [0xcd; 16] || !is_flushed, "new memory is filled");
+            }
+            memory.debug().validate().expect("sound");
+            assert!(memory.debug().check_guards().overruns.is_empty(), "no guard was written");
+            held.push(made);
+        }
+        assert_eq!(memory.debug().live().len(), held.len());
+        drop(held);
+        memory.reclaim();
+        memory.debug().validate().expect("sound");
+    }
+    trial.run(|| memory.shutdown(PATIENCE))?;
+    assert_eq!(memory.debug().take_findings(), [], "nothing is left, and no guard was written");
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Memory that is moved, and memory that is evicted and brought back.
+
+use ringfence::defrag::{Defrag, DefragDesc, MoveError};
+use ringfence::device::{BufferDesc, Buffers, Create};
+use ringfence::residency::ResidencyError;
+use ringfence::{AllocationDesc, Dedicated, Location, PoolDesc};
+use ringfence_testkit::{Command, Gpu};
+
+use crate::faults::COPIED;
+use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
+
+const SIZE: u64 = 64 << 10;
+
+/// Two blocks, of which one is emptied into the other. A move that fails leaves its buffer as it was.
+pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
+    let trial = stage.trial();
+    let bytes = pattern(3, SIZE);
+    let upload = stage.filled(&bytes)?;
+    let first = stage.buffer(SIZE, Location::Device)?;
+    let desc = PoolDesc { memory_type: first.memory_type(), block_bytes: 4 * first.size(), ..Default::default() };
+    let pool = trial.run(|| stage.memory.create_pool(desc))?;
+    let mut held = Vec::new();
+    for number in 0..6 {
+        let desc = AllocationDesc { movable: true, user_data: number, ..Default::default() };
+        let made = trial.run(|| -> Result<_, ringfence::Error> {
+            let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED })?;
+            pool.create_buffer(&info, desc)
+        })?;
+        stage.run(&[copy::<G>(&upload, &made, SIZE)])?;
+        held.push(Some(made));
+    }
+    held[..3].iter_mut().for_each(|buffer| *buffer = None);
+    stage.memory.reclaim();
+    let frame = stage.timelines[0].begin();
+    let mut commands = Vec::new();
+    trial.run(|| -> Result<(), MoveError> {
+        let mut run = Defrag::of_pool(&pool, DefragDesc::default());
+        let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+        for index in 0..pass.moves().len() {
+            let buffer = held[pass.moves()[index].user_data as usize].as_mut().expect("it is held");
+            let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED });
+            let moved = pass.copy_buffer_as(buffer, &info.map_err(ringfence::Error::from)?)?;
+            let (src, dst) = (moved.src, moved.dst);
+            commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: moved.size });
+        }
+        Ok(())
+    })?;
+    stage.submit(frame, &commands)?;
+    for buffer in held.iter().flatten() {
+        stage.expect(buffer, &bytes)?;
+    }
+    Ok(())
+}
+
+/// Everything that is not in use is to go, and comes back with its bytes. Where the system sees to that, nothing
+/// happens.
+pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
+    let trial = stage.trial();
+    // SAFETY: what is used of what is evictable is committed before.
+    let residency = unsafe { stage.memory.residency() };
+    let residency = residency.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
+    let bytes = pattern(5, SIZE);
+    let upload = stage.filled(&bytes)?;
+    let desc = AllocationDesc { dedicated: Dedicated::Always, evictable: true, ..Default::default() };
+    let held = [stage.buffer_for(SIZE, COPIED, desc)?, stage.buffer_for(SIZE, COPIED, desc)?];
+    let back = stage.buffer(SIZE, Location::Readback)?;
+    let mut list = residency.list();
+    for round in 0..2 {
+        for buffer in &held {
+            let frame = stage.timelines[0].begin();
+            list.clear();
+            list.add(buffer);
+            trial.run(|| -> Result<_, ResidencyError> { residency.commit(&list, &frame) })?;
+            let (from, to) = if round == 0 { (&upload, buffer) } else { (buffer, &back) };
+            let value = stage.submit(frame, &[copy::<G>(from, to, SIZE)])?;
+            stage.wait(value)?;
+            if round == 1 {
+                stage.expect_back(&back, &bytes)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
+
+use ringfence::device::fault::{Call, Recorder, Rule};
+use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
+use ringfence::sim::{BufferRange, Command, Profile};
+use ringfence::sparse::{SparseBuffer, SparseTexture};
+use ringfence::{
+    AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc, UploadBatch, UploadDesc, UploadRing,
+};
+
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
+
+use crate::memory::world::{KIB, MIB, info, needs, world};
+
+/// A bit of everything. What fails is skipped: each failure has to leave everything as it was.
+fn program(world: &FaultyFixture) -> Result<(), Error> {
+    let mut first_error = Ok(());
+    let mut note = |result: Result<(), Error>| {
+        world.memory.debug().validate().expect("sound after each step");
+        if first_error.is_ok() {
+            first_error = result;
+        }
+    };
+    let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
+    let mut keep = |made: Result<Box<dyn std::any::Any>, Error>| note(made.map(|made| held.push(made)));
+    for location in Location::ALL {
+        let desc = AllocationDesc { location, name: "named", ..Default::default() };
+        keep(world.buffer(10 * KIB, desc).map(|made| Box::new(made) as _));
+    }
+    for _ in 0..40 {
+        keep(world.buffer(300, AllocationDesc::default()).map(|made| Box::new(made) as _));
+    }
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    keep(world.buffer(MIB, alone).map(|made| Box::new(made) as _));
+    let texture = Create::<Textures>::describe(world.memory.device(), &TextureDesc::default()).map_err(Error::from);
+    keep(texture.and_then(|info| world.memory.create_texture(&info, alone)).map(|made| Box::new(made) as _));
+    let mut shared = world.memory.allocate(needs(MIB, 64 * KIB), AllocationDesc::default());
+    if let Ok(shared) = &mut shared {
+        keep(shared.create_aliasing_buffer(&info(64 * KIB), 0, "a").map(|made| Box::new(made) as _));
+        keep(shared.create_aliasing_buffer(&info(64 * KIB), 0, "b").map(|made| Box::new(made) as _));
+    }
+    keep(shared.map(|made| Box::new(made) as _));
+    let small = ringfence::device::BufferDesc { size: 100, usage: BufferUsage::VERTEX };
+    keep(world.memory.create_small_buffer(small, Location::Upload).map(|made| Box::new(made) as _));
+    let pool = world.memory.create_pool(PoolDesc { block_bytes: MIB, block_count_min: 2, ..Default::default() });
+    if let Ok(pool) = &pool {
+        keep(pool.create_buffer(&info(KIB), AllocationDesc::default()).map(|made| Box::new(made) as _));
+    }
+    keep(pool.map(|made| Box::new(made) as _));
+    drop(held);
+    first_error
+}
+
+#[test]
+fn each_call_fails_once_and_nothing_is_leaked() {
+    for profile in Profile::all() {
+        let name = profile.name;
+        let calm = world(profile.clone(), AllocatorDesc::default());
+        program(&calm).expect("nothing fails unasked");
+        let calls = calm.faults.calls();
+        calm.finish();
+        assert!(calls > 50, "the program makes {calls} calls that can fail");
+        for error in [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)] {
+            for nth in 0..calls {
+                let world = world(profile.clone(), AllocatorDesc::default());
+                world.faults.add(Rule::nth(nth, error));
+                let result = program(&world);
+                assert_eq!(world.faults.injected(), 1, "call {nth} of {calls} on {name}");
+                if error == DeviceError::Other(-7) {
+                    // Freeing memory would not help, so nothing else is tried.
+                    assert!(result.is_err() || nth == 0, "call {nth} of {calls} on {name}");
+                }
+                world.finish();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
+    for profile in Profile::all() {
+        for skip in (0..80).step_by(3) {
+            let world = world(profile.clone(), AllocatorDesc::default());
+            world.faults.add(Rule { skip, ..Rule::new(DeviceError::TooManyObjects) });
+            let _ = program(&world);
+            world.finish();
+        }
+    }
+}
+
+/// The driver is out of memory for an object of its own: what nothing uses goes, and it is asked again.
+#[test]
+fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone() {
+    type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;
+    let cases: [(Call, Make); 4] = [
+        (Call::Prepare, |world| world.buffer(MIB, AllocationDesc::default()).map(|made| Box::new(made) as _)),
+        (Call::Prepare, |world| {
+            let mut shared = world.memory.allocate(needs(MIB, 64 * KIB), AllocationDesc::default())?;
+            shared.create_aliasing_buffer(&info(64 * KIB), 0, "a").map(|made| Box::new(made) as _)
+        }),
+        (Call::MakeSparse, |world| {
+            SparseBuffer::new(&world.memory, &info(MIB), AllocationDesc::default()).map(|made| Box::new(made) as _)
+        }),
+        (Call::MakeSparseTexture, |world| {
+            let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
+            let desc = TextureDesc { width: 512, height: 512, usage, ..Default::default() };
+            SparseTexture::new(&world.memory, &desc, AllocationDesc::default()).map(|made| Box::new(made) as _)
+        }),
+    ];
+    for (call, make) in cases {
+        let world = world(Profile::h200(), AllocatorDesc::default());
+        let error = DeviceError::OutOfHostMemory;
+        let once = Rule { call: Some(call), count: 1, ..Rule::new(error) };
+        world.faults.add(once);
+        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: there is nothing to release");
+        for _ in 0..3 {
+            drop(world.buffer(4 * KIB, AllocationDesc::default()).expect("there is room"));
+            world.memory.reclaim();
+        }
+        assert_eq!(world.memory.statistics().recycled_count, 1);
+        world.faults.add(once);
+        make(&world).map(drop).expect("what is recycled goes");
+        assert_eq!(world.memory.statistics().recycled_count, 0, "{call:?}");
+        world.finish();
+    }
+}
+
+/// The copies that a program gathers behind the injector are recorded for the device underneath.
+#[test]
+fn an_upload_behind_the_injector_reaches_the_device() {
+    let world = FaultyFixture::faulty(FixtureDesc::default());
+    let ring = UploadRing::new(&world.memory, UploadDesc { capacity: KIB, ..Default::default() }).expect("room");
+    let target = world.buffer(256, AllocationDesc::default()).expect("there is room");
+    let frame = world.timeline().begin();
+    let staged = ring.write_for(&frame, &[7; 256], 4).expect("there is room");
+    let mut batch = UploadBatch::new();
+    batch.copy(&staged, &target, 0).expect("it fits");
+    let mut recorder = Recorder(Vec::<Command>::new());
+    // SAFETY: what is recorded is submitted as `frame`.
+    unsafe { batch.record(&mut recorder) };
+    world.submit_frame(frame, recorder.0);
+    world.device.run_until_idle();
+    assert_eq!(world.device.peek(BufferRange::new(*target.object(), 0, 256)).expect("alive"), [7; 256]);
+    assert_eq!(world.device.take_hazards(), []);
+    drop((ring, target));
+    world.finish();
+}

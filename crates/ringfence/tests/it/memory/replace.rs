@@ -1,0 +1,73 @@
+//! What takes a resource's place is made as any other: with its user data, its address, and what debugging knows of it.
+
+use ringfence::debugging::DebugDesc;
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
+use ringfence::{AllocationDesc, AllocatorDesc};
+use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
+
+use crate::memory::world::Device;
+
+fn fixture() -> FaultyFixture {
+    let allocator = AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() };
+    Fixture::faulty(FixtureDesc { allocator, ..Default::default() })
+}
+
+fn addressed(size: u64) -> BufferDesc {
+    BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::DEVICE_ADDRESS }
+}
+
+/// Debugging knows one living thing of this name: its user data, and that a line of this file made it.
+#[track_caller]
+fn check_known(world: &Fixture<Device>, name: &str, user_data: u64) {
+    let known: Vec<_> = world.memory.debug().live().into_iter().filter(|held| &*held.name == name).collect();
+    let [held] = known.as_slice() else { panic!("{name}: {known:?}") };
+    assert_eq!((held.user_data, held.is_retired), (user_data, false), "{name}");
+    let made_at = held.made_at.map(std::panic::Location::file);
+    assert!(made_at.is_some_and(|file| file.ends_with("replace.rs")), "{name}: {made_at:?}");
+}
+
+#[test]
+fn a_buffer_that_is_replaced_or_resized_has_its_address_and_user_data() {
+    let world = fixture();
+    let old = AllocationDesc { name: "old", user_data: 1, ..Default::default() };
+    let mut buffer = world.memory.create_buffer(&addressed(256), old).expect("there is room");
+    assert!(buffer.device_address().is_some());
+
+    let replaced = AllocationDesc { name: "replaced", user_data: 2, ..Default::default() };
+    buffer.replace(&addressed(512), replaced).expect("there is room");
+    assert!(buffer.device_address().is_some(), "after replace");
+    assert_eq!((buffer.user_data(), buffer.size()), (2, 512));
+    check_known(&world, "replaced", 2);
+
+    let resized = AllocationDesc { name: "resized", user_data: 3, ..Default::default() };
+    let frame = world.timeline().begin();
+    let copy = buffer.resize(&frame, &addressed(1024), 512, resized).expect("there is room");
+    assert_eq!(copy.expect("bytes are kept").size, 512);
+    assert!(buffer.device_address().is_some(), "after resize");
+    assert_eq!((buffer.user_data(), buffer.size()), (3, 1024));
+    check_known(&world, "resized", 3);
+    world.complete(frame);
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
+fn a_texture_that_has_other_mips_has_its_user_data() {
+    let world = fixture();
+    let usage = TextureUsage::SAMPLED | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let whole = TextureDesc { width: 64, height: 64, mips: 3, usage, ..Default::default() };
+    let half = TextureDesc { width: 32, height: 32, mips: 2, ..whole };
+    let old = AllocationDesc { name: "half", user_data: 1, ..Default::default() };
+    let mut texture = world.memory.create_texture(&half, old).expect("there is room");
+
+    let streamed = AllocationDesc { name: "whole", user_data: 2, ..Default::default() };
+    let frame = world.timeline().begin();
+    let swap = texture.swap_mips(&frame, &whole, streamed).expect("there is room");
+    assert_eq!((swap.copies.len(), swap.to_fill), (2, vec![0]));
+    assert_eq!(texture.user_data(), 2);
+    assert!(texture.parts().is_some(), "what it has of mips and aspects is known");
+    check_known(&world, "whole", 2);
+    world.complete(frame);
+    drop(texture);
+    world.finish();
+}
