@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::Mutant;
+use crate::list::Mutant;
 use crate::switch::Written;
 
 pub enum Outcome {

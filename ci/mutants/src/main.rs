@@ -1,115 +1,172 @@
-//! Puts all mutants of `cargo mutants --list --json` into one copy of the sources, each behind a number.
+//! Mutation testing: breaks a line at a time, and shows which breaks no test notices.
 //!
 //! ```text
 //!   a + b  ─▶  (if crate::mutant::on(17) { (a) - (b) } else if crate::mutant::on(18) { (a) * (b) } else { (a) + (b) })
 //!   fn f() -> bool { … }  ─▶  fn f() -> bool { if crate::mutant::on(19) { return true; } … }
 //! ```
 //!
-//! What takes the time of a mutation test is building each mutant. So they are built once, all together, and a mutant is a
-//! run with `RINGFENCE_MUTANT=17`. A mutant that does not compile there is left out: `cargo build` says where, and the
-//! sources are written anew without it. Those are kept in LIST.json.out, by name, for the next time.
+//! Most of the time of a mutation test is spent on builds. Here all mutants are built once, together, each behind a number, and a
+//! mutant is a run with `RINGFENCE_MUTANT=17`. A mutant that does not compile as a switch is left out: the compiler names
+//! its place, and the sources are written anew without it. `OUT/refused` keeps the names for the next time.
 //!
-//! `ringfence-mutants LIST.json FROM INTO COMMAND…`: FROM and INTO are roots of the workspace, COMMAND builds INTO and
-//! prints the compiler's messages as JSON. Prints a line for each mutant that is in: its number, file, name and `switch`; and one
-//! for each of a constant, which has no switch, with `alone`. `ringfence-mutants LIST.json FROM INTO NUMBER` writes that one's file.
+//! | module | purpose |
+//! |---|---|
+//! | `list` | the mutants that cargo-mutants lists, a sample of them |
+//! | `tree` | a copy of the sources |
+//! | `switch` | writes the mutants into the copy |
+//! | `build` | builds the copy, names the mutants that the compiler refuses |
+//! | `programs` | the test programs that meet the mutants of a crate |
+//! | `trial` | runs of the programs with a mutant on |
 
 mod build;
+mod list;
+mod programs;
 mod switch;
+mod tree;
+mod trial;
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::Value;
+use list::Mutant;
+use trial::{Outcome, Trial};
 
-/// One mutant of the list; its number is its place there, from 1 on.
-struct Mutant {
-    number: usize,
-    file: String,
-    name: String,
-    /// What it is in; empty outside of functions.
-    function: String,
-    genre: String,
-    /// Line and column of what is replaced, from 1 on.
-    start: (usize, usize),
-    end: (usize, usize),
-    replacement: String,
+const HELP: &str = "\
+ci/mutants.sh [--crate NAME]… [--file PART]… [--sample N] [--seed S] [--left] [--jobs N]
+
+  --crate NAME   a crate of crates/; ringfence-core if none is named
+  --file PART    only files whose path contains PART
+  --sample N     N mutants at random
+  --seed S       another sample; 0 by default
+  --left         only mutants that the last run of the same crates left
+  --jobs N       N programs at a time; 1 by default
+";
+
+#[derive(Default)]
+struct Options {
+    crates: Vec<String>,
+    files: Vec<String>,
+    sample: Option<usize>,
+    seed: u64,
+    left: bool,
+    jobs: usize,
 }
 
-fn read_list(text: &str) -> Vec<Mutant> {
-    let list: Vec<Value> = serde_json::from_str(text).expect("the list is JSON");
-    let read = |(at, value): (usize, &Value)| {
-        let text = |key: &str| value[key].as_str().unwrap_or_else(|| panic!("mutant {at} has no {key}")).to_owned();
-        let place = |of: &str| {
-            let number = |key: &str| value["span"][of][key].as_u64().expect("a span has numbers") as usize;
-            (number("line"), number("column"))
-        };
-        Mutant {
-            number: at + 1,
-            file: text("file"),
-            name: text("name"),
-            function: value["function"]["function_name"].as_str().unwrap_or_default().to_owned(),
-            genre: text("genre"),
-            start: place("start"),
-            end: place("end"),
-            replacement: text("replacement"),
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { jobs: 1, ..Options::default() };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument}: a value is missing\n{HELP}"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text}: not a number\n{HELP}"));
+        match argument.as_str() {
+            "--crate" => options.crates.push(value()?),
+            "--file" => options.files.push(value()?),
+            "--sample" => options.sample = Some(number(value()?)? as usize),
+            "--seed" => options.seed = number(value()?)?,
+            "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
+            "--left" => options.left = true,
+            _ => return Err(format!("{argument}: unknown\n{HELP}")),
         }
-    };
-    list.iter().enumerate().map(read).collect()
+    }
+    if options.crates.is_empty() {
+        options.crates.push("ringfence-core".to_owned());
+    }
+    Ok(options)
 }
 
-/// Writes the file of one mutant as cargo-mutants would.
-fn write_alone(mutant: &Mutant, from: &str, into: &str) {
-    let source = std::fs::read_to_string(Path::new(from).join(&mutant.file)).expect("a file of the list can be read");
-    let offset = |(line, column): (usize, usize)| {
-        let before: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
-        before + source[before..].chars().take(column - 1).map(char::len_utf8).sum::<usize>()
-    };
-    let (start, end) = (offset(mutant.start), offset(mutant.end));
-    let text = format!("{}{}{}", &source[..start], mutant.replacement, &source[end..]);
-    std::fs::write(Path::new(into).join(&mutant.file), text).expect("a file can be written");
+/// The mutants that were asked for. Those of constants have no switch and are left out.
+fn wanted(options: &Options, out: &Path) -> Result<Vec<Mutant>, String> {
+    let mut mutants = list::of_crates(&options.crates)?;
+    let listed = mutants.len();
+    mutants.retain(|mutant| options.files.is_empty() || options.files.iter().any(|part| mutant.file.contains(part)));
+    let constants = mutants.iter().filter(|mutant| mutant.function.is_empty()).count();
+    mutants.retain(|mutant| !mutant.function.is_empty());
+    if options.left {
+        let left = std::fs::read_to_string(out.join("left")).unwrap_or_default();
+        let left: BTreeSet<&str> = left.lines().collect();
+        mutants.retain(|mutant| left.contains(mutant.name.as_str()));
+    }
+    if let Some(count) = options.sample {
+        mutants = list::sample(mutants, count, options.seed);
+    }
+    println!("{listed} mutants listed, {} wanted; {constants} of constants have no switch", mutants.len());
+    Ok(mutants)
+}
+
+/// Writes and builds the copy until it compiles. Returns the numbers of the mutants in it.
+fn build(mutants: &[Mutant], command: &[String], tree: &Path, out: &Path) -> Result<BTreeSet<usize>, String> {
+    let known = std::fs::read_to_string(out.join("refused")).unwrap_or_default();
+    let mut known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
+    let root = tree.to_str().expect("the path of the copy is text");
+    loop {
+        let refused =
+            mutants.iter().filter(|mutant| known.contains(&mutant.name)).map(|mutant| mutant.number).collect();
+        let written = switch::write(mutants, &refused, ".", root);
+        match build::run(command, root, mutants, &written) {
+            build::Outcome::Built => {
+                return Ok(mutants
+                    .iter()
+                    .map(|mutant| mutant.number)
+                    .filter(|number| written.holds(*number))
+                    .collect());
+            }
+            build::Outcome::Failed(why) => return Err(why),
+            build::Outcome::Broken(numbers) => {
+                eprintln!("{} mutants do not compile", numbers.len());
+                let names =
+                    mutants.iter().filter(|mutant| numbers.contains(&mutant.number)).map(|mutant| mutant.name.clone());
+                known.extend(names);
+                let text = known.iter().map(|name| format!("{name}\n")).collect::<String>();
+                std::fs::write(out.join("refused"), text).map_err(|error| error.to_string())?;
+            }
+        }
+    }
+}
+
+fn summarize(outcomes: &[Outcome], out: &Path) -> Result<(), String> {
+    let mut crates: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for outcome in outcomes {
+        let (tried, caught) = crates.entry(&outcome.mutant.krate).or_default();
+        *tried += 1;
+        *caught += usize::from(outcome.caught.is_some());
+    }
+    for (name, (tried, caught)) in crates {
+        let share = 100.0 * caught as f64 / tried as f64;
+        println!("{name}: {tried} tried, {caught} caught ({share:.1} %), {} left", tried - caught);
+    }
+    let mut left: Vec<_> =
+        outcomes.iter().filter(|outcome| outcome.caught.is_none()).map(|outcome| &outcome.mutant.name).collect();
+    left.sort();
+    left.iter().for_each(|name| println!("    {name}"));
+    let text = left.iter().map(|name| format!("{name}\n")).collect::<String>();
+    std::fs::write(out.join("left"), text).map_err(|error| error.to_string())
+}
+
+fn run() -> Result<(), String> {
+    let options = options(std::env::args().skip(1))?;
+    let out = PathBuf::from("target/mutants");
+    let tree = std::env::current_dir().map_err(|error| error.to_string())?.join(&out).join("tree");
+    let mutants = wanted(&options, &out)?;
+    tree::make(&tree, &options.crates)?;
+    let stages: Vec<_> = options.crates.iter().flat_map(|name| programs::of_crate(name)).collect();
+    let command = programs::build_command(&stages);
+    let within = build(&mutants, &command, &tree, &out)?;
+    let found = programs::find(&command, tree.to_str().expect("the path of the copy is text"));
+    let mutants: Vec<_> = mutants.into_iter().filter(|mutant| within.contains(&mutant.number)).collect();
+    println!("{} are built", mutants.len());
+    let trial = Trial::new(&tree, &found, &stages)?;
+    let outcomes = trial.all(&mutants, options.jobs, |outcome| {
+        println!("{}\t{}", outcome.caught.as_deref().unwrap_or("LEFT"), outcome.mutant.name);
+    })?;
+    summarize(&outcomes, &out)
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [list, from, into, command @ ..] = arguments.as_slice() else {
-        eprintln!("ringfence-mutants LIST.json FROM INTO COMMAND…");
-        return ExitCode::FAILURE;
-    };
-    let mutants = read_list(&std::fs::read_to_string(list).expect("the list can be read"));
-    if let [number] = command
-        && let Ok(number) = number.parse::<usize>()
-    {
-        write_alone(&mutants[number - 1], from, into);
-        return ExitCode::SUCCESS;
-    }
-    let known = std::fs::read_to_string(format!("{list}.out")).unwrap_or_default();
-    let known: BTreeSet<&str> = known.lines().collect();
-    let is_out = |mutant: &&Mutant| known.contains(mutant.name.as_str()) || mutant.function.is_empty();
-    let mut out: BTreeSet<usize> = mutants.iter().filter(is_out).map(|mutant| mutant.number).collect();
-    loop {
-        let written = switch::write(&mutants, &out, from, into);
-        let broken = match build::run(command, into, &mutants, &written) {
-            build::Outcome::Built => {
-                let within = mutants.iter().filter(|mutant| written.holds(mutant.number));
-                let tell =
-                    |mutant: &Mutant, how| println!("{}\t{}\t{}\t{how}", mutant.number, mutant.file, mutant.name);
-                within.for_each(|mutant| tell(mutant, "switch"));
-                mutants.iter().filter(|mutant| mutant.function.is_empty()).for_each(|mutant| tell(mutant, "alone"));
-                let (within, all, refused) = (written.len(), mutants.len(), out.len());
-                eprintln!("{within} mutants of {all}; {refused} are refused by the compiler");
-                return ExitCode::SUCCESS;
-            }
-            build::Outcome::Broken(numbers) => numbers,
-            build::Outcome::Failed(why) => {
-                eprintln!("{why}");
-                return ExitCode::FAILURE;
-            }
-        };
-        eprintln!("{} mutants are left out", broken.len());
-        out.extend(broken);
-        let names = mutants.iter().filter(|mutant| out.contains(&mutant.number)).map(|mutant| mutant.name.as_str());
-        std::fs::write(format!("{list}.out"), names.collect::<Vec<_>>().join("\n"))
-            .expect("the list's folder is there");
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("mutants: {why}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::Mutant;
+use crate::list::Mutant;
 
 /// Where in the written sources mutants stand.
 #[derive(Default)]
@@ -20,10 +20,6 @@ pub struct Written {
 impl Written {
     pub fn holds(&self, number: usize) -> bool {
         self.numbers.contains(&number)
-    }
-
-    pub fn len(&self) -> usize {
-        self.numbers.len()
     }
 
     /// The mutants of the smallest place that these bytes of a file are in.

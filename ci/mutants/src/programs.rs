@@ -1,0 +1,113 @@
+//! The test programs that meet the mutants of each crate.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// A run of a test program: its package and target (`lib` for the unit tests), and the tests that it runs; all if none is named.
+pub struct Stage {
+    pub package: &'static str,
+    pub target: &'static str,
+    pub filters: &'static [&'static str],
+}
+
+const fn stage(package: &'static str, target: &'static str, filters: &'static [&'static str]) -> Stage {
+    Stage { package, target, filters }
+}
+
+/// The stages of every crate above the core: the simulated device, from quick to slow.
+const ABOVE: &[Stage] = &[
+    stage("ringfence", "it", &[]),
+    stage("ringfence", "reentrant_allocator", &[]),
+    stage(
+        "ringfence-testkit",
+        "devices",
+        &["device_suite::sim::", "steady_state::a_steady_frame_makes_no_driver", "worlds::"],
+    ),
+    stage("ringfence-testkit", "devices", &["faults::every", "faults::contract"]),
+    stage("ringfence-cli", "it", &["demo_and_devices::", "world::", "trace::", "soak::"]),
+];
+
+const CORE: &[Stage] = &[
+    stage("ringfence-core", "it", &["drive::"]),
+    stage("ringfence-core", "lib", &[]),
+    stage("ringfence-core", "it", &[]),
+];
+
+const ALIAS: &[Stage] = &[
+    stage("ringfence-alias", "it", &["from_seeds::"]),
+    stage("ringfence-alias", "lib", &[]),
+    stage("ringfence-alias", "it", &[]),
+];
+
+const VULKAN: &[Stage] = &[
+    stage("ringfence-vulkan", "lib", &[]),
+    stage("ringfence-testkit", "devices", &["vulkan_backend::", "two_processes::", "no_host_allocation::"]),
+    stage("ringfence-testkit", "devices", &["device_suite::vulkan::"]),
+    stage("ringfence-testkit", "devices", &["faults::real_vulkan"]),
+];
+
+const TOOLS: &[Stage] =
+    &[stage("ringfence-report", "lib", &[]), stage("ringfence-report", "it", &[]), stage("ringfence-cli", "it", &[])];
+
+/// Returns the stages of a crate, its own unit tests first.
+pub fn of_crate(name: &str) -> Vec<&'static Stage> {
+    let own: &[Stage] = match name {
+        "ringfence" => &const { [stage("ringfence", "lib", &[])] },
+        "ringfence-memory" => &const { [stage("ringfence-memory", "lib", &[])] },
+        "ringfence-hal" => &const { [stage("ringfence-hal", "lib", &[])] },
+        "ringfence-sim" => &const { [stage("ringfence-sim", "lib", &[])] },
+        "ringfence-trace" => &const { [stage("ringfence-trace", "lib", &[]), stage("ringfence-report", "it", &[])] },
+        _ => &[],
+    };
+    let rest = match name {
+        "ringfence-core" => CORE,
+        "ringfence-alias" => ALIAS,
+        "ringfence-vulkan" => VULKAN,
+        "ringfence-report" | "ringfence-cli" => TOOLS,
+        _ => ABOVE,
+    };
+    own.iter().chain(rest).collect()
+}
+
+/// The paths of programs, by package and target.
+pub type Programs = BTreeMap<(String, String), PathBuf>;
+
+/// Returns the command that builds all programs of `stages`, with the features of the workspace.
+pub fn build_command(stages: &[&Stage]) -> Vec<String> {
+    let mut command: Vec<String> =
+        ["cargo", "test", "--no-run", "--offline", "--workspace", "--message-format=json"].map(str::to_owned).into();
+    let mut targets: Vec<&str> = stages.iter().map(|stage| stage.target).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    for target in targets {
+        match target {
+            "lib" => command.push("--lib".to_owned()),
+            test => command.extend(["--test".to_owned(), test.to_owned()]),
+        }
+    }
+    command.push("--bins".to_owned());
+    command
+}
+
+/// Runs the build once more for the paths of its programs.
+pub fn find(command: &[String], root: &str) -> Programs {
+    let output = Command::new(&command[0]).args(&command[1..]).current_dir(root).stderr(Stdio::null()).output();
+    let output = output.expect("the build ran before");
+    let mut programs = Programs::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
+        let (Some(path), Some(id)) = (value["executable"].as_str(), value["package_id"].as_str()) else { continue };
+        // path+file:///…/crates/NAME#VERSION
+        let package = id.split('#').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let target = match value["target"]["kind"][0].as_str() {
+            Some("lib") => "lib",
+            Some("test") => value["target"]["name"].as_str().unwrap_or_default(),
+            _ => continue,
+        };
+        programs.insert((package.to_owned(), target.to_owned()), PathBuf::from(path));
+    }
+    programs
+}
