@@ -88,12 +88,12 @@ suites_of_a_run() {
     END {
         for (at in seen) {
             log_of_it = results "/" at ".log"
-            printf "test result: of ci/test.sh. %d passed; %d failed;\nexit %d\n", passed[at], failed[at], failed[at] > 0 > log_of_it
+            printf "test result: ok. %d passed; %d failed;\nexit %d\n", passed[at], failed[at], (failed[at] > 0) > log_of_it
             printf "" > (results "/" at ".report")
         }
         while ((getline line < report_of_the_run) > 0) {
             split(line, field, "\t")
-            if (field[1] == "layers") print line > (results "/mesa-22.device_suite.report")
+            if (field[1] == "layers" && field[2] ~ /^vulkan/) print line > (results "/mesa-22.device_suite.report")
             else if (place(field[2])) print line > (results "/" column "." suite ".report")
         }
     }' "$1"
