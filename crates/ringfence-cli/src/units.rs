@@ -5,6 +5,11 @@ pub fn bytes(count: u64) -> String {
     ringfence_report::bytes(count).replace('\u{a0}', " ")
 }
 
+/// A number in groups of three digits, as on the pages.
+pub fn count(number: u64) -> String {
+    ringfence_report::count(number)
+}
+
 /// A number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 8] =

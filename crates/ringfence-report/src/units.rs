@@ -25,8 +25,9 @@ fn three_digits(value: f64) -> String {
     format!("{:.decimals$}", (value * ten).round() / ten)
 }
 
-/// A number in groups of three digits: `3,000`.
-pub(crate) fn count(value: u64) -> String {
+/// A number in groups of three digits, as every page writes it: `3,000`.
+#[must_use]
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -38,7 +39,7 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// Hundredths, one decimal: `12.5 %`.
+/// Per cent, one decimal: `12.5 %`.
 pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1}\u{a0}%")
 }
