@@ -76,7 +76,7 @@ pub struct DemoOptions {
     /// Seed of the world, and of the simulated device's clock
     #[arg(long, default_value_t = 0, value_name = "S")]
     pub seed: u64,
-    /// Write a page about the run: memory map, ring, retirements
+    /// Write a page about the run: memory map, ring, retirements; with --trace, memory over time too
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Write the last picture that the device drew
@@ -143,13 +143,13 @@ pub struct ReplayOptions {
         ignored. A buffer is alive from lower until before upper. The output has the same rows in the same order \
         under a heading, and their offset. Lines that begin with # are not read; an id that does is quoted. A quoted \
         field ends on its line.\n\n\
-        Further columns:\n  \
-        uses     the passes that use a row as in \"3w 5 9w\" (w: written there); gives advice on the order of the passes\n  \
-        pinned   a row has to lie at that offset\n  \
-        heaps    as in \"1 0\": a row lies in the first of these that holds it (--heap for each; without it heaps have \
-        no end)\n  \
-        kind     rows of different kind share no page of --granularity\n  \
-        again_of the id of an earlier row: a row is another lifetime of the same buffer, at the same offset\n\n\
+        Further columns of a row:\n  \
+        uses      its passes, as in \"3w 5 9w\" (w: written there): advice on their order\n  \
+        pinned    it has to lie at this offset\n  \
+        heaps     as in \"1 0\": it lies in the first of these (--heap) that holds it\n  \
+        kind      rows of different kind share no page of --granularity\n  \
+        again_of  an earlier id: another lifetime of that buffer, at its offset\n\n\
+        Without --heap, heaps have no end.\n\n\
         A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of \
         the USMP's BufferInfo) is read too; each pool of TVM's is a heap of its own, of the size that it hints at, and \
         a buffer lies in one of its candidates.\n\n\
@@ -161,7 +161,8 @@ pub struct ReplayOptions {
         ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  \
         zcat big.csv.gz | ringfence plan - --json\n  \
         ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
-        cat dump/*buffer-assignment.txt dump/*live-range.txt | ringfence plan - --alignment 64"
+        cat dump/*buffer-assignment.txt dump/*live-range.txt |\n    \
+        ringfence plan - --alignment 64"
 )]
 pub struct PlanOptions {
     /// The buffers; - is standard input
@@ -204,6 +205,7 @@ pub struct PlanOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
+    override_usage = "ringfence report [OPTIONS] <--output|--svg|--json> <SNAPSHOT.json>",
     after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
         --trace`), which adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut \
         off or damaged, what could be read is shown, and the exit code is 1.\n\n\

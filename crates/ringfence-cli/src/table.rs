@@ -68,13 +68,13 @@ pub fn wrapped(line: &str, indent: usize) -> String {
 
 fn wrapped_at(width: usize, line: &str, indent: usize) -> String {
     let (mut text, mut column) = (String::new(), 0);
-    for word in line.split(' ') {
+    for (number, word) in line.split(' ').enumerate() {
         let length = word.chars().count();
         if column > indent && column + 1 + length > width {
             text.push('\n');
             text.extend(std::iter::repeat_n(' ', indent));
             column = indent;
-        } else if column > 0 || !text.is_empty() {
+        } else if number > 0 {
             text.push(' ');
             column += 1;
         }
