@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn bytes_are_written_in_the_unit_that_suits_them() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.50 KiB"), ((1 << 20) - 16, "1.00 MiB")];
+        let cases = [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (1536, "1.50 KiB"), ((1 << 20) - 16, "1.00 MiB")];
         for (count, text) in cases {
             assert_eq!(bytes(count), text);
         }

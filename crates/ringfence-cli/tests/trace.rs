@@ -164,7 +164,8 @@ fn a_demo_that_is_recorded_shows_its_trace_on_its_page() {
     assert_eq!(html.matches(">frame 1<").count(), html.matches(">frame ").count(), "frames have one number each");
     // The chart's mark is the table's.
     let ring = html.split_once("id=\"chart-ring\"").expect("there is a chart").1.split_once("</ul>").expect("a key").0;
-    let row = html.split_once("<th scope=\"row\">staging</th>").expect("its ring").1;
+    let rings = html.split_once("Upload rings when the snapshot was taken</caption>").expect("a table").1;
+    let row = rings.split_once("<th scope=\"row\">staging</th>").expect("its ring").1;
     let mark = row.split("<td class=\"number\">").nth(3).and_then(|cell| cell.split('<').next()).expect("high-water");
     assert!(ring.contains(&format!("high-water {mark}<")), "{mark} is not in {ring}");
     let titles: Vec<_> =

@@ -169,7 +169,7 @@ fn long_runs_keep_their_peaks() {
 #[test]
 fn numbers_read_well() {
     let texts = [0, 1023, 1024, 1536, 10 << 20, 1152 << 20, 123_456_789].map(units::bytes);
-    let expected = ["0 B", "1023 B", "1 KiB", "1.50 KiB", "10 MiB", "1.13 GiB", "118 MiB"];
+    let expected = ["0 B", "1,023 B", "1 KiB", "1.50 KiB", "10 MiB", "1.13 GiB", "118 MiB"];
     assert_eq!(texts, expected.map(|text| text.replace(' ', "\u{a0}")));
     assert_eq!([0, 999, 1000, 1_234_567].map(units::count), ["0", "999", "1,000", "1,234,567"]);
     assert_eq!([999, 1500, 4_310_000].map(units::nanoseconds), ["999\u{a0}ns", "1.5\u{a0}µs", "4.3\u{a0}ms"]);

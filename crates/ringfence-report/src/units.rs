@@ -16,6 +16,9 @@ pub fn bytes(value: u64) -> String {
 
 /// A number with three digits where it has a fraction, halves rounded up.
 fn three_digits(value: f64) -> String {
+    if value.round() >= 1000.0 {
+        return count(value.round() as u64);
+    }
     let decimals: usize = match value {
         _ if value.fract() == 0.0 || value >= 100.0 => 0,
         _ if value >= 10.0 => 1,
