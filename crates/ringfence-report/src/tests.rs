@@ -319,7 +319,7 @@ fn a_cut_before_the_calls_leaves_them_unknown_and_one_behind_them_does_not() {
     let json = serde_json::to_string(&whole).expect("JSON");
     let cut = |mark: &str| {
         let at = json.find(mark).expect("it is there");
-        Report::from_json(json[..at + 3].as_bytes()).expect("blocks are left").figures().calls_made
+        Report::from_json(&json.as_bytes()[..at + 3]).expect("blocks are left").figures().calls_made
     };
     assert_eq!(cut("\"retired_count\""), None);
     assert_eq!(cut("\"facts\""), Some(whole.snapshot.calls.made()));
