@@ -76,7 +76,7 @@ pub struct DemoOptions {
     /// Seed of the world, and of the simulated device's clock
     #[arg(long, default_value_t = 0, value_name = "S")]
     pub seed: u64,
-    /// Write a page about the run: memory map, ring, retirements
+    /// Write a page about the run: memory map, ring, retirements; with --trace, memory over time too
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Write the last picture that the device drew
@@ -113,9 +113,8 @@ pub struct DevicesOptions {
 #[command(
     allow_negative_numbers = true,
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
-        Memory Allocator,\n\
-        or a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones to compare \
-        with.\n\n\
+        Memory Allocator, or a trace of this library.\n\n\
+        Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones to compare with.\n\n\
         Examples:\n  \
         ringfence replay trace.csv\n  \
         ringfence replay trace.csv --allocator tlsf --capacity 4GiB --json\n  \
@@ -141,33 +140,29 @@ pub struct ReplayOptions {
 #[command(
     allow_negative_numbers = true,
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
-        ignored.\n\
-        With a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
-        order of the passes.\n\
-        With a column pinned a row has to lie at that offset; with heaps, as in \"1 0\", in the first of these that \
-        holds it\n\
-        (--heap for each; without it heaps have no end); rows of different kind, if there is that column, share no \
-        page of --granularity.\n\
+        ignored. A buffer is alive from lower until before upper. The output has the same rows in the same order \
+        under a heading, and their offset. Lines that begin with # are not read; an id that does is quoted. A quoted \
+        field ends on its line.\n\n\
+        Further columns of a row:\n  \
+        uses      its passes, as in \"3w 5 9w\" (w: written there): advice on their order\n  \
+        pinned    it has to lie at this offset\n  \
+        heaps     as in \"1 0\": it lies in the first of these (--heap) that holds it\n  \
+        kind      rows of different kind share no page of --granularity\n  \
+        again_of  an earlier id: another lifetime of that buffer, at its offset\n\n\
+        Without --heap, heaps have no end.\n\n\
         A dump of XLA (the buffer assignment of one module with its live ranges behind it) or of TVM (save_json of \
-        the USMP's BufferInfo)\n\
-        is read too; each pool of TVM's is a heap of its own, of the size that it hints at, and a buffer lies in one \
-        of its candidates.\n\
-        With a column again_of, the id of an earlier row, a row is another lifetime of the same buffer, at the same \
-        offset.\n\
-        A buffer is alive from lower until before upper. The output has the same rows in the same order under a \
-        heading, and their offset.\n\
-        Lines that begin with # are not read; an id that does is quoted. A quoted field ends on its line.\n\
+        the USMP's BufferInfo) is read too; each pool of TVM's is a heap of its own, of the size that it hints at, and \
+        a buffer lies in one of its candidates.\n\n\
         With a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, or that \
-        the heaps are too\n\
-        small: no rows are written then (--output), but a page (--report) if there is a plan to show. First fit, to \
-        compare with, is left out\n\
-        where a tenth of the time limit is too short for it.\n\n\
+        the heaps are too small: no rows are written then (--output), but a page (--report) if there is a plan to \
+        show. First fit, to compare with, is left out where a tenth of the time limit is too short for it.\n\n\
         Examples:\n  \
         ringfence plan frame.csv --output planned.csv --report plan.html\n  \
         ringfence plan model.csv --capacity 1MiB --time-limit 2 --threads 8\n  \
         zcat big.csv.gz | ringfence plan - --json\n  \
         ringfence plan frame.csv --heap 256MiB --heap 4GiB --granularity 1KiB\n  \
-        cat dump/module_0001.*buffer-assignment.txt dump/module_0001.*live-range.txt | ringfence plan - --alignment 64"
+        cat dump/*buffer-assignment.txt dump/*live-range.txt |\n    \
+        ringfence plan - --alignment 64"
 )]
 pub struct PlanOptions {
     /// The buffers; - is standard input
@@ -210,11 +205,10 @@ pub struct PlanOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
+    override_usage = "ringfence report [OPTIONS] <--output|--svg|--json> <SNAPSHOT.json>",
     after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
-        --trace`),\n\
-        which adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut off or \
-        damaged, what\n\
-        could be read is shown, and the exit code is 1.\n\n\
+        --trace`), which adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut \
+        off or damaged, what could be read is shown, and the exit code is 1.\n\n\
         Examples:\n  \
         ringfence report snapshot.json --output page.html\n  \
         ringfence report vma.json --output - > page.html\n  \
@@ -248,8 +242,7 @@ pub struct ReportOptions {
 #[command(
     allow_negative_numbers = true,
     after_help = "The same seed is the same world, as long as it has one thread. The first finding is reported with \
-        its seed, and the exit code\n\
-        is 1.\n\n\
+        its seed, and the exit code is 1.\n\n\
         Examples:\n  \
         ringfence world --seed 17\n  \
         ringfence world --seed 17 --trace world.rft\n  \

@@ -24,11 +24,12 @@ mod summary;
 mod targets;
 mod world;
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence_report::Report;
+use ringfence_report::{History, Report};
 #[cfg(all(windows, feature = "d3d12"))]
 use ringfence_testkit::d3d12::D3d12Gpu;
 use ringfence_testkit::sim::SimGpu;
@@ -38,8 +39,10 @@ use ringfence_testkit::{Gpu, OpenError, Options};
 
 use crate::args::{DemoOptions, DeviceChoice};
 use crate::failure::Failure;
+use crate::units::count;
 use crate::{output, progress};
 use outcome::Outcome;
+use staging::STAGING;
 use stream::Stream;
 
 /// Queues that the demo can make use of: one that draws, one that copies.
@@ -116,7 +119,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     progress.finish_and_clear();
     let outcome = stream.finish()?;
     if let Some(path) = &options.report {
-        output::write(path, page(&outcome, options).to_html().as_bytes())?;
+        output::write(path, page(&outcome, options)?.to_html().as_bytes())?;
     }
     if let Some(path) = &options.image {
         output::write(path, &outcome.findings.picture.to_png()?)?;
@@ -132,12 +135,25 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
-    Report {
-        title: format!("ringfence demo, {} frames, seed {}", options.frames, options.seed),
+fn page(outcome: &Outcome, options: &DemoOptions) -> Result<Report, Failure> {
+    Ok(Report {
+        title: format!("ringfence demo, {} frames, seed {}", count(options.frames), options.seed),
         snapshot: outcome.snapshot.clone(),
         frames: outcome.samples.clone(),
+        ring: Some(STAGING.to_owned()),
         facts: summary::facts(outcome).into_iter().map(summary::Fact::labelled).collect(),
+        history: options.trace.as_deref().map(history).transpose()?.flatten(),
         ..Report::default()
+    })
+}
+
+/// What the trace holds that was just recorded; `None` if it went to a pipe or a device, which cannot be read again.
+fn history(trace: &Path) -> Result<Option<History>, Failure> {
+    if !fs::metadata(trace).is_ok_and(|found| found.is_file()) {
+        return Ok(None);
     }
+    let name = trace.display();
+    let file = File::open(trace).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let (history, _) = History::read(BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
+    Ok(Some(history))
 }

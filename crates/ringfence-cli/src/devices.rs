@@ -3,14 +3,16 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, Table};
 use ringfence::device::{Capabilities, Driver, HeapBudget};
 use ringfence::sim::{self, Profile};
+use ringfence_report::bytes as whole_bytes;
 use serde::Serialize;
 
 use crate::args::DevicesOptions;
 use crate::failure::Failure;
-use crate::units::bytes;
+use crate::table::{self, number};
+use crate::units::{bytes, count};
 
 /// A device, as it is shown.
 #[derive(Serialize)]
@@ -172,51 +174,45 @@ fn vulkan(device: ringfence_testkit::vulkan::DeviceSummary) -> Listed {
 }
 
 fn print(out: &mut impl Write, device: &Listed) -> io::Result<()> {
-    writeln!(out, "{} ({})", device.device, device.about.trim_end_matches([' ', ',']))?;
+    let heading = format!("{} ({})", device.device, device.about.trim_end_matches([' ', ',']));
+    writeln!(out, "{}", table::wrapped(&heading, 2))?;
     if let Some(why) = &device.unusable {
-        return writeln!(out, "  cannot be used: {why}\n");
+        return writeln!(out, "{}\n", table::wrapped(&format!("  cannot be used: {why}"), 2));
     }
-    writeln!(out, "{}\n{}", heap_table(device), type_table(device))?;
+    writeln!(out, "{}\n{}", table::text(&heap_table(device)), table::text(&type_table(device)))?;
     let Limits {
         memory_objects_max, memory_object_bytes_max, class_granularity_bytes, non_coherent_atom_bytes, ..
     } = device.limits;
-    let objects = if memory_objects_max >= u64::from(u32::MAX) {
-        "any number".to_owned()
-    } else {
-        memory_objects_max.to_string()
-    };
-    writeln!(
-        out,
-        "  memory objects: {objects}, of at most {}; buffers and textures {} apart; flushes in atoms of {}\n",
+    let objects =
+        if memory_objects_max >= u64::from(u32::MAX) { "any number".to_owned() } else { count(memory_objects_max) };
+    let limits = format!(
+        "  memory objects: {objects}, of at most {}; buffers and textures {} apart; flushes in atoms of {}",
         bytes(memory_object_bytes_max),
         bytes(class_granularity_bytes),
         bytes(non_coherent_atom_bytes),
-    )
+    );
+    writeln!(out, "{}\n", table::wrapped(&limits, 2))
 }
 
 fn heap_table(device: &Listed) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["heap", "size", "where", "in use", "budget"]);
-    for (index, heap) in device.heaps.iter().enumerate() {
-        let or_unknown = |figure: Option<u64>| figure.map_or("unknown".to_owned(), bytes);
+    let or_unknown = |figure: Option<u64>| number(figure.map_or("unknown".to_owned(), whole_bytes));
+    let rows = device.heaps.iter().enumerate().map(|(index, heap)| {
         let place = if heap.device_local { "device" } else { "host" };
-        let cells = [
-            index.to_string(),
-            bytes(heap.bytes),
-            place.to_owned(),
+        [
+            number(index),
+            number(whole_bytes(heap.bytes)),
+            number(place),
             or_unknown(heap.usage_bytes),
             or_unknown(heap.budget_bytes),
-        ];
-        table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
-    }
-    table
+        ]
+    });
+    table::bordered(["heap", "size", "where", "in use", "budget"], rows)
 }
 
 fn type_table(device: &Listed) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["type", "heap", "properties"]);
-    for (index, held) in device.types.iter().enumerate() {
-        table.add_row([index.to_string(), held.heap.to_string(), held.properties.join(" ").to_lowercase()]);
-    }
-    table
+    let rows = device.types.iter().enumerate().map(|(index, held)| {
+        let properties = held.properties.join(" ").to_lowercase();
+        [Cell::new(index), Cell::new(held.heap), Cell::new(properties)]
+    });
+    table::bordered(["type", "heap", "properties"], rows)
 }

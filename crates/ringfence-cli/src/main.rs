@@ -21,6 +21,7 @@ mod plan;
 mod progress;
 mod replay;
 mod report;
+mod table;
 mod units;
 mod world;
 

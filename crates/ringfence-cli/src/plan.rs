@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use crate::args::PlanOptions;
 use crate::failure::Failure;
-use crate::units::bytes;
+use crate::units::{bytes, count};
 use crate::{output as files, progress};
 
 pub use formats::Format;
@@ -214,10 +214,10 @@ fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Trans
 impl Figures {
     /// The lines for people: label and value.
     fn facts(&self) -> Vec<(String, String)> {
-        let both = |count: u64| format!("{count} ({})", bytes(count));
+        let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is lower" } else { "" };
         let mut facts = vec![
-            ("Rows".to_owned(), self.rows.to_string()),
+            ("Rows".to_owned(), count(self.rows as u64)),
             ("Peak".to_owned(), both(self.peak_bytes)),
             ("Lower bound".to_owned(), both(self.lower_bound_bytes)),
             ("Ratio".to_owned(), format!("{:.4}{proven}", self.ratio)),
@@ -234,7 +234,10 @@ impl Figures {
         }
         let mut time = format!("{:.3} s", self.seconds);
         if let Some(Transitions { found, left }) = self.transitions {
-            facts.push(("Transitions".to_owned(), format!("{left}, of {found} in the plan first found")));
+            facts.push((
+                "Transitions".to_owned(),
+                format!("{}, of {} in the plan first found", count(left as u64), count(found as u64)),
+            ));
             time += &format!(", then {:.3} s for fewer transitions", self.lowering_seconds);
         }
         facts.push(("Time".to_owned(), time));
@@ -251,7 +254,7 @@ impl Figures {
             return writeln!(out);
         }
         for (label, value) in self.facts() {
-            writeln!(out, "{label:<12} {value}")?;
+            writeln!(out, "{}", crate::table::wrapped(&format!("{label:<12} {value}"), 13))?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence_report::{Compared, History, Report};
+use ringfence_report::{Compared, History, Report, Source};
 use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
@@ -33,8 +33,8 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
         report.title.clone_from(title);
     }
     if let Some(other) = &options.compare {
-        let (Report { title, snapshot, .. }, its_damage) = read(other)?;
-        report.compared = Some(Compared { title, snapshot, damage: its_damage.clone() });
+        let (Report { title, snapshot, source, .. }, its_damage) = read(other)?;
+        report.compared = Some(Compared { title, snapshot, source, damage: its_damage.clone() });
         damage = [damage, its_damage].into_iter().flatten().reduce(|one, other| format!("{one}; {other}"));
     }
     if let Some(folder) = &options.svg {
@@ -81,7 +81,7 @@ fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
     let stem = path.file_stem().filter(|_| !is_dash(path)).map(|stem| stem.to_string_lossy().into_owned());
     let mut report = if is_trace {
         let (history, snapshot) = History::read(whole).map_err(|error| format!("{name}: {error}"))?;
-        Report { history: Some(history), snapshot, ..Report::default() }
+        Report { history: Some(history), snapshot, source: Source::Trace, ..Report::default() }
     } else {
         let bytes = read_whole(whole).map_err(|error| format!("cannot read {name}: {error}"))?;
         Report::from_json(&bytes).map_err(|error| match error.line {

@@ -5,6 +5,11 @@ pub fn bytes(count: u64) -> String {
     ringfence_report::bytes(count).replace('\u{a0}', " ")
 }
 
+/// A number in groups of three digits, as on the pages.
+pub fn count(number: u64) -> String {
+    ringfence_report::count(number)
+}
+
 /// A number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 8] =
@@ -22,7 +27,7 @@ mod tests {
 
     #[test]
     fn bytes_are_written_in_the_unit_that_suits_them() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.50 KiB"), ((1 << 20) - 16, "1.00 MiB")];
+        let cases = [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (1536, "1.50 KiB"), ((1 << 20) - 16, "1.00 MiB")];
         for (count, text) in cases {
             assert_eq!(bytes(count), text);
         }

@@ -99,16 +99,20 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         lost_devices,
         digest,
     } = summary;
-    writeln!(out, "{worlds} worlds from seed {first_seed} on: nothing was wrong")?;
-    writeln!(
-        out,
-        "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
-    )?;
-    writeln!(out, "  {checked_bytes} bytes read back and compared")?;
-    writeln!(
-        out,
-        "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
-    )?;
-    writeln!(out, "  {refused} requests refused for want of memory, {lost_devices} devices lost")?;
-    Ok(writeln!(out, "  digest {digest}")?)
+    let lines = [
+        format!("{worlds} worlds from seed {first_seed} on: nothing was wrong"),
+        format!(
+            "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
+        ),
+        format!("  {checked_bytes} bytes read back and compared"),
+        format!(
+            "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
+        ),
+        format!("  {refused} requests refused for want of memory, {lost_devices} devices lost"),
+        format!("  digest {digest}"),
+    ];
+    for line in lines {
+        writeln!(out, "{}", crate::table::wrapped(&line, 2))?;
+    }
+    Ok(())
 }

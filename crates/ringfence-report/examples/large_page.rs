@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
         Figures::of(&snapshot).used_bytes,
         "the trace ends where the run did"
     );
-    let title = format!("{count} allocations");
+    let title = format!("{} allocations", ringfence_report::count(count as u64));
     let report = Report { title, snapshot, history: Some(history), ..Report::default() };
     let page = timed("page", || Ok(report.to_html()))?;
     fs::write(folder.join("large.html"), &page)?;

@@ -2,6 +2,7 @@
 //!
 //! The drawing is 1,000 by 200 and stretched to its place, so it holds no text: the scale beside it is HTML.
 
+use crate::axis;
 use crate::frames::{Bucket, FrameSample, buckets};
 use crate::html::text;
 use crate::units;
@@ -18,6 +19,7 @@ const MARK_COUNT: u64 = 4;
 pub(crate) enum Unit {
     Bytes,
     Count,
+    Percent,
 }
 
 impl Unit {
@@ -25,6 +27,7 @@ impl Unit {
         match self {
             Unit::Bytes => units::bytes(value),
             Unit::Count => units::count(value),
+            Unit::Percent => format!("{}\u{a0}%", units::count(value)),
         }
     }
 
@@ -32,6 +35,7 @@ impl Unit {
         match self {
             Unit::Bytes => "bytes",
             Unit::Count => "count",
+            Unit::Percent => "percent",
         }
     }
 
@@ -40,7 +44,8 @@ impl Unit {
         let value = value.min(1 << 60);
         let (base, quarters): (u64, &[u64]) = match self {
             Unit::Bytes => (2, &[4, 5, 6, 7]),
-            Unit::Count => (10, &[10, 15, 20, 25, 30, 40, 50, 60, 80]),
+            Unit::Percent if value <= 100 => return if value > 60 { 100 } else { value.div_ceil(20).max(1) * 20 },
+            Unit::Count | Unit::Percent => (10, &[10, 15, 20, 25, 30, 40, 50, 60, 80]),
         };
         let small = (1..=8u64).map(|quarter| quarter * MARK_COUNT);
         let large = (0..61).map_while(|power| base.checked_pow(power));
@@ -89,7 +94,7 @@ pub(crate) struct Level {
 /// A chart with its title, its key and its scale.
 pub(crate) struct Chart {
     pub id: &'static str,
-    pub title: &'static str,
+    pub title: String,
     pub unit: Unit,
     pub lines: Vec<Line>,
     pub level: Option<Level>,
@@ -105,18 +110,16 @@ impl Chart {
             "<figure class=\"chart\" id=\"chart-{id}\" data-unit=\"{unit}\" data-keys=\"{keys}\">\
              <figcaption><h3>{title}</h3><ul class=\"key\">{key}</ul></figcaption>\n\
              <div class=\"plot\"><div class=\"scale\" aria-hidden=\"true\">{scale}</div>\n{svg}</div>\n\
-             <div class=\"ends\" aria-hidden=\"true\"><span>frame {first}</span>{thinned}<span>{last}</span>\
-             </div></figure>\n",
+             <div class=\"axis\" aria-hidden=\"true\">{axis}</div>{thinned}</figure>\n",
             id = self.id,
             unit = self.unit.name(),
             keys = self.lines.iter().map(|line| line.key).collect::<Vec<_>>().join(" "),
-            title = text(self.title),
+            title = text(&self.title),
             key = self.key(),
             scale = self.scale(end),
             thinned = thinned(frames.len()),
             svg = self.svg(frames, end),
-            first = units::count(frames[0].frame),
-            last = units::count(frames[frames.len() - 1].frame),
+            axis = axis::html(&labels(frames)),
         )
     }
 
@@ -158,8 +161,20 @@ impl Chart {
 fn thinned(frame_count: usize) -> String {
     match frame_count.div_ceil(POINT_COUNT_MAX) {
         0 | 1 => String::new(),
-        length => format!("<span>each point the most of {length} frames</span>"),
+        length => format!("<p class=\"note\">Each point is the most of {length} frames.</p>"),
     }
+}
+
+/// Numbers of frames, each where its frame is drawn.
+fn labels(frames: &[FrameSample]) -> Vec<(f64, String)> {
+    let last = frames.len() - 1;
+    let label = |frame: u64| {
+        let at = frames.partition_point(|held| held.frame < frame).min(last);
+        (at as f64 / last.max(1) as f64, units::count(frame))
+    };
+    let mut labels: Vec<_> = axis::ticks(frames[0].frame, frames[last].frame).into_iter().map(label).collect();
+    labels[0].1.insert_str(0, "frame ");
+    labels
 }
 
 fn drawn(line: &Line, runs: &[Bucket], frame_count: usize, end: u64) -> String {
@@ -200,7 +215,8 @@ mod tests {
         assert_eq!(Unit::Count.scale_end(0), 4);
         assert_eq!(Unit::Count.scale_end(33), 40);
         assert_eq!(Unit::Count.scale_end(1001), 1200);
-        for unit in [Unit::Bytes, Unit::Count] {
+        assert_eq!([0, 20, 55, 61, 100].map(|value| Unit::Percent.scale_end(value)), [20, 20, 60, 100, 100]);
+        for unit in [Unit::Bytes, Unit::Count, Unit::Percent] {
             for value in (0..100_000).step_by(7).chain([1 << 40, u64::MAX]) {
                 let end = unit.scale_end(value);
                 assert!(end >= value.min(1 << 60) && end.is_multiple_of(4), "{value} ends at {end}");

@@ -2,6 +2,8 @@
 
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
+use crate::Source;
+
 /// What a snapshot adds up to.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Figures {
@@ -12,41 +14,50 @@ pub struct Figures {
     /// Bytes of the blocks that no range has.
     pub free_bytes: u64,
     /// The most that was ever reserved at once. Of a snapshot alone, as far as the memory types know it: the marks of
-    /// their blocks added up, with the dedicated memory that there is now.
-    pub reserved_bytes_high_water: u64,
+    /// their blocks added up, with the dedicated memory that there is now. `None` if that is not known.
+    pub reserved_bytes_high_water: Option<u64>,
     /// Driver memory objects, dedicated ones included.
     pub block_count: u64,
     /// Those of them that belong to one resource.
     pub dedicated_count: u64,
     /// Ranges in use.
     pub allocation_count: u64,
-    /// Reserved bytes that nothing uses, in hundredths of what is reserved.
+    /// Reserved bytes that nothing uses, in per cent of what is reserved.
     pub waste_percent: f64,
-    /// Objects that wait for the device.
-    pub retired_count: u64,
-    /// Calls made to the driver.
-    pub calls_made: u64,
-    /// Calls that were never needed.
-    pub calls_saved: u64,
+    /// Objects that wait for the device; `None` if that is not known.
+    pub retired_count: Option<u64>,
+    /// Calls made to the driver; `None` if they were not counted.
+    pub calls_made: Option<u64>,
+    /// Calls that were never needed; `None` if they were not counted.
+    pub calls_saved: Option<u64>,
 }
 
 impl Figures {
-    /// Adds up `snapshot`. O(ranges).
+    /// Adds up `snapshot`, of an allocator or a trace: all figures are known. O(ranges).
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut figures = Self {
-            retired_count: snapshot.retired_count,
-            calls_made: snapshot.calls.made(),
-            calls_saved: snapshot.calls.saved(),
+            retired_count: Some(snapshot.retired_count),
+            calls_made: Some(snapshot.calls.made()),
+            calls_saved: Some(snapshot.calls.saved()),
             ..Self::default()
         };
         snapshot.blocks.iter().for_each(|block| figures.add(block));
         let marks = snapshot.types.iter().map(|kind| &kind.statistics);
         let marks = marks.flat_map(|use_of| [use_of.block_bytes_high_water, use_of.dedicated_bytes]);
         let marks = marks.fold(0, u64::saturating_add);
-        figures.reserved_bytes_high_water = marks.max(figures.reserved_bytes);
+        figures.reserved_bytes_high_water = Some(marks.max(figures.reserved_bytes));
         figures.waste_percent = percent(figures.free_bytes, figures.reserved_bytes);
         figures
+    }
+
+    /// The same without what a snapshot of this source does not know.
+    #[must_use]
+    pub fn known_by(self, source: Source) -> Self {
+        if source.counts_calls() {
+            return self;
+        }
+        Self { reserved_bytes_high_water: None, retired_count: None, calls_made: None, calls_saved: None, ..self }
     }
 
     fn add(&mut self, block: &BlockSnapshot) {
@@ -87,7 +98,7 @@ impl BlockFigures {
     }
 }
 
-/// `part` in hundredths of `whole`; 0 of nothing.
+/// `part` in per cent of `whole`; 0 of nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -14,7 +14,9 @@
 
 use std::fmt::Write;
 
+use crate::axis;
 use crate::html::{fill, script_json, text};
+use crate::table::Table;
 use crate::units::{bytes, count};
 
 const WIDTH: f64 = 1000.0;
@@ -100,7 +102,6 @@ impl PlanPage {
 
     fn chart(&self) -> String {
         let scale = self.scale();
-        let Scale { begin, end, .. } = scale;
         let rows = self.by_area();
         let drawn = &rows[..rows.len().min(DRAWN_MAX)];
         let level = |class: &str, value: u64| {
@@ -126,12 +127,14 @@ impl PlanPage {
              <noscript><svg {box_of}>{rectangles}</svg></noscript>\n\
              <svg {box_of} id=\"lines\"><path class=\"load\" d=\"{load}\"/>{levels}{capacity}\
              <path id=\"cross\" d=\"\"/></svg></div></div>\n\
-             <p class=\"ends\"><span id=\"time-begin\">{begin}</span><span>time; offsets from below</span>\
-             <span id=\"time-end\">{end}</span></p>{left_out}\n",
+             <div class=\"axis\" id=\"time-marks\" aria-hidden=\"true\">{times}</div>\
+             <p class=\"quiet gantt-note\">Time to the right, offsets upwards. Colours only tell neighbours apart; point at a \
+             rectangle for its name, size and lifetime.</p>{left_out}\n",
             bound = bytes(self.lower_bound),
             peak = bytes(self.height),
             capacity_key = capacity_key.unwrap_or_default(),
             marks = scale.marks(),
+            times = scale.times(),
             rows = count(self.rows.len() as u64),
             rectangles = rectangles(self, &scale, drawn),
             load = self.load(&scale),
@@ -154,6 +157,15 @@ impl PlanPage {
                 format!("heap {heap}, {}", bytes(offset - self.heaps[heap]))
             }
         }
+    }
+
+    /// The same to the last byte, as in the table of a moment.
+    fn exact_place(&self, offset: u64) -> String {
+        if self.heaps.len() < 2 {
+            return count(offset);
+        }
+        let heap = self.heaps.partition_point(|&begin| begin <= offset).saturating_sub(1);
+        format!("heap {heap}, {}", count(offset - self.heaps[heap]))
     }
 
     /// The sum of what is alive, over time, as a stair.
@@ -180,25 +192,22 @@ impl PlanPage {
     }
 
     fn table(&self) -> String {
+        let row = |row: &&PlannedRow| {
+            let PlannedRow { name, lower, upper, size, offset } = row;
+            vec![name.clone(), self.exact_place(*offset), bytes(*size), count(*lower), count(*upper)]
+        };
         let rows = self.by_area();
-        let lines: String = rows
-            .iter()
-            .take(LISTED_MAX)
-            .map(|row| {
-                format!(
-                    "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                    text(&row.name),
-                    bytes(row.size),
-                    self.place(row.offset),
-                    row.lower,
-                    row.upper
-                )
-            })
-            .collect();
-        format!(
-            "<div class=\"scroll\"><table><thead><tr><th>name</th><th>size</th><th>offset</th><th>from</th><th>to</th>\
-             </tr></thead><tbody>{lines}</tbody></table></div>"
-        )
+        let caption = match rows.len().saturating_sub(LISTED_MAX) {
+            0 => "All rows, by size × time".to_owned(),
+            more => format!("By size × time; {} smaller are not listed", count(more as u64)),
+        };
+        let table = Table {
+            caption: &caption,
+            headings: &["Name", "Offset", "Size", "From", "To"],
+            numbers: &[false, true, true, true, true],
+            rows: rows.iter().take(LISTED_MAX).map(row).collect(),
+        };
+        table.html()
     }
 }
 
@@ -211,13 +220,13 @@ fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
         let _ = write!(
             svg,
             "<rect class=\"h{}\" x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\"><title>{}: \
-             {} at {}, {} to {}</title></rect>",
+             {} at {}, from {} to {}</title></rect>",
             at % 5,
             text(&row.name),
             bytes(row.size),
             page.place(row.offset),
-            row.lower,
-            row.upper,
+            count(row.lower),
+            count(row.upper),
         );
     }
     svg
@@ -308,6 +317,12 @@ impl Scale {
         (0..=4).map(mark).collect()
     }
 
+    /// The labels under it: `ticks` of `page/plan-chart.js` writes the same.
+    fn times(&self) -> String {
+        let label = |time: u64| (self.x(time) / WIDTH, count(time));
+        axis::html(&axis::ticks(self.begin, self.end).into_iter().map(label).collect::<Vec<_>>())
+    }
+
     fn y(&self, offset: u64) -> f64 {
         HEIGHT - HEIGHT * offset.min(self.top) as f64 / self.top as f64
     }
@@ -339,6 +354,10 @@ mod tests {
         let place = "x=\"500.00\" y=\"280.00\" width=\"500.00\" height=\"280.00\"";
         assert!(html.contains(place), "{html}");
         assert!(html.contains("class=\"capacity\""));
+        let times = html.split_once("id=\"time-marks\"").expect("an axis").1.split_once("</div>").expect("it ends").0;
+        for time in [">0<", ">5<", ">10<", ">15<", ">20<"] {
+            assert!(times.contains(time), "{time}: {times}");
+        }
         // But for the element that forbids it.
         let rest = html.replacen("http-equiv=\"Content-Security-Policy\"", "", 1);
         assert!(!rest.contains("http"), "it requests nothing from the network");
@@ -352,5 +371,6 @@ mod tests {
         let html = page.to_html();
         assert_eq!(html.matches("<rect").count(), DRAWN_MAX);
         assert!(html.contains("The 7 smallest are not drawn"));
+        assert!(html.contains("19,807 smaller are not listed") && html.contains(">20,007<"), "one style of numbers");
     }
 }

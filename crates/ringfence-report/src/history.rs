@@ -89,9 +89,9 @@ pub struct Moment {
     pub elapsed_ns: u64,
     /// By heap.
     pub heaps: Vec<HeapMoment>,
-    /// How much of the free bytes in blocks is not in its block's longest stretch, in hundredths.
+    /// How much of the free bytes in blocks is not in its block's longest stretch, in per cent.
     pub fragmentation_percent: f64,
-    /// How much of the blocks' bytes is free, in hundredths.
+    /// How much of the blocks' bytes is free, in per cent.
     pub free_percent: f64,
     /// Ranges in use.
     pub live_count: u64,
@@ -118,6 +118,9 @@ pub struct FramePlan {
     pub frame: u64,
     /// The plan's number; heaps of one frame have the same.
     pub plan: u64,
+    /// The heap of the plan, counted from 0.
+    #[serde(default)]
+    pub heap: u64,
     /// Bytes of the heap.
     pub height_bytes: u64,
     /// Bytes below which no plan can be, as far as was proven.
@@ -222,6 +225,8 @@ struct Reading {
     descriptors: Peaks<DescriptorMoment>,
     /// Whether descriptors changed since they were looked at.
     descriptors_changed: bool,
+    /// The last plan's number, and which heap of it was recorded last.
+    heap_of_plan: Option<(u64, u64)>,
     /// Of each object in a transient heap the frame in which it was made.
     transients_born: HashMap<u64, u64>,
 }
@@ -281,10 +286,12 @@ impl Reading {
                 let (plan, pass_count) = (*plan, *pass_count);
                 let (height_bytes, lower_bound_bytes) = (*height_bytes, *lower_bound_bytes);
                 self.history.plan_count += 1;
+                let heap = self.heap_of_plan.filter(|(of, _)| *of == plan).map_or(0, |(_, heap)| heap + 1);
+                self.heap_of_plan = Some((plan, heap));
                 if self.history.plans.len() == PLAN_COUNT {
                     self.history.plans.remove(0);
                 }
-                let made = FramePlan { frame, plan, height_bytes, lower_bound_bytes, pass_count, rows };
+                let made = FramePlan { frame, plan, heap, height_bytes, lower_bound_bytes, pass_count, rows };
                 self.history.plans.push(made);
             }
             Event::Reclaimed { .. } => {

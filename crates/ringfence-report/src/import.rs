@@ -117,6 +117,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
         }
         let class = classes.name().to_owned();
         snapshot.blocks.push(BlockSnapshot {
+            number: snapshot.blocks.len() as u64,
             memory_type: kind as u32,
             class,
             pool: String::new(),
@@ -131,6 +132,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
         let range = range(&alone, 0, prefix)?;
         let (bytes, class) = (range.bytes, classes.name().to_owned());
         snapshot.blocks.push(BlockSnapshot {
+            number: snapshot.blocks.len() as u64,
             memory_type: kind as u32,
             class,
             pool: String::new(),
@@ -188,8 +190,6 @@ fn sum_up(snapshot: &mut Snapshot) {
             figures.range_count += block.ranges.len() as u64;
             figures.range_bytes = figures.range_bytes.saturating_add(block.bytes - block.free_bytes());
         }
-        figures.block_bytes_high_water = figures.block_bytes;
-        figures.range_bytes_high_water = figures.range_bytes;
         if let Some(heap) = snapshot.heaps.get_mut(kind.heap as usize) {
             heap.reserved_bytes = heap.reserved_bytes.saturating_add(block.bytes);
         }

@@ -16,6 +16,7 @@
 //! assert!(report.to_html().contains("Harbour scene"));
 //! ```
 
+mod axis;
 mod chart;
 mod consumers;
 mod figures;
@@ -27,6 +28,7 @@ pub mod import;
 mod plot;
 mod read;
 mod sections;
+mod source;
 mod table;
 mod units;
 
@@ -40,7 +42,8 @@ pub use history::{
     DescriptorMoment, FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment, TransientRow,
 };
 pub use read::JsonError;
-pub use units::bytes;
+pub use source::Source;
+pub use units::{bytes, count};
 
 /// What a page shows.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -49,9 +52,15 @@ pub struct Report {
     pub title: String,
     /// The memory at the end of the run, or at whatever moment is looked at.
     pub snapshot: Snapshot,
+    /// Where the snapshot comes from.
+    #[serde(default)]
+    pub source: Source,
     /// What was measured in each frame, in order; empty if the snapshot is all there is.
     #[serde(default)]
     pub frames: Vec<FrameSample>,
+    /// The name of the upload ring that the frames measure; `None` if they measure all rings together.
+    #[serde(default)]
+    pub ring: Option<String>,
     /// The lines of the table that ends a run: label and value.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
@@ -73,6 +82,9 @@ pub struct Compared {
     pub title: String,
     /// The memory then.
     pub snapshot: Snapshot,
+    /// Where the snapshot comes from.
+    #[serde(default)]
+    pub source: Source,
     /// Why that is not all of it, or what in it cannot be: what was lost looks as if it were freed.
     #[serde(default)]
     pub damage: Option<String>,
@@ -90,7 +102,7 @@ impl Report {
     /// The page. O(blocks + ranges + frames); its size is about that of the snapshot as JSON.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let figures = self.figures();
+        let sections = sections::of(self);
         html::fill(include_str!("page/page.html"), |slot| match slot {
             "title" => html::text(&self.title),
             "device" => html::text(self.device()),
@@ -99,7 +111,10 @@ impl Report {
             "data" => {
                 html::script_json(&PageData { title: &self.title, snapshot: &self.snapshot, frames: &self.frames })
             }
-            _ => sections::render(slot, self, &figures),
+            "headline" => sections::headline(self, &self.figures()),
+            "contents" => sections::contents(&sections),
+            "sections" => sections.iter().map(sections::Section::html).collect(),
+            _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
         })
     }
 
@@ -107,9 +122,9 @@ impl Report {
     /// mark of dedicated memory.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let mut figures = Figures::of(&self.snapshot);
+        let mut figures = Figures::of(&self.snapshot).known_by(self.source);
         if let Some(most) = self.peak() {
-            figures.reserved_bytes_high_water = most.max(figures.reserved_bytes);
+            figures.reserved_bytes_high_water = Some(most.max(figures.reserved_bytes));
         }
         figures
     }
@@ -124,7 +139,7 @@ impl Report {
     #[must_use]
     pub fn to_svgs(&self) -> Vec<(String, String)> {
         let mut drawings = vec![plot::memory_map(&self.snapshot)];
-        drawings.extend(sections::run_drawings(&self.frames));
+        drawings.extend(sections::run_drawings(self));
         drawings.extend(self.history.iter().flat_map(sections::history::drawings));
         drawings.into_iter().map(|drawing| (drawing.id.clone(), drawing.file())).collect()
     }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 pub(crate) use rectangles::{Rectangle, rectangles};
 
+use crate::axis::{Anchor, ticks};
 use crate::chart::Unit;
 use crate::html::text;
 use crate::units;
@@ -56,7 +57,8 @@ impl Drawing {
 }
 
 const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}\
-    .quiet{fill:#555}.end{text-anchor:end}.grid{stroke:#ddd}.fill{fill:#0072b2;opacity:.25}\
+    .quiet{fill:#555}.end{text-anchor:end}.middle{text-anchor:middle}\
+    .tag{font-size:10px;text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}.grid{stroke:#ddd}.fill{fill:#0072b2;opacity:.25}\
     .area,.line,.dashes{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
     .dashes{stroke:#222;stroke-dasharray:5 4}.life{fill:#0072b2}.tail{fill:#e69f00}\
     .buffers{fill:#0072b2}.textures{fill:#e69f00}.targets{fill:#009e73}.all{fill:#cc79a7}.block{fill:none;stroke:#888}\
@@ -129,15 +131,23 @@ fn numbers(unit: Unit, frames: &[u64], series: &[Series]) -> String {
 
 fn frame_marks(elements: &mut String, frames: &[u64], height: f64) {
     let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
-    let y = height - 8.0;
-    let _ = write!(
-        elements,
-        "<text class=\"quiet\" x=\"{LEFT}\" y=\"{y}\">frame {}</text>\
-         <text class=\"quiet end\" x=\"{}\" y=\"{y}\">{}</text>",
-        units::count(first),
-        WIDTH - RIGHT,
-        units::count(last)
-    );
+    let scale = Scale::new(frames, 1);
+    axis_labels(elements, "frame", height, &ticks(first, last), |frame| scale.x(frame));
+}
+
+/// Numbers under a drawing, the first one with its unit, and a short line from each upwards.
+fn axis_labels(elements: &mut String, unit: &str, height: f64, at: &[u64], x: impl Fn(u64) -> f64) {
+    let (y, line) = (height - 8.0, height - BOTTOM);
+    for (place, number) in at.iter().enumerate() {
+        let (x, class) = (x(*number), Anchor::of(place, at.len()).class());
+        let (unit, blank) = if place == 0 { (unit, " ") } else { ("", "") };
+        let _ = write!(
+            elements,
+            "<path class=\"grid\" d=\"M{x:.1} {line:.1}v5\"/>\
+             <text class=\"{class}\" x=\"{x:.1}\" y=\"{y}\">{unit}{blank}{}</text>",
+            units::count(*number)
+        );
+    }
 }
 
 /// Where a frame and a value lie.
@@ -241,14 +251,7 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
             (to - retired).max(0.0),
         );
     }
-    let y = height - 8.0;
-    let _ = write!(
-        elements,
-        "<text class=\"quiet\" x=\"{NAMES}\" y=\"{y}\">frame 1</text>\
-         <text class=\"quiet end\" x=\"{}\" y=\"{y}\">{}</text>",
-        WIDTH - RIGHT,
-        units::count(frames[1])
-    );
+    axis_labels(&mut elements, "frame", height, &ticks(frames[0], frames[1]), x);
     Drawing { id: id.to_owned(), title: title.to_owned(), height, elements, series: None }
 }
 
@@ -265,16 +268,16 @@ pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
     const ROW: f64 = 18.0;
     const ROW_COUNT_MAX: usize = 60;
     const SIZES: f64 = 70.0;
-    let mut blocks: Vec<_> = snapshot.blocks.iter().enumerate().collect();
-    blocks.sort_by_key(|(index, block)| (std::cmp::Reverse(block.bytes), *index));
+    let mut blocks: Vec<_> = snapshot.blocks.iter().collect();
+    blocks.sort_by_key(|block| (std::cmp::Reverse(block.bytes), block.number));
     blocks.truncate(ROW_COUNT_MAX);
     let mut elements = String::new();
     let width = WIDTH - LEFT - SIZES;
-    for (row, (index, block)) in blocks.iter().enumerate() {
-        let y = TOP + ROW * row as f64;
+    for (row, block) in blocks.iter().enumerate() {
+        let (y, number) = (TOP + ROW * row as f64, block.number);
         let _ = write!(
             elements,
-            "<text class=\"quiet end\" x=\"{:.1}\" y=\"{:.1}\">#{index}</text>\
+            "<text class=\"quiet end\" x=\"{:.1}\" y=\"{:.1}\">#{number}</text>\
              <text class=\"quiet end\" x=\"{WIDTH}\" y=\"{:.1}\">{}</text>\
              <path class=\"{}\" d=\"",
             LEFT - 6.0,
@@ -312,8 +315,8 @@ pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
     Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements, series: None }
 }
 
-fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence_trace::BlockSnapshot)]) {
-    let names: std::collections::BTreeSet<&str> = blocks.iter().map(|(_, block)| block.class.as_str()).collect();
+fn key_of_classes(elements: &mut String, blocks: &[&ringfence_trace::BlockSnapshot]) {
+    let names: std::collections::BTreeSet<&str> = blocks.iter().map(|block| block.class.as_str()).collect();
     let mut x = LEFT;
     for name in names {
         let _ = write!(
@@ -321,7 +324,7 @@ fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence_trace::Blo
             "<rect class=\"{}\" x=\"{x:.0}\" y=\"26\" width=\"12\" height=\"12\"/><text x=\"{:.0}\" y=\"36\">{}</text>",
             class(name),
             x + 18.0,
-            text(name)
+            text(if name == "all" { "any kind" } else { name })
         );
         x += 40.0 + 7.0 * name.chars().count() as f64;
     }

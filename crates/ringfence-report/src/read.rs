@@ -11,7 +11,7 @@ use ringfence_trace::{RangeSnapshot, Snapshot};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Report, import};
+use crate::{Report, Source, import};
 
 /// Why nothing could be read: one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +59,10 @@ impl Report {
         }
     }
 
+    fn of_dump(snapshot: Snapshot) -> Self {
+        Self { source: Source::VmaDump, ..Self::of_snapshot(snapshot) }
+    }
+
     fn of_snapshot(snapshot: Snapshot) -> Self {
         Self { snapshot, ..Self::default() }
     }
@@ -67,18 +71,26 @@ impl Report {
 fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     if import::is_vma_dump(value) {
         let snapshot = import::vma_dump(value).map_err(|error| JsonError::plain(error.to_string()))?;
-        return Ok(Report { damage: impossible(&snapshot), ..Report::of_snapshot(snapshot) });
+        return Ok(Report { damage: impossible(&snapshot), ..Report::of_dump(snapshot) });
     }
-    let report = if value.get("snapshot").is_some() {
+    let mut report = if value.get("snapshot").is_some() {
         typed::<Report>(bytes)?
     } else if value.get("blocks").is_some() {
         Report::of_snapshot(typed(bytes)?)
     } else {
         return Err(JsonError::plain(EXPECTED));
     };
+    number_blocks(&mut report.snapshot);
     match report.snapshot.version {
         1 => Ok(Report { damage: impossible(&report.snapshot), ..report }),
         version => Err(JsonError::plain(format!("expected version 1 of a snapshot, found {version}"))),
+    }
+}
+
+/// Counts the blocks of a snapshot that was written before blocks had numbers.
+fn number_blocks(snapshot: &mut Snapshot) {
+    if snapshot.blocks.iter().all(|block| block.number == 0) {
+        (0..).zip(&mut snapshot.blocks).for_each(|(number, block)| block.number = number);
     }
 }
 
@@ -120,6 +132,7 @@ fn part(bytes: &[u8], error: &serde_json::Error) -> Option<Report> {
         (!report.snapshot.blocks.is_empty()).then_some((report, read))
     })?;
     let what = if error.is_eof() { "cut off" } else { "damaged" };
+    number_blocks(&mut report.snapshot);
     report.damage =
         Some(format!("the file is {what} in line {}; what stands before byte {read} could be read", error.line()));
     Some(report)
@@ -128,16 +141,25 @@ fn part(bytes: &[u8], error: &serde_json::Error) -> Option<Report> {
 /// Fields that the rest of the file would have held are as in an empty snapshot.
 fn of_part(value: Value) -> Option<Report> {
     if import::is_vma_dump(&value) {
-        return import::vma_dump(&value).ok().map(Report::of_snapshot);
+        return import::vma_dump(&value).ok().map(Report::of_dump);
     }
     let report = if value.get("snapshot").is_some() {
+        let source = source_of_part(&value["snapshot"]);
         let mut filled = filled(Report::default(), value)?;
         filled["snapshot"] = self::filled(Snapshot::default(), filled["snapshot"].take())?;
-        serde_json::from_value::<Report>(filled).ok()?
+        let report = serde_json::from_value::<Report>(filled).ok()?;
+        Report { source: source.unwrap_or(report.source), ..report }
     } else {
-        Report::of_snapshot(serde_json::from_value(filled(Snapshot::default(), value)?).ok()?)
+        let source = source_of_part(&value).unwrap_or_default();
+        let snapshot = serde_json::from_value(filled(Snapshot::default(), value)?).ok()?;
+        Report { source, ..Report::of_snapshot(snapshot) }
     };
     (report.snapshot.version == 1).then_some(report)
+}
+
+/// [`Source::Part`] if the snapshot ends before its last field.
+fn source_of_part(snapshot: &Value) -> Option<Source> {
+    snapshot.get("calls").is_none().then_some(Source::Part)
 }
 
 /// `value`, with the fields of `empty` that it lacks.

@@ -1,5 +1,6 @@
-//! The page's sections, one file each. A new one is a file here, a line in `render` and a slot in `page/page.html`.
+//! The page's sections, one file each. A new one is a file here and a line in [`of`].
 
+mod absent;
 mod calls;
 mod compare;
 mod consumers;
@@ -16,23 +17,54 @@ use crate::{Figures, Report};
 
 pub(crate) use run::drawings as run_drawings;
 
-/// The content of the slot of this name.
-pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
-    match slot {
-        "headline" => damage(report.damage.as_deref(), "file") + &headline::html(figures, report.peak().is_some()),
-        "heaps" => heaps::html(&report.snapshot),
-        "blocks" => map::html(&report.snapshot),
-        "rings" => rings::html(&report.snapshot.rings),
-        "descriptors" => descriptors::html(&report.snapshot.descriptors),
-        "charts" => run::charts(report),
-        "frames" => run::table(&report.frames),
-        "consumers" => consumers::html(&report.snapshot),
-        "history" => history::html(report.history.as_ref()),
-        "compare" => compare::html(&report.snapshot, report.compared.as_ref()),
-        "calls" => calls::html(report),
-        "facts" => facts::html(&report.facts),
-        _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
+/// A section: where links lead, its heading, its content.
+pub(crate) struct Section {
+    id: &'static str,
+    title: &'static str,
+    content: String,
+}
+
+impl Section {
+    pub(crate) fn html(&self) -> String {
+        let Self { id, title, content } = self;
+        format!(
+            "<section aria-labelledby=\"{id}-title\" id=\"{id}\">\n<h2 id=\"{id}-title\">{title}</h2>\n{content}\
+             </section>\n\n"
+        )
     }
+}
+
+/// The sections that have something to show. The last one names what is not there, and how to have it.
+pub(crate) fn of(report: &Report) -> Vec<Section> {
+    let Report { snapshot, .. } = report;
+    let section = |id, title, content| Some(Section { id, title, content });
+    let optional =
+        |id, title, content: String| (!content.is_empty()).then_some(()).and_then(|()| section(id, title, content));
+    let all = [
+        section("heaps", "Heaps", heaps::html(snapshot)),
+        section("map-section", "Memory map", map::html(snapshot)),
+        section("consumers", "Who has the memory", consumers::html(snapshot)),
+        optional("history", "Over time, from the trace", history::html(report.history.as_ref())),
+        optional("compare", "Compared", compare::html(report)),
+        optional("frames", "Over the frames of the run", run::html(report)),
+        optional("rings", "Upload rings", rings::html(&snapshot.rings)),
+        optional("descriptors", "Descriptors", descriptors::html(&snapshot.descriptors)),
+        optional("calls", "Driver calls", calls::html(report)),
+        optional("facts", "The run in figures", facts::html(&report.facts)),
+        optional("absent", "Not on this page", absent::html(report)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The figures at the head of the page, which have no heading.
+pub(crate) fn headline(report: &Report, figures: &Figures) -> String {
+    damage(report.damage.as_deref(), "file") + &headline::html(figures, report.source, report.peak().is_some())
+}
+
+/// The table of contents.
+pub(crate) fn contents(sections: &[Section]) -> String {
+    let line = |Section { id, title, .. }: &Section| format!("<li><a href=\"#{id}\">{title}</a></li>");
+    sections.iter().map(line).collect()
 }
 
 /// That what is shown is not all, or not true.
@@ -49,7 +81,10 @@ fn nothing(why: &str) -> String {
     format!("<p class=\"nothing\">{why}</p>\n")
 }
 
-/// A part of a bar, as hundredths of its length.
+/// A part of a bar, in per cent of its length; nothing of 0. The style sheet makes each part wide enough to be seen.
 fn part(class: &str, percent: f64) -> String {
-    format!("<i class=\"{class}\" style=\"width:{:.3}%\"></i>", percent.clamp(0.0, 100.0))
+    if percent <= 0.0 {
+        return String::new();
+    }
+    format!("<i class=\"{class}\" style=\"width:{:.3}%\"></i>", percent.min(100.0))
 }

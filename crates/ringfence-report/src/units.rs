@@ -16,6 +16,9 @@ pub fn bytes(value: u64) -> String {
 
 /// A number with three digits where it has a fraction, halves rounded up.
 fn three_digits(value: f64) -> String {
+    if value.round() >= 1000.0 {
+        return count(value.round() as u64);
+    }
     let decimals: usize = match value {
         _ if value.fract() == 0.0 || value >= 100.0 => 0,
         _ if value >= 10.0 => 1,
@@ -25,8 +28,9 @@ fn three_digits(value: f64) -> String {
     format!("{:.decimals$}", (value * ten).round() / ten)
 }
 
-/// A number in groups of three digits: `3,000`.
-pub(crate) fn count(value: u64) -> String {
+/// A number in groups of three digits, as every page writes it: `3,000`.
+#[must_use]
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -38,7 +42,7 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// Hundredths, one decimal: `12.5 %`.
+/// Per cent, one decimal: `12.5 %`.
 pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1}\u{a0}%")
 }

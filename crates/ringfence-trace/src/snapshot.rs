@@ -63,6 +63,9 @@ pub struct TypeSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BlockSnapshot {
+    /// Its number, by which a trace names it too: counted from 0 in the order in which the allocator made its blocks.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub number: u64,
     /// Index of its memory type.
     pub memory_type: u32,
     /// What lies in it: `buffers`, `textures`, `render targets`, `all`.

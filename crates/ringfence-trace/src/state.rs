@@ -399,7 +399,8 @@ impl State {
                 heap.reserved_bytes += held.statistics.reserved_bytes();
             }
         }
-        let blocks = self.blocks.values().map(|block| BlockSnapshot {
+        let blocks = self.blocks.iter().map(|(number, block)| BlockSnapshot {
+            number: *number,
             pool: String::new(),
             memory_type: block.memory_type,
             class: block.class.clone(),

@@ -28,6 +28,8 @@ pub enum Body<D: Device> {
 /// Small enough that the ring wraps often and is full now and then.
 const RING_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 16 << 10;
+/// The upload ring's name.
+pub const STAGING: &str = "staging";
 /// Threads that stage.
 pub const THREADS: usize = 4;
 
@@ -59,7 +61,7 @@ pub struct Staging<D: Device> {
 
 impl<D: Device> Staging<D> {
     pub fn new(memory: &Allocator<D>, takes_turns: bool) -> Result<Self, StreamError> {
-        let desc = UploadDesc { capacity: RING_BYTES, page_bytes: PAGE_BYTES, name: "staging", ..Default::default() };
+        let desc = UploadDesc { capacity: RING_BYTES, page_bytes: PAGE_BYTES, name: STAGING, ..Default::default() };
         let ring = UploadRing::new(memory, desc)?;
         Ok(Self { ring, writers: Vec::new(), takes_turns, figures: BatchFigures::default() })
     }

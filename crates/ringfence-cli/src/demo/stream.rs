@@ -302,7 +302,8 @@ impl<G: Gpu> Stream<G> {
         let (total, ring) = (statistics.total(), self.staging.ring.snapshot());
         let targets = self.targets.figures();
         self.samples.push(FrameSample {
-            frame: self.frame,
+            // From 1, as in a trace.
+            frame: self.frame + 1,
             ring_used_bytes: ring.used_bytes,
             ring_capacity_bytes: ring.capacity_bytes,
             retired_count: statistics.retired_count,

@@ -4,15 +4,17 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
-use ringfence::memory::RingSnapshot;
+use comfy_table::{Cell, Table};
+use ringfence::memory::{RingSnapshot, TypeStatistics};
 use ringfence::upload::{BatchFigures, ConstantFigures};
+use ringfence_report::bytes as whole_bytes;
 use serde::Serialize;
 
 use super::outcome::Outcome;
-use super::staging::THREADS;
+use super::staging::{STAGING, THREADS};
 use crate::args::DemoOptions;
-use crate::units::bytes;
+use crate::table::{self, number};
+use crate::units::{bytes, count};
 
 /// A line of the table.
 pub struct Fact {
@@ -50,7 +52,7 @@ fn run(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let calls = outcome.statistics.calls;
     vec![
         ("device", outcome.device.clone()),
-        ("frames", format!("{} of seed {}", outcome.frames, outcome.seed)),
+        ("frames", format!("{} of seed {}", count(outcome.frames), outcome.seed)),
         ("things made", count(outcome.things)),
         ("driver calls", format!("{} made, {} saved, {CALLS_UNTIL}", count(calls.made()), count(calls.saved()))),
     ]
@@ -61,9 +63,9 @@ fn every_byte(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("read back and compared", bytes(found.checked_bytes)),
         ("wrong", count(found.wrong_bytes)),
-        ("hazards or messages", outcome.messages.len().to_string()),
+        ("hazards or messages", count(outcome.messages.len() as u64)),
         ("left behind", count(outcome.left)),
-        ("pictures", format!("{}, {}", found.pictures, drawn(outcome))),
+        ("pictures", format!("{}, {}", count(found.pictures), drawn(outcome))),
         ("digest", format!("{:016x}", found.digest)),
     ];
     lines.extend(found.first_wrong.iter().map(|what| ("first wrong", what.clone())));
@@ -71,7 +73,7 @@ fn every_byte(outcome: &Outcome) -> Vec<(&'static str, String)> {
 }
 
 fn uploads(outcome: &Outcome) -> Vec<(&'static str, String)> {
-    let (ring, batches) = (ring(outcome, "staging"), outcome.batches);
+    let (ring, batches) = (ring(outcome, STAGING), outcome.batches);
     let BatchFigures { copy_count, region_count, call_count, hidden_bytes, .. } = batches;
     let joined = copy_count.saturating_sub(region_count);
     vec![
@@ -110,7 +112,7 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), figures.group_count)),
         ("lower bound", bytes(figures.lower_bound_bytes)),
         ("memory saved", format!("{} ({saved:.0} %)", bytes(figures.saved_bytes()))),
-        ("plans", format!("{} made, {} used again", totals.planned, totals.frames - totals.planned)),
+        ("plans", format!("{} made, {} used again", count(totals.planned), count(totals.frames - totals.planned))),
         ("objects", format!("{} made, {} used again", count(totals.misses), count(totals.hits))),
         ("aliasing barriers", format!("{:.1} a frame", totals.aliasing_barriers as f64 / totals.frames.max(1) as f64)),
     ]
@@ -119,13 +121,6 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
 /// A ring by its name.
 fn ring(outcome: &Outcome, name: &str) -> RingSnapshot {
     outcome.snapshot.rings.iter().find(|ring| ring.name == name).cloned().unwrap_or_default()
-}
-
-/// In groups of three digits.
-fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(" ")
 }
 
 fn drawn(outcome: &Outcome) -> &'static str {
@@ -151,7 +146,7 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut out, &Json::of(outcome))?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}\n{}", type_table(outcome), fact_table(outcome).trim_fmt())?;
+        writeln!(out, "{}\n{}", table::text(&type_table(outcome)), table::text(&fact_table(outcome)))?;
     }
     for message in outcome.messages.iter().take(20) {
         eprintln!("ringfence: {message}");
@@ -162,54 +157,38 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
 
 /// Three columns, each subject named once.
 fn fact_table(outcome: &Outcome) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    let mut rows: Vec<[String; 3]> = Vec::new();
     let mut last = "";
     for Fact { subject, label, value } in facts(outcome) {
         if subject != last && !last.is_empty() {
-            table.add_row([""; 3]);
+            rows.push(Default::default());
         }
         let shown = if subject == last { "" } else { subject };
         last = subject;
-        table.add_row([shown, label, &value]);
+        rows.push([shown.to_owned(), label.to_owned(), value]);
     }
-    table
+    table::plain(rows)
 }
 
-/// Blocks and bytes by memory type, as they were in the last frame.
+/// Blocks and bytes by memory type, as they were in the last frame, and the most that they were.
 fn type_table(outcome: &Outcome) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
-        "type",
-        "properties",
-        "blocks",
-        "block bytes",
-        "high water",
-        "ranges",
-        "range bytes",
-        "high water",
-        "dedicated",
-    ]);
-    for (index, held) in outcome.snapshot.types.iter().enumerate() {
+    let heading = ["type", "properties", "blocks", "block bytes (most)", "ranges", "range bytes (most)", "dedicated"];
+    let types = outcome.snapshot.types.iter().enumerate();
+    let is_used = |held: &TypeStatistics| held.block_bytes_high_water + held.dedicated_bytes > 0;
+    let rows = types.filter(|(_, held)| is_used(&held.statistics)).map(|(index, held)| {
         let figures = held.statistics;
-        if figures.block_bytes_high_water + figures.dedicated_bytes == 0 {
-            continue;
-        }
-        let mut row = vec![Cell::new(index), Cell::new(held.properties.join(" ").to_lowercase())];
-        let numbers = [
-            figures.block_count.to_string(),
-            bytes(figures.block_bytes),
-            bytes(figures.block_bytes_high_water),
-            figures.range_count.to_string(),
-            bytes(figures.range_bytes),
-            bytes(figures.range_bytes_high_water),
-            format!("{} ({})", figures.dedicated_count, bytes(figures.dedicated_bytes)),
-        ];
-        row.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
-        table.add_row(row);
-    }
-    table
+        let most = |now, most| number(format!("{} ({})", whole_bytes(now), whole_bytes(most)));
+        [
+            Cell::new(index),
+            Cell::new(held.properties.join(" ").to_lowercase()),
+            number(count(figures.block_count)),
+            most(figures.block_bytes, figures.block_bytes_high_water),
+            number(count(figures.range_count)),
+            most(figures.range_bytes, figures.range_bytes_high_water),
+            number(format!("{} ({})", count(figures.dedicated_count), whole_bytes(figures.dedicated_bytes))),
+        ]
+    });
+    table::bordered(heading, rows)
 }
 
 /// The same as data.

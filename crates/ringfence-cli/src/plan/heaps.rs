@@ -25,7 +25,7 @@ use super::{NOT_MET, output};
 use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::output as files;
-use crate::units::bytes;
+use crate::units::{bytes, count};
 
 /// So many heaps are made because rows name them; beyond that they have to be named by `--heap`.
 const UNBOUNDED_MAX: usize = 64;
@@ -412,17 +412,17 @@ fn figures(
 impl Figures {
     /// The lines for people: label and value.
     fn facts(&self) -> Vec<(String, String)> {
-        let both = |count: u64| format!("{count} ({})", bytes(count));
+        let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is better" } else { "" };
         let mut facts = vec![
-            ("Rows".to_owned(), self.rows.to_string()),
+            ("Rows".to_owned(), count(self.rows as u64)),
             ("Peak".to_owned(), both(self.peak_bytes)),
             ("Lower bound".to_owned(), both(self.lower_bound_bytes)),
             ("Ratio".to_owned(), format!("{:.4}{proven}", self.ratio)),
         ];
         for (place, heap) in self.heaps.iter().enumerate() {
             let of = heap.capacity_bytes.map_or(String::new(), |capacity| format!(" of {}", both(capacity)));
-            let rows = if heap.rows == 1 { "1 row".to_owned() } else { format!("{} rows", heap.rows) };
+            let rows = if heap.rows == 1 { "1 row".to_owned() } else { format!("{} rows", count(heap.rows as u64)) };
             let pool = heap.pool.as_ref().map_or(String::new(), |name| format!(", pool {name}"));
             facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
@@ -443,7 +443,7 @@ impl Figures {
             return writeln!(out);
         }
         for (label, value) in self.facts() {
-            writeln!(out, "{label:<12} {value}")?;
+            writeln!(out, "{}", crate::table::wrapped(&format!("{label:<12} {value}"), 13))?;
         }
         Ok(())
     }

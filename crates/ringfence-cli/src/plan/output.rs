@@ -1,11 +1,14 @@
 //! What comes out: the rows with their offsets, and the page.
 
+use std::path::Path;
+
 use csv::ByteRecord;
 use ringfence::alias::{AliasPlan, HeapOffset, HeapPlan};
 use ringfence_report::{PlanPage, PlannedRow};
 
 use super::input::{COMMENT, Input};
 use crate::failure::Failure;
+use crate::units::count;
 
 /// The rows in their order, each with its offset, under a heading.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
@@ -73,6 +76,12 @@ pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, fact
     with_rows(input, page, |number| heaps[plan.offsets[number].heap] + plan.offsets[number].offset)
 }
 
+/// The page's heading: where the file is, is of no use to its readers.
+fn title(input: &str) -> String {
+    let name = Path::new(input).file_name().map_or(input.into(), |name| name.to_string_lossy());
+    format!("Plan of {name}")
+}
+
 fn with_rows(input: &Input, mut page: PlanPage, offset: impl Fn(usize) -> u64) -> String {
     let mut order: Vec<usize> = (0..input.items.len()).collect();
     if order.len() > PAGE_ROWS_MAX {
@@ -83,7 +92,7 @@ fn with_rows(input: &Input, mut page: PlanPage, offset: impl Fn(usize) -> u64) -
         order.select_nth_unstable_by_key(PAGE_ROWS_MAX, |at| std::cmp::Reverse(area(at)));
         order.truncate(PAGE_ROWS_MAX);
         order.sort_unstable();
-        page.facts.push(("On this page".to_owned(), format!("the {PAGE_ROWS_MAX} largest rows")));
+        page.facts.push(("On this page".to_owned(), format!("the {} largest rows", count(PAGE_ROWS_MAX as u64))));
     }
     let mut wanted = order.into_iter().peekable();
     let mut rows = Vec::new();
@@ -98,5 +107,5 @@ fn with_rows(input: &Input, mut page: PlanPage, offset: impl Fn(usize) -> u64) -
         }
         Ok(())
     });
-    PlanPage { title: format!("Plan of {}", input.name), rows, ..page }.to_html()
+    PlanPage { title: title(&input.name), rows, ..page }.to_html()
 }

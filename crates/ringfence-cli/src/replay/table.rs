@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, Table};
+use ringfence_report::bytes as whole_bytes;
 use serde::Serialize;
 
 use super::Replay;
 use super::measure::{Outcome, Smallest};
-use crate::units::bytes;
+use crate::table::{self, number};
+use crate::units::{bytes, count};
 
 /// The answer as data.
 #[derive(Serialize)]
@@ -77,49 +79,38 @@ pub fn print(replay: &Replay, json: bool) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut out, &answer)?;
         return writeln!(out);
     }
-    writeln!(
-        out,
-        "{}: {} operations, {} allocations, at most {} alive; a heap of {}",
+    let spool = &replay.spool;
+    let heading = format!(
+        "{}: {} operations, {} allocations, at most {} alive with {}; a heap of {}",
         replay.trace,
-        replay.spool.operation_count(),
-        replay.spool.allocation_count(),
-        replay.spool.peak_live_count(),
+        count(spool.operation_count()),
+        count(spool.allocation_count()),
+        count(spool.peak_live_count() as u64),
+        bytes(peak),
         bytes(replay.capacity)
-    )?;
-    writeln!(out, "{}", table(&lines))?;
+    );
+    writeln!(out, "{}", table::wrapped(&heading, 2))?;
+    writeln!(out, "{}", table::text(&table(&lines)))?;
     for line in &lines {
-        writeln!(out, "{:>10}  {}", line.name, line.about)?;
+        writeln!(out, "{}", table::wrapped(&format!("{:>10}  {}", line.name, line.about), 12))?;
     }
-    replay.notes.iter().try_for_each(|note| writeln!(out, "      note  {note}"))
+    let mut note = |note: &String| writeln!(out, "{}", table::wrapped(&format!("      note  {note}"), 12));
+    replay.notes.iter().try_for_each(&mut note)
 }
 
 fn table(lines: &[Line]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
-        "allocator",
-        "ns/op",
-        "99.9 % ns",
-        "peak live",
-        "high water",
-        "smallest capacity",
-        "over peak",
-        "failures",
-    ]);
-    for line in lines {
+    let heading = ["allocator", "ns/op", "99.9\u{a0}% ns", "high water", "smallest capacity", "over peak", "failures"];
+    let row = |line: &Line| {
         let none = if line.is_smallest_searched { "none found" } else { "not searched" };
-        let numbers = [
-            format!("{:.1}", line.ns_per_operation),
-            line.ns_p999.to_string(),
-            bytes(line.peak_live_bytes),
-            bytes(line.high_water_bytes),
-            line.smallest_capacity_bytes.map_or(none.into(), bytes),
-            line.smallest_capacity_over_peak.map_or("–".into(), |ratio| format!("{ratio:.3}")),
-            line.failures.to_string(),
-        ];
-        let mut row = vec![Cell::new(line.name)];
-        row.extend(numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right)));
-        table.add_row(row);
-    }
-    table
+        [
+            Cell::new(line.name),
+            number(format!("{:.1}", line.ns_per_operation)),
+            number(count(line.ns_p999)),
+            number(whole_bytes(line.high_water_bytes)),
+            number(line.smallest_capacity_bytes.map_or(none.into(), whole_bytes)),
+            number(line.smallest_capacity_over_peak.map_or("–".into(), |ratio| format!("{ratio:.3}"))),
+            number(count(line.failures)),
+        ]
+    };
+    table::bordered(heading, lines.iter().map(row))
 }

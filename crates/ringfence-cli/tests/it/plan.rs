@@ -354,3 +354,14 @@ fn real_frames_are_at_their_bound() {
         assert!(json["first_fit_bytes"].as_u64() >= json["peak_bytes"].as_u64());
     }
 }
+
+#[test]
+fn a_page_is_headed_by_the_name_of_the_file_without_its_folders() {
+    let folder = folder("plan-heading");
+    let (rows, page) = (folder.join("frame.csv"), folder.join("page.html"));
+    fs::write(&rows, SMALL).expect("it can be written");
+    let [rows, to] = [&rows, &page].map(|path| path.to_str().expect("a plain path"));
+    assert!(ringfence(&["plan", rows, "--report", to]).is_success());
+    let html = fs::read_to_string(&page).expect("the page is there");
+    assert!(html.contains("<h1>Plan of frame.csv</h1>") && !html.contains(rows), "{rows}");
+}

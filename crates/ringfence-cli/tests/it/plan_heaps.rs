@@ -101,8 +101,8 @@ fn a_capacity_that_the_heaps_together_do_not_meet_is_exit_code_2() {
     let arguments = ["plan", "-", "--heap", "1024", "--heap", "64KiB", "--capacity", "1000"];
     let answer = ringfence_with_input(&arguments, FRAME.as_bytes());
     assert_eq!(answer.code, Some(2), "{}", answer.err);
-    assert!(answer.out.contains("Capacity     1000 (1000 B), not met"), "{}", answer.out);
-    assert!(answer.out.contains("Heap 0       768 (768 B) of 1024 (1 KiB), 2 rows"), "{}", answer.out);
+    assert!(answer.out.contains("Capacity     1,000 (1,000 B), not met"), "{}", answer.out);
+    assert!(answer.out.contains("Heap 0       768 (768 B) of 1,024 (1 KiB), 2 rows"), "{}", answer.out);
 }
 
 #[test]

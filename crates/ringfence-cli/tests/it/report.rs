@@ -97,6 +97,87 @@ fn a_reader_that_stops_ends_the_command_without_a_word() {
     }
 }
 
+/// Runs the command with output for so many columns; `None` for a pipe of which nothing is known.
+fn in_columns(columns: Option<usize>, arguments: &[&str]) -> Answer {
+    let mut command = command();
+    command.args(arguments).env_remove("COLUMNS");
+    if let Some(columns) = columns {
+        command.env("COLUMNS", columns.to_string());
+    }
+    let run = command.output().expect("the command starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the command writes text");
+    Answer { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
+}
+
+#[test]
+fn tables_and_help_are_as_wide_as_the_terminal_and_no_wider_than_100_without_one() {
+    let folder = folder("report-columns");
+    let (trace, rows) = (folder.join("trace.csv"), folder.join("rows.csv"));
+    std::fs::write(&trace, "op,id,size,alignment\na,1,123456789,256\nf,1,,\n").expect("it can be written");
+    std::fs::write(&rows, "id,lower,upper,size\na,0,2,123456789\nb,1,3,123456789\n").expect("it can be written");
+    let names = ["demo", "devices", "replay", "plan", "report", "world", "completions", "man"];
+    let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec!["help", *name]).collect();
+    all.extend([
+        vec!["--help"],
+        vec!["demo", "--device", "sim", "--frames", "30"],
+        vec!["devices"],
+        vec!["replay", text(&trace)],
+        vec!["plan", text(&rows), "--time-limit", "0.1"],
+        vec!["world", "--steps", "5"],
+    ]);
+    for arguments in all {
+        for (columns, width) in [(Some(80), 80), (Some(100), 100), (None, 100)] {
+            let answer = in_columns(columns, &arguments);
+            assert!(answer.is_success() && !answer.out.is_empty(), "{arguments:?}: {}", answer.err);
+            // A word, as the name of a file, is never broken.
+            let is_too_wide = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+            let first_word_fits = |line: &str| line.split(' ').all(|word| word.chars().count() <= width / 2);
+            let wide = answer.out.lines().filter(|line| first_word_fits(line)).find(is_too_wide);
+            assert_eq!(wide, None, "{arguments:?} in {columns:?} columns:\n{}", answer.out);
+        }
+    }
+    let wide = in_columns(Some(160), &["demo", "--device", "sim", "--frames", "3"]).out;
+    assert!(wide.contains("device_local host_visible host_coherent"), "where there is room, it is used: {wide}");
+}
+
+/// One style for numbers, on the page and in the terminal.
+#[test]
+fn numbers_are_in_groups_of_three_digits_with_commas_everywhere() {
+    let page = folder("report-numbers").join("page.html");
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "40", "--report", text(&page)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let is_blank_group = |text: &str| {
+        let is_group = |part: &[u8]| {
+            part[0].is_ascii_digit()
+                && part[1] == b' '
+                && part[2..5].iter().all(u8::is_ascii_digit)
+                && !part[5].is_ascii_digit()
+        };
+        text.as_bytes().windows(6).any(is_group)
+    };
+    assert!(answer.out.contains("2,"), "{}", answer.out);
+    assert_eq!(answer.out.lines().find(|line| is_blank_group(line) && !line.contains('┆')), None);
+    let html = std::fs::read_to_string(&page).expect("the page is there");
+    let facts = html.split_once("The run in figures</caption>").expect("there are facts").1;
+    let facts = facts.split_once("</table>").expect("it ends").0;
+    assert_eq!(facts.lines().find(|line| is_blank_group(line)), None);
+    assert!(facts.contains("ringfence demo") || facts.contains("run: driver calls"));
+}
+
+#[test]
+fn what_a_dump_of_vma_does_not_hold_is_null_and_not_0() {
+    let dump = r#"{"MemoryInfo":{"Heap 0":{"Flags":["DEVICE_LOCAL"],"Size":4096,"MemoryPools":{"Type 0":{"Flags":[]}}}},
+        "DefaultPools":{"Type 0":{"Blocks":{"0":{"TotalBytes":1024,"Suballocations":
+        [{"Offset":0,"Type":"BUFFER","Size":100}]}}}}}"#;
+    let answer = ringfence_with_input(&["report", "-", "--json"], dump.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let figures: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((&figures["reserved_bytes"], &figures["used_bytes"]), (&1024.into(), &100.into()));
+    for unknown in ["retired_count", "calls_made", "calls_saved", "reserved_bytes_high_water"] {
+        assert_eq!(figures[unknown], serde_json::Value::Null, "{unknown}");
+    }
+}
+
 #[test]
 fn completions_and_the_manual_know_every_command() {
     let names = ["demo", "devices", "replay", "report", "completions", "man"];

@@ -140,6 +140,51 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
     );
 }
 
+/// The page of a demo that was recorded is that of its trace and its frames, and both call a block by one number.
+#[test]
+fn a_demo_that_is_recorded_shows_its_trace_on_its_page() {
+    let folder = folder("trace-and-report");
+    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let (trace, page, other) = (path("demo.rft"), path("demo.html"), path("trace.html"));
+    let run = ["demo", "--device", "sim", "--frames", "60", "--trace", &trace, "--report", &page];
+    let answer = ringfence(&run);
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = fs::read_to_string(&page).expect("the page is there");
+    for part in ["drawing-heap-0", "drawing-lifetimes", "chart-ring", "60\u{a0}frames", "href=\"#history\""] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("record a trace"));
+    assert!(ringfence(&["report", &trace, "-o", &other]).is_success());
+    let of_trace = fs::read_to_string(&other).expect("the page is there");
+    let blocks = |html: &str| {
+        let table = html.split_once("<caption>Blocks as a table</caption>").expect("there are blocks").1;
+        table.split_once("</table>").expect("it ends").0.to_owned()
+    };
+    assert_eq!(blocks(&html), blocks(&of_trace), "by number, in the same order");
+    assert_eq!(html.matches(">frame 1<").count(), html.matches(">frame ").count(), "frames have one number each");
+    // The chart's mark is the table's.
+    let ring = html.split_once("id=\"chart-ring\"").expect("there is a chart").1.split_once("</ul>").expect("a key").0;
+    let rings = html.split_once("Upload rings when the snapshot was taken</caption>").expect("a table").1;
+    let row = rings.split_once("<th scope=\"row\">staging</th>").expect("its ring").1;
+    let mark = row.split("<td class=\"number\">").nth(3).and_then(|cell| cell.split('<').next()).expect("high-water");
+    assert!(ring.contains(&format!("high-water {mark}<")), "{mark} is not in {ring}");
+    let titles: Vec<_> =
+        html.split("<text class=\"title\"").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    let distinct: std::collections::HashSet<_> = titles.iter().collect();
+    assert_eq!(distinct.len(), titles.len(), "no two drawings have one title: {titles:?}");
+}
+
+/// What cannot be read again is written all the same.
+#[cfg(unix)]
+#[test]
+fn a_demo_whose_trace_goes_to_a_device_has_a_page_without_it() {
+    let page = folder("trace-to-null").join("demo.html");
+    let page = page.to_str().expect("a plain path");
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "3", "--trace", "/dev/null", "--report", page]);
+    assert!(answer.is_success(), "{}", answer.err);
+    assert!(!fs::read_to_string(page).expect("the page is there").contains("id=\"history\""));
+}
+
 /// What a damaged file has lost must not look as if the program had freed it.
 #[test]
 fn report_says_of_both_files_that_it_compares_what_is_damaged() {

@@ -176,9 +176,17 @@ pub(crate) enum Forecast {
     Full,
 }
 
+/// Memory of a resource's own.
+struct Dedicated {
+    /// The memory object's number in a trace.
+    block: u64,
+    size: u64,
+    note: Note,
+}
+
 struct State<D: Device, A> {
     blocks: Blocks<A, Block<D>>,
-    dedicated: HashMap<u64, (u64, Note)>,
+    dedicated: HashMap<u64, Dedicated>,
     dedicated_made: u64,
     counts: TypeStatistics,
     low_water: LowWater,
@@ -468,11 +476,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Notes memory of a resource's own; the number finds it again.
-    pub(crate) fn add_dedicated(&self, request: &Request<'_>) -> u64 {
+    pub(crate) fn add_dedicated(&self, block: u64, request: &Request<'_>) -> u64 {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
         let number = state.dedicated_made;
-        state.dedicated.insert(number, (request.size, Note::of(request).unwrap_or_default()));
+        let note = Note::of(request).unwrap_or_default();
+        state.dedicated.insert(number, Dedicated { block, size: request.size, note });
         state.counts.dedicated_count += 1;
         state.counts.dedicated_bytes += request.size;
         number
@@ -481,7 +490,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// Forgets memory of a resource's own.
     pub(crate) fn remove_dedicated(&self, number: u64) {
         let mut state = self.state.lock();
-        if let Some((size, _)) = state.dedicated.remove(&number) {
+        if let Some(Dedicated { size, .. }) = state.dedicated.remove(&number) {
             state.counts.dedicated_count -= 1;
             state.counts.dedicated_bytes -= size;
         }
@@ -509,7 +518,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Notes something else of memory of a resource's own.
     pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut Note)) {
-        if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
+        if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(note);
         }
     }
@@ -577,7 +586,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         });
         drop(notes);
         let state = self.state.lock();
-        let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
+        let snapshot = |number: u64, dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
+            number,
             memory_type: self.desc.memory_type,
             class: self.desc.class_name().to_owned(),
             pool: pool.to_owned(),
@@ -596,14 +606,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
                 }
             });
             held.retain(|range| !is_free(Cached::Range { block: block.memory.block, offset: range.offset }));
-            into.push(snapshot(false, block.memory.size, held));
+            into.push(snapshot(block.memory.block, false, block.memory.size, held));
         }
         let mut dedicated: Vec<_> = state.dedicated.iter().collect();
         dedicated.sort_by_key(|(number, _)| **number);
-        into.extend(dedicated.into_iter().map(|(number, (size, note))| {
+        into.extend(dedicated.into_iter().map(|(number, Dedicated { block, size, note })| {
             let is_used = !is_free(Cached::Dedicated { number: *number });
             let range = is_used.then(|| range_snapshot(0, *size, Some(note)));
-            snapshot(is_used, *size, range.into_iter().collect())
+            snapshot(*block, is_used, *size, range.into_iter().collect())
         }));
     }
 

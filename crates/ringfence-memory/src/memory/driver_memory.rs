@@ -75,8 +75,8 @@ impl<D: Device> Shared<D> {
         request: &Request<'_>,
     ) -> u64 {
         let number = match arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(request),
-            ArenaRef::Pool(pool) => pool.arena.add_dedicated(request),
+            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(memory.block, request),
+            ArenaRef::Pool(pool) => pool.arena.add_dedicated(memory.block, request),
         };
         self.note_block(memory, self.arena_desc(arena).class_name(), true);
         let Request { size, alignment, name, .. } = *request;

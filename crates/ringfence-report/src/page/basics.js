@@ -12,6 +12,7 @@ function formatBytes(value) {
     value /= 1024;
     unit += 1;
   }
+  if (Math.round(value) >= 1000) return `${formatCount(Math.round(value))}\u00a0${units[unit]}`;
   const decimals = Number.isInteger(value) || value >= 100 ? 0 : value >= 10 ? 1 : 2;
   const ten = 10 ** decimals;
   return `${(Math.round(value * ten) / ten).toFixed(decimals)}\u00a0${units[unit]}`;

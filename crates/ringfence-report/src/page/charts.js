@@ -5,7 +5,7 @@ function prepareCharts() {
   for (const drawing of document.querySelectorAll(".drawing[data-series]")) prepareDrawing(drawing);
 }
 
-const formats = { bytes: formatBytes, count: formatCount };
+const formats = { bytes: formatBytes, count: formatCount, percent: (value) => `${formatCount(value)}\u00a0%` };
 
 function prepareChart(chart) {
   const frames = report.frames;

@@ -31,7 +31,7 @@ function pointAt(row, event) {
   const from = after ? row.block.ranges[after - 1].offset + row.block.ranges[after - 1].bytes : 0;
   const to = row.block.ranges[after]?.offset ?? row.block.bytes;
   row.cursor.hidden = true;
-  const lines = [`${formatBytes(to - from)} at ${formatBytes(from)}`, `block #${row.index}`];
+  const lines = [`${formatBytes(to - from)} at ${formatBytes(from)}`, `block #${formatCount(row.block.number)}`];
   tip.show(event.clientX, event.clientY, "Free", lines);
 }
 
@@ -42,7 +42,7 @@ function describeRange(row, index, shared) {
   const lines = [
     `${formatBytes(range.bytes)} at ${formatBytes(range.offset)}`,
     `offset ${formatCount(range.offset)}, size ${formatCount(range.bytes)}`,
-    `range ${formatCount(index + 1)} of ${formatCount(row.block.ranges.length)} in block #${row.index}`,
+    `range ${formatCount(index + 1)} of ${formatCount(row.block.ranges.length)} in block #${formatCount(row.block.number)}`,
   ];
   if (free > 0) lines.push(`then ${formatBytes(free)} free`);
   if (shared > 2) lines.push(`${formatCount(shared - 1)} more lie this close`);

@@ -9,9 +9,14 @@ const CLASSES = { buffers: "blue", textures: "orange", "render targets": "green"
 // `reached` is the row that the tab key comes to.
 const map = { rows: [], reached: null, found: [], foundAt: -1, ink: null, onChange: () => {} };
 
+// What lies in a block, in words, as `sections/map.rs` writes it.
+const className = (name) => (name === "all" ? "any kind" : name);
 const classColour = (name) => CLASSES[name] ?? "sky";
 const rangeName = (range) => range.name || "(no name)";
 const usedBytes = (block) => block.ranges.reduce((sum, range) => sum + range.bytes, 0);
+
+const inOrder = (one, other) =>
+  one.block.dedicated - other.block.dedicated || one.block.number - other.block.number;
 
 function buildMap() {
   const { types, blocks } = report.snapshot;
@@ -21,7 +26,7 @@ function buildMap() {
     groups.get(block.memory_type).push(makeRow(block, index));
   });
   for (const number of [...groups.keys()].sort((one, other) => one - other)) {
-    const rows = groups.get(number).sort((one, other) => one.block.dedicated - other.block.dedicated);
+    const rows = groups.get(number).sort(inOrder);
     byId("map").append(makeGroup(number, types[number], rows));
     map.rows.push(...rows);
   }
@@ -38,15 +43,17 @@ function makeRow(block, index) {
   const cursor = element("i", { class: "cursor", hidden: "" });
   const bar = element("div", { class: "block", role: "slider", tabindex: -1, "data-ranges": block.ranges.length });
   bar.append(canvas, cursor);
-  const what = block.dedicated ? `${block.class}, dedicated` : block.class;
-  const short = block.dedicated && block.ranges[0]?.name ? block.ranges[0].name : block.class;
+  const kind = className(block.class);
+  const pool = block.pool ? `, pool ${block.pool}` : "";
+  const what = (block.dedicated ? `${kind}, dedicated` : kind) + pool;
+  const short = block.dedicated && block.ranges[0]?.name ? block.ranges[0].name : kind + pool;
   const label = element("span", { class: "label", title: `${short}: ${what}` });
-  label.append(element("b", {}, `#${index}`), " ", element("bdi", {}, short));
+  label.append(element("b", {}, `#${formatCount(block.number)}`), " ", element("bdi", {}, short));
   const size = element("span", { class: "size" }, formatBytes(block.bytes));
   const whole = element("div", { class: "row" }, label, element("div", { class: "track" }, bar), size);
   const row = { index, block, hits: null, element: whole, bar, canvas, cursor, at: -1, seen: false, stale: true };
   const free = formatBytes(Math.max(0, block.bytes - usedBytes(block)));
-  bar.setAttribute("aria-label", `Block ${index}, ${what}, ${formatBytes(block.bytes)}, ${free} free`);
+  bar.setAttribute("aria-label", `Block ${block.number}, ${what}, ${formatBytes(block.bytes)}, ${free} free`);
   bar.setAttribute("aria-describedby", "map-help");
   bar.setAttribute("aria-valuemin", 0);
   bar.setAttribute("aria-valuemax", Math.max(0, block.ranges.length - 1));
@@ -88,6 +95,6 @@ function writeSummary() {
 function writeKey() {
   const classes = [...new Set(map.rows.map((row) => row.block.class))].sort();
   const entry = (kind, name) => element("li", {}, element("i", { class: kind }), name);
-  const entries = classes.map((name) => entry(`fill-${classColour(name)}`, name));
+  const entries = classes.map((name) => entry(`fill-${classColour(name)}`, className(name)));
   byId("map-key").replaceChildren(...entries, entry("free", "free"));
 }

@@ -64,6 +64,14 @@ function paintChart() {
   label(pen, sharp, canvas, box);
 }
 
+// A name, or its beginning if only that fits; nothing where less than three letters do.
+function fitting(pen, name, room) {
+  if (pen.measureText(name).width <= room) return name;
+  const letters = [...name];
+  const count = Math.floor((letters.length * room) / pen.measureText(name).width) - 1;
+  return count >= 3 ? `${letters.slice(0, count).join("")}…` : "";
+}
+
 // Names, where there is room for them.
 function label(pen, sharp, canvas, box) {
   pen.font = `${12 * sharp}px system-ui, sans-serif`;
@@ -77,8 +85,8 @@ function label(pen, sharp, canvas, box) {
     if (wide < 40 * sharp || high < 16 * sharp) continue;
     const [from, to] = [Math.max(left, 0), Math.min(left + wide, canvas.width)];
     const middle = (Math.max(top, 0) + Math.min(top + high, canvas.height)) / 2;
-    const name = plan.name[row];
-    if (to - from < 12 * sharp || pen.measureText(name).width > to - from - 10 * sharp) continue;
+    const name = fitting(pen, plan.name[row], to - from - 10 * sharp);
+    if (!name) continue;
     pen.strokeStyle = shade;
     pen.fillStyle = ink;
     pen.strokeText(name, from + 5 * sharp, middle);
@@ -87,12 +95,38 @@ function label(pen, sharp, canvas, box) {
   }
 }
 
+// The same numbers as `axis.rs`: both ends, and round ones between them that do not come too close.
+function ticks(first, last) {
+  const span = last - first;
+  if (!(span > 0)) return [first];
+  if (last > Number.MAX_SAFE_INTEGER) return [first, last];
+  let step = 1;
+  for (let power = 1; span / step >= 7; power *= 10) step = [1, 2, 5].map((digit) => digit * power).find((it) => span / it < 7) ?? step;
+  const found = [first];
+  for (let at = Math.ceil(first / step) * step; at < last; at += step) {
+    if (3 * Math.min(at - first, last - at) >= 2 * step) found.push(at);
+  }
+  return [...found, last];
+}
+
+function timeMarks(first, last, texts) {
+  const all = ticks(first, last);
+  return all.map((time, at) => {
+    const kind = at === 0 ? "start" : at + 1 === all.length ? "end" : "middle";
+    const text = at === 0 ? texts[0] : at + 1 === all.length ? texts[1] : timeText(time);
+    return element("span", { class: kind, style: `left:${((time - first) / Math.max(last - first, 1e-9)) * 100}%` }, text);
+  });
+}
+
 function show({ x, y, width, height }) {
   Object.assign(view, { x, y, width, height });
   byId("lines").setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
   const [first, last] = [timeOf(x), timeOf(x + width)];
-  byId("time-begin").textContent = x === 0 ? formatCount(plan.moments[0] ?? 0) : timeText(first);
-  byId("time-end").textContent = x + width === plan.width && rowCount > 0 ? formatCount(plan.moments.at(-1)) : timeText(last);
+  const texts = [
+    x === 0 ? formatCount(plan.moments[0] ?? 0) : timeText(first),
+    x + width === plan.width && rowCount > 0 ? formatCount(plan.moments.at(-1)) : timeText(last),
+  ];
+  byId("time-marks").replaceChildren(...timeMarks(first, last, texts));
   document.querySelectorAll(".gantt-frame .scale span").forEach((mark, quarter) => {
     mark.textContent = formatBytes(Math.round(offsetOf(y + height * (1 - quarter / 4))));
   });
@@ -125,7 +159,7 @@ function describe(row) {
   return [
     `${formatBytes(plan.size[row])} (${exact(plan.size[row])} bytes)`,
     `offset ${placeOf(plan.offset[row])}${last}`,
-    `alive from ${plan.moments[plan.lower[row]]} until ${plan.moments[plan.upper[row]]}`,
+    `alive from ${formatCount(plan.moments[plan.lower[row]])} until ${formatCount(plan.moments[plan.upper[row]])}`,
   ];
 }
 

@@ -65,8 +65,8 @@ function goTo(moment) {
   byId("cross").setAttribute("d", `M${x} 0V${plan.height}`);
   const slider = byId("slider");
   slider.value = atMoment;
-  slider.setAttribute("aria-valuetext", `time ${plan.moments[atMoment]}, ${formatBytes(used)} used`);
-  fill("at-time", String(plan.moments[atMoment] ?? ""), plan.moments[atMoment] ?? "");
+  slider.setAttribute("aria-valuetext", `time ${formatCount(plan.moments[atMoment] ?? 0)}, ${formatBytes(used)} used`);
+  fill("at-time", formatCount(plan.moments[atMoment] ?? ""), plan.moments[atMoment] ?? "");
   fill("at-alive", plural(rows.length, "row"), rows.length);
   fill("at-used", formatBytes(used), used);
   fill("at-free", formatBytes(plan.peak - used), plan.peak - used);
@@ -100,11 +100,11 @@ function list(rows) {
       element("th", { scope: "row" }, element("bdi", {}, plan.name[row])),
       number(placeOf(plan.offset[row])),
       number(formatBytes(plan.size[row])),
-      number(String(plan.moments[plan.lower[row]])),
-      number(String(plan.moments[plan.upper[row]])),
+      number(formatCount(plan.moments[plan.lower[row]])),
+      number(formatCount(plan.moments[plan.upper[row]])),
     );
   byId("alive").replaceChildren(...rows.slice(0, LISTED_MAX).map(line));
   const left = rows.length - LISTED_MAX;
   const more = left > 0 ? `; the ${formatCount(left)} above these are not listed` : "";
-  byId("alive-caption").textContent = `Alive at ${plan.moments[atMoment] ?? ""}, by offset${more}`;
+  byId("alive-caption").textContent = `Alive at ${formatCount(plan.moments[atMoment] ?? "")}, by offset${more}`;
 }

@@ -12,7 +12,7 @@ function startList() {
   list.shown = 0;
   byId("ranges-body").replaceChildren();
   const searched = byId("search").value.trim();
-  const which = searched ? `named like “${searched}”` : `of block #${list.row?.index ?? 0}`;
+  const which = searched ? `named like “${searched}”` : `of block #${formatCount(list.row?.block.number ?? 0)}`;
   byId("ranges-of").textContent = `Ranges ${which}`;
   listMore();
 }
@@ -31,7 +31,7 @@ function listLine(row, range) {
   const number = (text) => element("td", { class: "number" }, text);
   const name = element("th", { scope: "row" }, element("bdi", {}, rangeName(range)));
   const size = number(formatBytes(range.bytes));
-  return element("tr", {}, name, number(`#${row.index}`), number(formatCount(range.offset)), size);
+  return element("tr", {}, name, number(`#${formatCount(row.block.number)}`), number(formatCount(range.offset)), size);
 }
 
 function chooseBlock(row) {

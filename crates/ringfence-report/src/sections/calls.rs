@@ -3,17 +3,18 @@
 use ringfence_trace::DriverCalls;
 
 use super::part;
-use crate::Report;
 use crate::figures::percent;
 use crate::table::Table;
 use crate::units::count;
+use crate::{Report, Source};
 
 pub(super) fn html(report: &Report) -> String {
     let calls = &report.snapshot.calls;
-    let until = match report.history {
+    let until = match report.source {
         // What the allocator makes for itself, and objects that several ranges share, are no events.
-        Some(_) => "to the end of the trace, by its events: one object for each range",
-        None => "until the snapshot was taken",
+        Source::Trace => "to the end of the trace, by its events: one object for each range",
+        Source::Allocator => "until the snapshot was taken",
+        Source::VmaDump | Source::Part => return String::new(),
     };
     let (made, saved) = (calls.made(), calls.saved());
     let whole = made.saturating_add(saved);
@@ -26,7 +27,7 @@ pub(super) fn html(report: &Report) -> String {
             whole,
             &format!("{}{}", part("used", percent(made, whole)), part("saved", percent(saved, whole))),
         ),
-        table(calls),
+        table(calls, report.source),
     )
 }
 
@@ -40,21 +41,25 @@ fn bar(label: &str, name: &str, value: u64, parts: &str) -> String {
     )
 }
 
-fn table(calls: &DriverCalls) -> String {
+fn table(calls: &DriverCalls, source: Source) -> String {
+    let wait = (source != Source::Trace).then_some(calls.wait);
     let rows = [
-        ("Memory objects made", calls.allocate_memory),
-        ("Memory objects freed", calls.free_memory),
-        ("Buffers and textures made", calls.create_object),
-        ("Buffers and textures destroyed", calls.destroy_object),
-        ("Waits for the device", calls.wait),
-        ("Resources placed in a block", calls.placed),
-        ("Writes to an upload ring", calls.staged),
+        ("Memory objects made", Some(calls.allocate_memory)),
+        ("Memory objects freed", Some(calls.free_memory)),
+        ("Buffers and textures made", Some(calls.create_object)),
+        ("Buffers and textures destroyed", Some(calls.destroy_object)),
+        ("Waits for the device", wait),
+        ("Resources placed in a block", Some(calls.placed)),
+        ("Writes to an upload ring", Some(calls.staged)),
     ];
+    let row = |(name, value): &(&str, Option<u64>)| {
+        vec![(*name).to_owned(), value.map_or("not in a trace".to_owned(), count)]
+    };
     let table = Table {
         caption: "Calls as a table",
         headings: &["Call", "Count"],
         numbers: &[false, true],
-        rows: rows.iter().map(|(name, value)| vec![(*name).to_owned(), count(*value)]).collect(),
+        rows: rows.iter().map(row).collect(),
     };
     table.folded()
 }

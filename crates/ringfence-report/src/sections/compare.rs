@@ -6,27 +6,32 @@ use super::nothing;
 use crate::consumers::{Consumer, consumers};
 use crate::table::Table;
 use crate::units::{bytes, count};
-use crate::{Compared, Figures};
+use crate::{Compared, Figures, Report};
 use ringfence_trace::Snapshot;
 
 const ROW_COUNT_MAX: usize = 50;
 
-pub(super) fn html(snapshot: &Snapshot, other: Option<&Compared>) -> String {
-    let Some(other) = other else {
-        return nothing("Nothing to compare with: <code>ringfence report A.json --compare B.json</code>.");
-    };
+pub(super) fn html(report: &Report) -> String {
+    let Report { snapshot, compared: Some(other), .. } = report else { return String::new() };
     let title = crate::html::text(&other.title);
     let damage = super::damage(other.damage.as_deref(), "file to compare with");
-    let (figures, names) = (figures(snapshot, other), names(snapshot, other));
+    let (figures, names) = (figures(report, other), names(snapshot, other));
     format!("{damage}<p>Then: this page’s snapshot. Now: {title}.</p>\n{figures}{names}")
 }
 
-fn figures(then: &Snapshot, now: &Compared) -> String {
-    let (then, now) = (Figures::of(then), Figures::of(&now.snapshot));
+fn figures(then: &Report, now: &Compared) -> String {
+    let (then, now) = (then.figures(), Figures::of(&now.snapshot).known_by(now.source));
     let in_bytes =
         |name: &str, then: u64, now: u64| vec![name.to_owned(), bytes(then), bytes(now), signed(then, now, bytes)];
     let counted =
         |name: &str, then: u64, now: u64| vec![name.to_owned(), count(then), count(now), signed(then, now, count)];
+    let maybe = |name: &str, then: Option<u64>, now: Option<u64>| match (then, now) {
+        (Some(then), Some(now)) => counted(name, then, now),
+        (then, now) => {
+            let text = |value: Option<u64>| value.map_or("unknown".into(), count);
+            vec![name.to_owned(), text(then), text(now), "unknown".into()]
+        }
+    };
     let table = Table {
         caption: "Figures compared",
         headings: &["Figure", "Then", "Now", "Change"],
@@ -38,7 +43,7 @@ fn figures(then: &Snapshot, now: &Compared) -> String {
             counted("Blocks", then.block_count, now.block_count),
             counted("Dedicated", then.dedicated_count, now.dedicated_count),
             counted("Allocations", then.allocation_count, now.allocation_count),
-            counted("Retired", then.retired_count, now.retired_count),
+            maybe("Retired", then.retired_count, now.retired_count),
         ],
     };
     table.html()

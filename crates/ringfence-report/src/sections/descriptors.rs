@@ -3,7 +3,7 @@
 
 use ringfence_trace::DescriptorSnapshot;
 
-use super::{nothing, part};
+use super::part;
 use crate::figures::percent;
 use crate::html;
 use crate::table::Table;
@@ -11,7 +11,7 @@ use crate::units::count;
 
 pub(super) fn html(regions: &[DescriptorSnapshot]) -> String {
     if regions.is_empty() {
-        return nothing("There are no descriptor heaps.");
+        return String::new();
     }
     let bars: String = regions.iter().enumerate().map(|(index, region)| bar(index, region)).collect();
     let table = Table {

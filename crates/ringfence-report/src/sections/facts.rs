@@ -1,11 +1,10 @@
 //! The lines of the table that ended the run.
 
-use super::nothing;
 use crate::table::Table;
 
 pub(super) fn html(facts: &[(String, String)]) -> String {
     if facts.is_empty() {
-        return nothing("No run was recorded.");
+        return String::new();
     }
     let table = Table {
         caption: "The run in figures",

@@ -1,7 +1,7 @@
 //! The figures that one looks for first.
 
-use crate::Figures;
 use crate::units::{bytes, count, percent, plural};
+use crate::{Figures, Source};
 
 /// A figure: its name in the page, its label, its value and its text, and a line under it.
 struct Figure {
@@ -13,8 +13,8 @@ struct Figure {
 }
 
 /// Whether the peak is exact, or without what dedicated memory there was before.
-pub(super) fn html(figures: &Figures, is_exact: bool) -> String {
-    let all = memory(figures, is_exact).into_iter().chain(objects(figures));
+pub(super) fn html(figures: &Figures, source: Source, is_exact: bool) -> String {
+    let all = memory(figures, is_exact).into_iter().chain(objects(figures, source));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())
 }
 
@@ -27,7 +27,8 @@ fn memory(of: &Figures, is_exact: bool) -> [Figure; 4] {
         note,
     };
     let without = if is_exact { "" } else { ", dedicated memory as now" };
-    let most = format!("at most {} so far{without}", bytes(of.reserved_bytes_high_water));
+    let most = of.reserved_bytes_high_water.map(|most| format!("at most {} so far{without}", bytes(most)));
+    let most = most.unwrap_or_else(|| "the most so far is unknown".into());
     [
         in_bytes("reserved_bytes", "Reserved", of.reserved_bytes, most),
         in_bytes("used_bytes", "Used", of.used_bytes, "by resources".into()),
@@ -42,7 +43,7 @@ fn memory(of: &Figures, is_exact: bool) -> [Figure; 4] {
     ]
 }
 
-fn objects(of: &Figures) -> [Figure; 4] {
+fn objects(of: &Figures, source: Source) -> [Figure; 4] {
     let counted = |name, label, value: u64, note: String| Figure {
         name,
         label,
@@ -51,12 +52,16 @@ fn objects(of: &Figures) -> [Figure; 4] {
         note,
     };
     let dedicated = format!("{} of them dedicated", count(of.dedicated_count));
-    let saved = format!("{} made", plural(of.calls_made, "call"));
+    let maybe = |name, label, value: Option<u64>, note: String| match value {
+        Some(value) => counted(name, label, value, note),
+        None => Figure { name, label, value: String::new(), text: "unknown".into(), note: source.lacks().into() },
+    };
+    let saved = of.calls_made.map(|made| format!("{} made", plural(made, "call"))).unwrap_or_default();
     [
         counted("block_count", "Blocks", of.block_count, dedicated),
         counted("allocation_count", "Allocations", of.allocation_count, "ranges in use".into()),
-        counted("retired_count", "Retired", of.retired_count, "wait for the device".into()),
-        counted("calls_saved", "Driver calls saved", of.calls_saved, saved),
+        maybe("retired_count", "Retired", of.retired_count, "wait for the device".into()),
+        maybe("calls_saved", "Driver calls saved", of.calls_saved, saved),
     ]
 }
 

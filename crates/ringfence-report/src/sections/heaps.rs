@@ -52,8 +52,8 @@ fn bar(index: usize, heap: &HeapSnapshot, used: u64) -> String {
          <p class=\"figure\">{}</p><div class=\"bar\" role=\"img\" aria-label=\"{}\">{}{}{}{}</div></div>\n",
         heap.reserved_bytes,
         place(heap),
-        summary(heap),
-        summary(heap),
+        summary(heap, used),
+        summary(heap, used),
         part("used", percent(used, whole)),
         part("free", percent(heap.reserved_bytes.saturating_sub(used), whole)),
         part("others", percent(others, whole)),
@@ -65,8 +65,8 @@ fn place(heap: &HeapSnapshot) -> &'static str {
     if heap.device_local { "on the device" } else { "on the host" }
 }
 
-fn summary(heap: &HeapSnapshot) -> String {
-    let reserved = format!("{} reserved of {}", bytes(heap.reserved_bytes), bytes(heap.bytes));
+fn summary(heap: &HeapSnapshot, used: u64) -> String {
+    let reserved = format!("{} used, {} reserved of {}", bytes(used), bytes(heap.reserved_bytes), bytes(heap.bytes));
     heap.budget_bytes.map_or(reserved.clone(), |budget| format!("{reserved}, budget {}", bytes(budget)))
 }
 

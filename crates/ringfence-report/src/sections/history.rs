@@ -1,6 +1,5 @@
 //! What a trace shows: use by heap against budget, fragmentation, lifetimes, what is left.
 
-use super::nothing;
 use crate::chart::Unit;
 use crate::history::{DescriptorMoment, FramePlan, FramePlanRow, History, Lifetime, Moment, RingMoment, TransientRow};
 use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rectangles};
@@ -12,7 +11,7 @@ const BAR_COUNT_MAX: usize = 40;
 
 pub(super) fn html(history: Option<&History>) -> String {
     let Some(history) = history else {
-        return nothing("No trace was recorded: <code>ringfence demo --trace FILE.rft</code> makes one.");
+        return String::new();
     };
     let damage = super::damage(history.damage.as_deref(), "trace");
     let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
@@ -81,7 +80,7 @@ fn of_ring(history: &History, frames: &[u64], ring: usize) -> Drawing {
         Series { name: "in use".into(), look: Look::Area, values: values(|ring| ring.used_bytes) },
         Series { name: "capacity".into(), look: Look::Dashes, values: values(|ring| ring.capacity_bytes) },
     ];
-    let name = if history.rings[ring].is_empty() { format!("{ring}") } else { history.rings[ring].clone() };
+    let name = distinct(&history.rings, ring);
     over_frames(&format!("ring-{ring}"), &format!("Ring: {name}"), Unit::Bytes, frames, &series)
 }
 
@@ -97,9 +96,18 @@ fn of_descriptors(history: &History, frames: &[u64], heap: usize) -> Drawing {
     if frame_counts.iter().flatten().any(|count| *count > 0) {
         series.insert(1, Series { name: "for single frames".into(), look: Look::Line, values: frame_counts });
     }
-    let name = &history.descriptors[heap];
-    let name = if name.is_empty() { format!("unnamed heap {heap}") } else { name.clone() };
+    let name = distinct(&history.descriptors, heap);
     over_frames(&format!("descriptors-{heap}"), &format!("Descriptors: {name}"), Unit::Count, frames, &series)
+}
+
+/// A name; of several that are equal, and of none, with its place among all.
+fn distinct(names: &[String], at: usize) -> String {
+    let name = &names[at];
+    match names.iter().filter(|other| *other == name).count() {
+        _ if name.is_empty() => format!("(no name), number {at}"),
+        0 | 1 => name.clone(),
+        _ => format!("{name}, number {at}"),
+    }
 }
 
 /// Objects in transient heaps: many in the same bytes, so that they are more than their heaps.
@@ -114,13 +122,13 @@ fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     let row = |row: &FramePlanRow| Rectangle {
         note: format!(
             "{}: {} at {}, passes {} to {}",
-            if row.name.is_empty() { "(no name)" } else { &row.name },
+            named(&row.name),
             bytes(row.bytes),
             bytes(row.offset),
             row.first_pass,
             row.end_pass.saturating_sub(1)
         ),
-        name: row.name.clone(),
+        name: named(&row.name).to_owned(),
         from: row.first_pass,
         to: row.end_pass,
         low: row.offset,
@@ -128,14 +136,19 @@ fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     };
     let rows: Vec<_> = plan.rows.iter().map(row).collect();
     let title = format!(
-        "Aliasing plan {} of frame {}: {} for {}, no less than {} would do",
+        "Aliasing plan {}, heap {} (frame {}): {} in place of {}, lower bound {}",
         plan.plan,
+        plan.heap,
         count(plan.frame),
         bytes(plan.height_bytes),
         bytes(plan.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.bytes))),
         bytes(plan.lower_bound_bytes)
     );
     rectangles(&format!("plan-{at}"), &title, plan.pass_count, plan.height_bytes, &rows)
+}
+
+fn named(name: &str) -> &str {
+    if name.is_empty() { "(no name)" } else { name }
 }
 
 fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
@@ -150,7 +163,7 @@ fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
             values: values(|moment| moment.fragmentation_percent),
         },
     ];
-    over_frames("fragmentation", "Fragmentation in hundredths", Unit::Count, frames, &series)
+    over_frames("fragmentation", "Fragmentation, in per cent", Unit::Percent, frames, &series)
 }
 
 fn live(history: &History, frames: &[u64]) -> Drawing {
@@ -244,8 +257,13 @@ fn transients(history: &History) -> String {
         return String::new();
     }
     let row = |held: &TransientRow| {
-        let name = if held.name.is_empty() { "(no name)".to_owned() } else { held.name.clone() };
-        vec![name, count(held.block), bytes(held.offset), bytes(held.bytes), count(held.born)]
+        vec![
+            named(&held.name).to_owned(),
+            format!("#{}", count(held.block)),
+            bytes(held.offset),
+            bytes(held.bytes),
+            count(held.born),
+        ]
     };
     let table = Table {
         caption: "Objects in transient heaps when the trace ended, by heap and offset",
@@ -270,9 +288,8 @@ fn left(history: &History) -> String {
             .to_owned();
     }
     let row = |one: &Lifetime| {
-        let name = if one.name.is_empty() { "(no name)".to_owned() } else { one.name.clone() };
         let age = history.frame_count.saturating_sub(one.born);
-        vec![name, bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
+        vec![named(&one.name).to_owned(), bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
     };
     let table = Table {
         caption: "In use when the trace ended, the oldest first: leaks, if the program was to end there",

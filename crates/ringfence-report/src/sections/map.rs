@@ -3,35 +3,47 @@
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use super::nothing;
-use crate::BlockFigures;
 use crate::table::Table;
 use crate::units::{bytes, count};
+use crate::{BlockFigures, html};
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
+    // The elements are there even if nothing is to be drawn: the script looks for them.
+    html::fill(include_str!("../page/map.html"), |_| table(snapshot))
+}
+
+fn table(snapshot: &Snapshot) -> String {
     if snapshot.blocks.is_empty() {
         return nothing("The allocator holds no block.");
     }
+    let mut blocks: Vec<_> = snapshot.blocks.iter().collect();
+    blocks.sort_by_key(|block| block.number);
     let table = Table {
         caption: "Blocks as a table",
         headings: &["Block", "Memory type", "Properties", "Holds", "Size", "Used", "Free", "Largest free", "Ranges"],
         numbers: &[true, true, false, false, true, true, true, true, true],
-        rows: snapshot.blocks.iter().enumerate().map(|(index, block)| row(snapshot, index, block)).collect(),
+        rows: blocks.iter().map(|block| row(snapshot, block)).collect(),
     };
     table.folded()
 }
 
-fn row(snapshot: &Snapshot, index: usize, block: &BlockSnapshot) -> Vec<String> {
+fn row(snapshot: &Snapshot, block: &BlockSnapshot) -> Vec<String> {
     let figures = BlockFigures::of(block);
     let properties = snapshot.types.get(block.memory_type as usize).map(|kind| kind.properties.join(", "));
     vec![
-        index.to_string(),
+        format!("#{}", count(block.number)),
         block.memory_type.to_string(),
         properties.unwrap_or_default(),
-        if block.dedicated { format!("{}, dedicated", block.class) } else { block.class.clone() },
+        if block.dedicated { format!("{}, dedicated", class(block)) } else { class(block).to_owned() },
         bytes(block.bytes),
         bytes(figures.used_bytes),
         bytes(figures.free_bytes),
         bytes(figures.free_bytes_largest),
         count(block.ranges.len() as u64),
     ]
+}
+
+/// What lies in a block, in words: `page/map.js` writes the same.
+fn class(block: &BlockSnapshot) -> &str {
+    if block.class == "all" { "any kind" } else { &block.class }
 }

@@ -2,16 +2,15 @@
 
 use ringfence_trace::RingSnapshot;
 
-use super::nothing;
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds};
 
 pub(super) fn html(rings: &[RingSnapshot]) -> String {
     if rings.is_empty() {
-        return nothing("There is no upload ring.");
+        return String::new();
     }
     let table = Table {
-        caption: "Upload rings at the end",
+        caption: "Upload rings when the snapshot was taken",
         headings: &["Ring", "Capacity", "In use", "High-water", "Submissions", "Written", "Waits", "Waited"],
         numbers: &[false, true, true, true, true, true, true, true],
         rows: rings.iter().enumerate().map(|(index, ring)| row(index, ring)).collect(),
@@ -28,6 +27,10 @@ fn row(index: usize, ring: &RingSnapshot) -> Vec<String> {
         count(ring.submission_count),
         bytes(ring.written_bytes),
         count(ring.wait_count),
-        nanoseconds(ring.wait_ns),
+        match (ring.wait_count, ring.wait_ns) {
+            // The simulated device works in no time.
+            (1.., 0) => "not measured".into(),
+            (_, time) => nanoseconds(time),
+        },
     ]
 }

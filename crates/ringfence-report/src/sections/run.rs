@@ -1,6 +1,7 @@
 //! The run, frame by frame: the rings, the memory, what waits for the device, what is alive.
 
-use super::nothing;
+use ringfence_trace::RingSnapshot;
+
 use crate::chart::{Chart, Level, Line, Look as ChartLook, Unit};
 use crate::frames::buckets;
 use crate::plot::{Drawing, Look, Series, over_frames};
@@ -13,22 +14,25 @@ const ROW_COUNT_MAX: usize = 100;
 /// More points cannot be distinguished.
 const POINT_COUNT_MAX: usize = 500;
 
-pub(super) fn charts(report: &Report) -> String {
+pub(super) fn html(report: &Report) -> String {
     if report.frames.is_empty() {
-        return nothing("No frames were recorded.");
+        return String::new();
     }
     let charts = [ring(report), memory(), retired(&report.frames), live()];
     let charts: String = charts.iter().map(|chart| chart.html(&report.frames)).collect();
-    format!("<div class=\"charts\">\n{charts}</div>\n")
+    format!("<div class=\"charts\">\n{charts}</div>\n{}", table(&report.frames))
 }
 
 fn ring(report: &Report) -> Chart {
     let seen = report.frames.iter().map(|frame| frame.ring_used_bytes).max().unwrap_or(0);
-    let marks = report.snapshot.rings.iter().map(|ring| ring.high_water_bytes).fold(0, u64::saturating_add);
-    let mark = if report.snapshot.rings.len() == 1 { marks.max(seen) } else { seen };
+    let level = match measured(report) {
+        Some(ring) => Level { name: "high-water", value: ring.high_water_bytes.max(seen) },
+        // The marks of several rings were not reached at the same time.
+        None => Level { name: "most at the end of a frame", value: seen },
+    };
     Chart {
         id: "ring",
-        title: "Upload ring",
+        title: ring_title(report),
         unit: Unit::Bytes,
         lines: vec![
             Line {
@@ -44,14 +48,31 @@ fn ring(report: &Report) -> Chart {
                 value: |frame| frame.ring_capacity_bytes,
             },
         ],
-        level: Some(Level { name: "high-water", value: mark }),
+        level: Some(level),
+    }
+}
+
+/// The ring that the frames measure, if it is one.
+fn measured(report: &Report) -> Option<&RingSnapshot> {
+    match (&report.ring, &report.snapshot.rings[..]) {
+        (Some(name), rings) => rings.iter().find(|ring| ring.name == *name),
+        (None, [ring]) => Some(ring),
+        (None, _) => None,
+    }
+}
+
+fn ring_title(report: &Report) -> String {
+    match &report.ring {
+        Some(name) => format!("Upload ring: {name}"),
+        None if report.snapshot.rings.len() > 1 => "Upload rings".to_owned(),
+        None => "Upload ring".to_owned(),
     }
 }
 
 fn memory() -> Chart {
     Chart {
         id: "memory",
-        title: "Memory",
+        title: "Memory".into(),
         unit: Unit::Bytes,
         lines: vec![
             Line { name: "used", key: "used_bytes", look: ChartLook::Area, value: |frame| frame.used_bytes },
@@ -70,7 +91,7 @@ fn retired(frames: &[FrameSample]) -> Chart {
     let most = frames.iter().map(|frame| frame.retired_count).max().unwrap_or(0);
     Chart {
         id: "retired",
-        title: "Retired, waiting for the device",
+        title: "Retired, waiting for the device".into(),
         unit: Unit::Count,
         lines: vec![Line {
             name: "retired objects",
@@ -85,7 +106,7 @@ fn retired(frames: &[FrameSample]) -> Chart {
 fn live() -> Chart {
     Chart {
         id: "live",
-        title: "Live objects",
+        title: "Live objects".into(),
         unit: Unit::Count,
         lines: vec![Line {
             name: "live objects",
@@ -97,14 +118,14 @@ fn live() -> Chart {
     }
 }
 
-pub(super) fn table(frames: &[FrameSample]) -> String {
-    if frames.is_empty() {
-        return String::new();
-    }
+fn table(frames: &[FrameSample]) -> String {
     let runs = buckets(frames, ROW_COUNT_MAX);
-    let whole = runs.len() == frames.len();
+    let caption = match frames.len().div_ceil(ROW_COUNT_MAX) {
+        0 | 1 => "Frames as a table".to_owned(),
+        each => format!("Frames as a table: each row has the most of {each} frames"),
+    };
     let table = Table {
-        caption: if whole { "Frames as a table" } else { "Frames as a table: the most of each few" },
+        caption: &caption,
         headings: &["Frame", "Ring in use", "Ring capacity", "Used", "Reserved", "Retired", "Live"],
         numbers: &[true; 7],
         rows: runs.iter().map(|run| row(frames[run.first].frame, frames[run.last].frame, &run.most)).collect(),
@@ -125,7 +146,8 @@ fn row(first: u64, last: u64, most: &FrameSample) -> Vec<String> {
 }
 
 /// The charts with their text, for files of their own.
-pub(crate) fn drawings(frames: &[FrameSample]) -> Vec<Drawing> {
+pub(crate) fn drawings(report: &Report) -> Vec<Drawing> {
+    let Report { frames, .. } = report;
     if frames.is_empty() {
         return Vec::new();
     }
@@ -145,7 +167,7 @@ pub(crate) fn drawings(frames: &[FrameSample]) -> Vec<Drawing> {
         series("reserved", Look::Line, |frame| frame.reserved_bytes),
     ];
     vec![
-        over_frames("upload-ring", "Upload ring", Unit::Bytes, &numbers, &ring),
+        over_frames("upload-ring", &ring_title(report), Unit::Bytes, &numbers, &ring),
         over_frames("memory", "Memory", Unit::Bytes, &numbers, &memory),
         over_frames(
             "retired",

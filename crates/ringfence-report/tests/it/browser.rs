@@ -66,6 +66,8 @@ fn answers_keys_and_searches() {
     assert_eq!(page.root("data-last-range"), last.to_string());
     assert!(page.root("data-tip").starts_with(&in_type_order(0).ranges[last].name));
     assert_eq!(page.root("data-arrived"), "1");
+    let number = in_type_order(1).number;
+    assert_eq!(page.root("data-listed-of"), format!("Ranges of block #{number}"), "by the number that a trace knows");
     assert_eq!(page.root("data-listed"), in_type_order(1).ranges.len().min(200).to_string());
     assert!(page.root("data-chart").starts_with("frame 1, in use: "), "{}", page.root("data-chart"));
     assert_eq!(page.root("data-theme"), "light");
@@ -86,12 +88,20 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     let mut report = made_up::report(40, 3000, 300);
     report.history = Some(made_up::history(500, 2000));
     report.compared = Some(made_up::compared());
-    let Some(page) = open("history", &report, "") else { return };
+    let Some(page) = open("history", &report, include_str!("contents.html")) else { return };
     let lifetimes = &report.history.as_ref().expect("it was put there").lifetimes;
     let left = lifetimes.iter().filter(|one| one.retired.is_none() && one.freed.is_none()).count();
     assert_eq!(page.value("data-figure=\"left_count\""), left.to_string());
     assert_eq!(page.dom.matches("<rect class=\"life\"").count(), 41, "forty bars and the key");
     assert_eq!(page.dom.matches("<rect class=\"held").count(), 10, "the resources of the plan");
+    assert_eq!(page.dom.matches("class=\"tag\"").count(), 6, "those whose names do not fit have numbers");
+    assert!(page.dom.contains("Aliasing plan 1, heap 0 (frame 1): "));
+    let [reading, links, dead] = ["percent", "links", "dead"].map(|name| page.root(&format!("data-{name}")));
+    assert!(
+        reading.contains("free of the blocks: 30&nbsp;%") || reading.contains("free of the blocks: 30\u{a0}%"),
+        "{reading}"
+    );
+    assert_eq!((links, dead), ("10", ""), "each link of the contents leads somewhere");
     assert_eq!(page.value("data-figure=\"move_count\""), "2");
     for drawing in ["heap-0", "fragmentation", "ranges", "lifetimes", "ring-0", "plan-0"] {
         assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");

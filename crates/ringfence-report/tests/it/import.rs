@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_report::Figures;
 use ringfence_report::import::{is_vma_dump, vma_dump};
+use ringfence_report::{Figures, Report, Source};
 use serde_json::{Value, json};
 
 fn small() -> Value {
@@ -41,6 +41,18 @@ fn a_dump_becomes_heaps_types_and_blocks() {
     let names: Vec<_> = snapshot.blocks[0].ranges.iter().map(|range| range.name.as_str()).collect();
     assert_eq!(names, ["0000AA", "second"]);
     assert_eq!(snapshot.blocks[2].ranges[0].name, "pool mine: x");
+}
+
+/// A dump has no calls and nothing retired: the page does not claim that there were none.
+#[test]
+fn what_a_dump_does_not_hold_is_unknown() {
+    let report = Report::from_json(small().to_string().as_bytes()).expect("it is a dump");
+    assert_eq!(report.source, Source::VmaDump);
+    let figures = report.figures();
+    assert_eq!((figures.reserved_bytes, figures.reserved_bytes_high_water), (2048 + 64 + 16, None));
+    assert_eq!((figures.retired_count, figures.calls_made, figures.calls_saved), (None, None, None));
+    let numbers: Vec<_> = report.snapshot.blocks.iter().map(|block| block.number).collect();
+    assert_eq!(numbers, [0, 1, 2]);
 }
 
 #[test]

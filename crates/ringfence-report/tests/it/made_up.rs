@@ -62,6 +62,8 @@ fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<Bloc
         blocks.push(shared_block(numbers, index, shared_ranges / shared_count + extra));
     }
     blocks.extend((0..dedicated_count).map(|index| dedicated_block(numbers, index)));
+    // Numbers go on where blocks were freed.
+    (0..).zip(&mut blocks).for_each(|(index, block)| block.number = 3 + 2 * index);
     blocks
 }
 
@@ -87,14 +89,14 @@ fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSna
         offset += size;
     }
     let class = CLASSES[(index % 4) as usize].into();
-    BlockSnapshot { memory_type: (index % 3) as u32, class, pool: String::new(), dedicated: false, bytes, ranges }
+    BlockSnapshot { memory_type: (index % 3) as u32, class, bytes, ranges, ..Default::default() }
 }
 
 fn dedicated_block(numbers: &mut Numbers, index: u64) -> BlockSnapshot {
     let bytes = (8 + numbers.next(90)) * MIB;
     let used = bytes - numbers.next(64 << 10) / 256 * 256;
     let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}"), user_data: 0 }];
-    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), pool: String::new(), dedicated: true, bytes, ranges }
+    BlockSnapshot { class: CLASSES[2].into(), dedicated: true, bytes, ranges, ..Default::default() }
 }
 
 fn name(numbers: &mut Numbers, place: u64) -> String {
@@ -298,10 +300,10 @@ fn plan() -> FramePlan {
     };
     let rows = (0..10).map(row).collect();
     let (height_bytes, lower_bound_bytes) = (16 * MIB, 16 * MIB);
-    FramePlan { frame: 1, plan: 1, height_bytes, lower_bound_bytes, pass_count: 12, rows }
+    FramePlan { frame: 1, plan: 1, heap: 0, height_bytes, lower_bound_bytes, pass_count: 12, rows }
 }
 
 /// Another snapshot to compare with.
 pub fn compared() -> Compared {
-    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, damage: None }
+    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, ..Compared::default() }
 }

@@ -54,7 +54,28 @@ fn dedicated_memory_of_one_frame_is_in_the_chart_of_its_heap_and_in_the_headline
         let high = history.moments.iter().filter(|moment| moment.heaps[0].reserved_bytes > 4 * MIB).count();
         assert_eq!(high, usize::from(outlives_its_frame), "it was one frame");
         let report = Report { history: Some(history), snapshot, ..Report::default() };
-        assert_eq!(report.figures().reserved_bytes_high_water, 1028 * MIB);
+        assert_eq!(report.figures().reserved_bytes_high_water, Some(1028 * MIB));
         assert!(report.to_html().contains(&format!("at most {} so far<", bytes(1028 * MIB))));
+    }
+}
+
+/// Heaps of one frame's plan have the plan's number in common.
+#[test]
+fn plans_of_a_frame_have_titles_that_differ_by_their_heaps() {
+    let (mut bytes, mut chunk) = (Vec::new(), Chunk::default());
+    for plan in [4, 4, 4, 7, 7] {
+        let planned =
+            Event::<&str>::Planned { plan, height_bytes: 8, lower_bound_bytes: 8, pass_count: 2, resources: vec![] };
+        chunk.push(&planned);
+    }
+    let mut writer = Writer::new(&mut bytes);
+    writer.write(&chunk).expect("into memory");
+    writer.end().expect("into memory");
+    let (history, snapshot) = History::read(&bytes[..]).expect("a trace");
+    let heaps: Vec<_> = history.plans.iter().map(|plan| (plan.plan, plan.heap)).collect();
+    assert_eq!(heaps, [(4, 1), (4, 2), (7, 0), (7, 1)], "of five the last four");
+    let page = Report { history: Some(history), snapshot, ..Report::default() }.to_html();
+    for (plan, heap) in heaps {
+        assert_eq!(page.matches(&format!("title\" x=\"0\" y=\"15\">Aliasing plan {plan}, heap {heap} ")).count(), 1);
     }
 }

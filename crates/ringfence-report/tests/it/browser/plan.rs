@@ -77,7 +77,7 @@ fn the_slider_says_what_is_alive_at_each_moment_of_five_rows() {
     assert!(page.root("data-tip").contains("offset 0 to 400"), "{}", page.root("data-tip"));
     assert_eq!(page.root("data-clicked"), "50");
     assert_eq!(page.root("data-view"), "250 0 500 280");
-    assert_eq!(page.root("data-ends"), "25 75");
+    assert_eq!(page.root("data-ends"), "25 40 50 60 75");
     assert_eq!(page.root("data-back"), "0 0 1000 560");
     let ink: f64 = page.root("data-ink").parse().expect("a share");
     // 400 x 100, 300 x 50, 200 x 50, 400 x 20 and 100 x 10 of 1000 x 100, less a pixel between neighbours.
@@ -96,7 +96,9 @@ fn thirty_thousand_rows_are_drawn_and_read_too() {
 
 #[test]
 fn a_plan_of_nothing_opens_and_moments_that_a_script_would_round_are_texts() {
-    assert!(open_html("plan-none", &PlanPage::default().to_html(), "").is_none_or(|page| page.dom.contains("Largest")));
+    assert!(
+        open_html("plan-none", &PlanPage::default().to_html(), "").is_none_or(|page| page.dom.contains("Largest rows"))
+    );
     let late = row("late", u64::MAX - 1, u64::MAX, 8, 0);
     let plan = PlanPage { rows: vec![row("early", 0, 1, 8, 0), late], height: 8, lower_bound: 8, ..Default::default() };
     let Some(page) = open_html("plan-late", &plan.to_html(), "<script>goTo(2)</script>") else { return };
@@ -109,7 +111,7 @@ fn offsets_of_several_heaps_are_shown_from_where_each_begins() {
     let extra = "<script>document.documentElement.dataset.places = [...document.querySelectorAll('#alive td:nth-child(2)')]\
                  .map((cell) => cell.textContent).join('; ');</script>";
     let html = plan.to_html();
-    assert!(html.contains("heap 1, 500\u{a0}B"), "the table that needs no script");
+    assert!(html.contains("heap 1, 500<"), "the table that needs no script");
     let Some(page) = open_html("plan-heaps", &html, extra) else { return };
     assert_eq!(page.value("id=\"at-gap\""), "0");
     let apart =

@@ -34,7 +34,7 @@ fn every_number_of_every_table_is_the_snapshots() {
     let tables = [
         ("Heaps as a table", heaps(snapshot)),
         ("Calls as a table", calls(snapshot)),
-        ("Upload rings at the end", rings(snapshot)),
+        ("Upload rings when the snapshot was taken", rings(snapshot)),
         ("Descriptors as a table", descriptors(snapshot)),
         ("Blocks as a table", blocks(snapshot)),
         ("Use by the beginning of the name, up to a / : . # or a digit", consumers(snapshot)),
@@ -139,13 +139,14 @@ fn descriptors(snapshot: &Snapshot) -> Rows {
 }
 
 fn blocks(snapshot: &Snapshot) -> Rows {
-    let row = |(index, block): (usize, &BlockSnapshot)| {
+    let row = |block: &BlockSnapshot| {
+        let class = if block.class == "all" { "any kind" } else { &block.class };
         let dedicated = if block.dedicated { ", dedicated" } else { "" };
         vec![
-            Number(index as u64),
+            Text(format!("#{}", block.number)),
             Number(block.memory_type.into()),
             Text(snapshot.types[block.memory_type as usize].properties.join(", ")),
-            Text(format!("{}{dedicated}", block.class)),
+            Text(format!("{class}{dedicated}")),
             Number(block.bytes),
             Number(used_bytes(block)),
             Number(block.bytes - used_bytes(block)),
@@ -153,7 +154,7 @@ fn blocks(snapshot: &Snapshot) -> Rows {
             Number(range_count(block)),
         ]
     };
-    snapshot.blocks.iter().enumerate().map(row).collect()
+    snapshot.blocks.iter().map(row).collect()
 }
 
 fn consumers(snapshot: &Snapshot) -> Rows {

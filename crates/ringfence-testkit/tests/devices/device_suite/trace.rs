@@ -46,11 +46,7 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
 }
 
 fn sorted(mut blocks: Vec<BlockSnapshot>) -> Vec<BlockSnapshot> {
-    let key = |block: &BlockSnapshot| {
-        let first = block.ranges.first().map(|range| (range.offset, range.bytes, range.name.clone()));
-        (block.memory_type, block.class.clone(), block.dedicated, block.bytes, first, block.ranges.len())
-    };
-    blocks.sort_by_key(key);
+    blocks.sort_by_key(|block| block.number);
     blocks
 }
 
