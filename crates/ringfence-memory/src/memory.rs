@@ -49,6 +49,7 @@ mod blocks;
 mod bound;
 mod budget;
 mod classes;
+pub(crate) mod contents;
 mod decide;
 mod desc;
 pub(crate) mod descriptor_heaps;

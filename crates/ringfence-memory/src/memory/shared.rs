@@ -14,6 +14,7 @@ use ringfence_core::tlsf::Tlsf;
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::budget::Budgets;
 use super::classes::Classes;
+use super::contents::Losses;
 use super::decide::{View, plain_types};
 use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
@@ -68,6 +69,7 @@ pub struct Shared<D: Device> {
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
     pub(crate) residents: Residents<D>,
+    pub(crate) losses: Arc<Losses>,
 }
 
 pub(crate) const CLASSES: [ResourceClass; 3] =
@@ -135,6 +137,7 @@ impl<D: Device> Shared<D> {
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
             residents: Residents::new(),
+            losses: Arc::default(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),

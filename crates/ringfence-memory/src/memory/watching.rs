@@ -93,10 +93,11 @@ impl<D: Device> Debug<'_, D> {
         self.of(Debugger::live)
     }
 
-    /// The findings since the last call: overruns when they are found, leaks at
+    /// The findings since the last call: overruns and lost contents when they are found, leaks at
     /// [`Allocator::shutdown`](crate::Allocator::shutdown). At most the last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
+        self.0.settle_losses();
         self.of(Debugger::take_findings)
     }
 
@@ -148,6 +149,14 @@ impl<D: Device> Shared<D> {
     pub(crate) fn write_due(&self) {
         if self.is_recording() {
             self.observers.trace.write_due();
+        }
+    }
+
+    /// Finds out which copies were lost with frames that are over.
+    pub(crate) fn settle_losses(&self) {
+        self.losses.settle();
+        if let Some(debug) = self.observers.debug() {
+            self.losses.take_found().into_iter().for_each(|lost| debug.lost(lost));
         }
     }
 

@@ -29,7 +29,7 @@ use super::pin::{HeldPin, Pin, Unpin};
 use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
-use super::{Staged, UploadError};
+use super::{Frames, Staged, UploadError};
 use crate::device::Device;
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
@@ -190,7 +190,7 @@ impl<D: Device> UploadWriter<D> {
         };
         self.written_bytes += size;
         self.written_count += 1;
-        Ok((staged(segment, offset, size), of))
+        Ok((staged(segment, offset, size, Frames::of(self.frame.point())), of))
     }
 
     fn over(&self) -> UploadError {
