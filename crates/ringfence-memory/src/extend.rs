@@ -18,7 +18,7 @@ pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
 pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked};
-pub use crate::resource::{Arrivals, Exchanged, shared_alignment};
+pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 
 /// As [`Allocator::create_buffer`], for a library that knows at which line of the program the buffer was asked for.

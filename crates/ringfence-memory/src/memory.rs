@@ -49,7 +49,6 @@ mod blocks;
 mod bound;
 mod budget;
 mod classes;
-pub(crate) mod contents;
 mod decide;
 mod desc;
 pub(crate) mod descriptor_heaps;

@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use ringfence_core::delivery::{Content, Delivery, Target};
 use ringfence_core::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
 
@@ -16,16 +17,14 @@ use crate::device::{
     TextureDesc, Textures,
 };
 use crate::error::{AccessError, Error};
-use crate::memory::contents::Content;
 use crate::memory::{
     AllocationDesc, ArenaRef, Bound, Location, Memory, Origin, Place, PlacementRequest, PoolState, RawObject, Shared,
 };
 use crate::observe::RangeId;
-use crate::observe::debugging::MemoryAddress;
-use crate::timeline::Frame;
+use crate::observe::debugging::{Debugger, Leak, MemoryAddress};
+use crate::timeline::{Frame, OpenFrame};
 
 mod allocation;
-mod arrivals;
 mod export;
 mod host;
 mod pool;
@@ -36,7 +35,6 @@ use host::HostBytes;
 
 pub use crate::memory::ResourceKind;
 pub use allocation::Allocation;
-pub use arrivals::{Arrivals, Exchanged};
 pub use export::{ShareError, SharedMemory};
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
@@ -317,6 +315,28 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         // Made before: a global allocator of the program's may come by here.
         let content = Arc::default();
         self.bound.content.get_or_init(|| content)
+    }
+
+    /// It as the destination of copies that a library gathers: it is not moved until they are recorded, or this is dropped.
+    /// `is_restaged` says that the library stages the same bytes again if their frame is not submitted.
+    pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
+        let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
+        let known_as = self.shared.observers.debug().and_then(described);
+        Target::new(self.content(), self.user_data(), is_restaged, known_as).kept(self.bound.place.ticket())
+    }
+
+    /// Whether copies to `target` are copies to this resource.
+    pub fn is_destination(&self, target: &Target<Leak>) -> bool {
+        self.bound.content.get().is_some_and(|content| target.is_of(content))
+    }
+
+    /// The resource gets its contents by copies that the caller was given to record in this frame: they are lost with it.
+    pub(crate) fn await_content(&self, frame: &Frame) {
+        let mut delivery = Delivery::default();
+        delivery.losses = Some(Arc::clone(&self.shared.losses));
+        delivery.targets.push(self.destination(false));
+        delivery.watch(frame.point(), || Some(OpenFrame::of(frame).watch()));
+        Arc::new(delivery).record();
     }
 
     /// Its object is another from now on: copies that were gathered for the present one would miss it.

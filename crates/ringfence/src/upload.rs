@@ -23,6 +23,7 @@
 //! | [`UploadWriter::write`] | the copy, two atomic stores to memory of the thread's own, two atomic loads; a lock a page |
 //! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
 
+mod arrivals;
 mod batch;
 mod constants;
 mod error;

@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use ringfence_core::delivery::Content;
 use ringfence_core::recycled::Recycling;
 
-use super::contents::Content;
 use super::location::Location;
 use super::memory_object::RawObject;
 use super::place::Place;

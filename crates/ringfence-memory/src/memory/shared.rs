@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
+use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
 use ringfence_core::recycled::Recycled;
 use ringfence_core::slots::SLOT_BYTES_MAX;
@@ -14,7 +15,6 @@ use ringfence_core::tlsf::Tlsf;
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::budget::Budgets;
 use super::classes::Classes;
-use super::contents::Losses;
 use super::decide::{View, plain_types};
 use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
@@ -31,6 +31,7 @@ use super::small_state::SmallBuffers;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::observe::Observers;
+use crate::observe::debugging::Leak;
 use crate::observe::trace::Event;
 use crate::timeline::{Lifetimes, Timed};
 
@@ -69,7 +70,7 @@ pub struct Shared<D: Device> {
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
     pub(crate) residents: Residents<D>,
-    pub(crate) losses: Arc<Losses>,
+    pub(crate) losses: Arc<Losses<Leak>>,
 }
 
 pub(crate) const CLASSES: [ResourceClass; 3] =

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
 
 use super::memory_object::Memory;
@@ -150,6 +151,11 @@ impl<D: Device> Shared<D> {
         if self.is_recording() {
             self.observers.trace.write_due();
         }
+    }
+
+    /// What was lost of the copies to its resources, and what may be, for libraries that gather copies.
+    pub fn losses(&self) -> &Arc<Losses<Leak>> {
+        &self.losses
     }
 
     /// Finds out which copies were lost with frames that are over.

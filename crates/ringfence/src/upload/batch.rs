@@ -23,12 +23,13 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::arrivals::Arrivals;
 use super::segment::place_hash;
 use super::{Frames, Staged, Texels, UploadError};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
 use ringfence_core::sync::SyncPoint;
-use ringfence_memory::extend::{Arrivals, OpenFrame, Shared};
+use ringfence_memory::extend::{OpenFrame, Shared};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are

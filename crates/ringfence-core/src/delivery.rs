@@ -1,4 +1,5 @@
-//! Whether the bytes that copies bring to resources arrive: what resources, batches of copies and the allocator share.
+//! Copies to resources from when they are gathered until they arrive or are lost: what resources, batches of copies and
+//! their allocator share.
 //!
 //! ```text
 //!   gathered ── recorded ──▶ waits for the end of its frame ──┬─ submitted ─────────▶ it arrives
@@ -8,8 +9,7 @@
 //! ```
 //!
 //! As long as copies are gathered and not recorded, no defragmentation moves their destination. A resource of which
-//! copies are lost says so ([`Resource::take_content_lost`](crate::Resource::take_content_lost)), and debugging finds
-//! it ([`Finding::LostContent`](crate::debugging::Finding::LostContent)).
+//! copies are lost says so, and what debugging knows of it, an `L`, is kept to be reported.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -17,19 +17,19 @@
 //! | check, record, clear | O(destinations) |
 //! | settle, once a reclaim | O(deliveries whose frames are open), one read without any |
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::sync::PoisonError;
 
-use parking_lot::Mutex;
-use ringfence_core::clock::{End, Watch};
-use ringfence_core::sync::SyncPoint;
-use ringfence_core::ticket::Ticket;
-use ringfence_trace::Leak;
-use smallvec::SmallVec;
+use crate::clock::{End, Watch};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sync::SyncPoint;
+use crate::ticket::Ticket;
 
 /// What a resource knows of the copies to it. Made with the first of them.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
+pub struct Content {
     /// Another number after each exchange of the resource's object.
     object: AtomicU32,
     is_lost: AtomicBool,
@@ -39,64 +39,77 @@ pub(crate) struct Content {
 
 impl Content {
     /// The resource has another object from now on, or another resource takes its place.
-    pub(crate) fn note_exchanged(&self) {
+    pub fn note_exchanged(&self) {
         self.object.fetch_add(1, Ordering::Release);
     }
 
-    pub(crate) fn note_dropped(&self) {
+    /// Its owner has released it.
+    pub fn note_dropped(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
 
-    pub(crate) fn note_lost(&self) {
+    /// Copies to it were lost.
+    pub fn note_lost(&self) {
         self.is_lost.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
+    /// Returns `true` if copies to it were lost since the last call of [`Content::take_lost`].
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    pub(crate) fn take_lost(&self) -> bool {
+    /// As [`Content::is_lost`], once.
+    #[must_use]
+    pub fn take_lost(&self) -> bool {
         self.is_lost.swap(false, Ordering::AcqRel)
     }
 }
 
 /// A destination of copies that are gathered.
-pub(crate) struct Target {
+pub struct Target<L> {
     content: Arc<Content>,
     /// The number of the object that the copies go to.
     object: u32,
-    pub(crate) user_data: u64,
+    /// That of its resource.
+    pub user_data: u64,
     kept: Option<Kept>,
     /// Whether its owner stages the same bytes again after a frame that was not submitted.
     is_restaged: bool,
     /// By what debugging knows it.
-    known_as: Option<Box<Leak>>,
+    known_as: Option<Box<L>>,
 }
 
-impl Target {
+impl<L: Clone> Target<L> {
     /// One of which a resource knows `content`. `known_as` is by what debugging knows it.
-    pub(crate) fn new(content: &Arc<Content>, user_data: u64, is_restaged: bool, known_as: Option<Leak>) -> Self {
+    #[must_use]
+    pub fn new(content: &Arc<Content>, user_data: u64, is_restaged: bool, known_as: Option<L>) -> Self {
         let object = content.object.load(Ordering::Acquire);
         let content = Arc::clone(content);
         Self { content, object, user_data, kept: None, is_restaged, known_as: known_as.map(Box::new) }
     }
 
     /// Whether it is a destination of the resource that knows `content`.
-    pub(crate) fn is_of(&self, content: &Arc<Content>) -> bool {
+    #[must_use]
+    pub fn is_of(&self, content: &Arc<Content>) -> bool {
         Arc::ptr_eq(&self.content, content)
     }
 
     /// Whether its resource has another object than the one that the copies go to.
-    pub(crate) fn is_exchanged(&self) -> bool {
+    #[must_use]
+    pub fn is_exchanged(&self) -> bool {
         self.content.object.load(Ordering::Acquire) != self.object
     }
 
     /// Keeps what is gathered for it from being moved.
-    pub(crate) fn kept(self, ticket: Option<&Arc<Ticket>>) -> Self {
+    #[must_use]
+    pub fn kept(self, ticket: Option<&Arc<Ticket>>) -> Self {
         Self { kept: ticket.map(Kept::new), ..self }
     }
 
-    pub(crate) fn again(&self) -> Self {
+    /// The same once more, for a delivery that is gathered further.
+    #[must_use]
+    pub fn again(&self) -> Self {
         let Self { content, object, user_data, kept, is_restaged, known_as } = self;
         let (content, kept) = (Arc::clone(content), kept.as_ref().map(|kept| Kept::new(&kept.ticket)));
         let (object, user_data, is_restaged) = (*object, *user_data, *is_restaged);
@@ -130,22 +143,25 @@ impl Drop for Kept {
 }
 
 /// Copies that are recorded together, in one frame.
-#[derive(Default)]
-pub(crate) struct Delivery {
-    pub(crate) targets: Vec<Target>,
+pub struct Delivery<L: Clone> {
+    /// Where they go.
+    pub targets: Vec<Target<L>>,
     /// The frame; several, if it is not known which of those that were open.
-    frames: SmallVec<[(SyncPoint, Watch); 1]>,
+    frames: Vec<(SyncPoint, Watch)>,
     is_recorded: AtomicBool,
-    pub(crate) losses: Option<Arc<Losses>>,
+    /// Those of the allocator whose resources they go to.
+    pub losses: Option<Arc<Losses<L>>>,
 }
 
-impl Delivery {
-    pub(crate) fn is_recorded(&self) -> bool {
+impl<L: Clone> Delivery<L> {
+    /// Returns `true` once it was recorded.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::Acquire)
     }
 
     /// Adds a frame that it may be recorded in.
-    pub(crate) fn watch(&mut self, frame: SyncPoint, watch: impl FnOnce() -> Option<Watch>) {
+    pub fn watch(&mut self, frame: SyncPoint, watch: impl FnOnce() -> Option<Watch>) {
         if self.frames.iter().all(|(known, _)| *known != frame)
             && let Some(watch) = watch()
         {
@@ -154,7 +170,7 @@ impl Delivery {
     }
 
     /// It is recorded: it arrives if its frame is submitted.
-    pub(crate) fn record(self: &Arc<Self>) {
+    pub fn record(self: &Arc<Self>) {
         if self.is_recorded.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -177,13 +193,13 @@ impl Delivery {
             }
             target.content.note_lost();
             if let (Some(known), Some(losses)) = (&target.known_as, &self.losses) {
-                losses.found.lock().push(Leak::clone(known));
+                lock(&losses.found).push(L::clone(known));
             }
         }
     }
 
     /// No batch has it any more: without having been recorded, it is lost.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         if !self.is_recorded() && !self.targets.is_empty() {
             self.lose(self.ended(End::Submitted));
         }
@@ -193,31 +209,48 @@ impl Delivery {
     }
 }
 
-impl Drop for Delivery {
+impl<L: Clone> Default for Delivery<L> {
+    fn default() -> Self {
+        Self { targets: Vec::new(), frames: Vec::new(), is_recorded: AtomicBool::new(false), losses: None }
+    }
+}
+
+impl<L: Clone> Drop for Delivery<L> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
 /// The deliveries of an allocator that wait for the end of their frames, and what was lost.
-#[derive(Default)]
-pub(crate) struct Losses {
+pub struct Losses<L: Clone> {
     recorded_count: AtomicUsize,
-    recorded: Mutex<Vec<Arc<Delivery>>>,
+    recorded: Mutex<Vec<Arc<Delivery<L>>>>,
     /// What debugging is to report.
-    found: Mutex<Vec<Leak>>,
+    found: Mutex<Vec<L>>,
 }
 
-impl Losses {
-    fn add(&self, delivery: Arc<Delivery>) {
+/// What panics while it is locked has changed nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<L: Clone> Default for Losses<L> {
+    fn default() -> Self {
+        let (recorded, found) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        Self { recorded_count: AtomicUsize::new(0), recorded, found }
+    }
+}
+
+impl<L: Clone> Losses<L> {
+    fn add(&self, delivery: Arc<Delivery<L>>) {
         let mut room = Vec::new();
         loop {
-            let mut recorded = self.recorded.lock();
+            let mut recorded = lock(&self.recorded);
             let count = recorded.len();
             if count < recorded.capacity() || count < room.capacity() {
                 if count == recorded.capacity() {
                     room.append(&mut recorded);
-                    std::mem::swap(&mut *recorded, &mut room);
+                    core::mem::swap(&mut *recorded, &mut room);
                 }
                 recorded.push(delivery);
                 self.recorded_count.store(count + 1, Ordering::Release);
@@ -230,11 +263,11 @@ impl Losses {
     }
 
     /// Takes one out whose frames are over.
-    fn take_over(&self) -> Option<Arc<Delivery>> {
+    fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut recorded = self.recorded.lock();
+        let mut recorded = lock(&self.recorded);
         let at = recorded.iter().position(|delivery| !delivery.ended(End::Open))?;
         let over = recorded.swap_remove(at);
         self.recorded_count.store(recorded.len(), Ordering::Release);
@@ -242,7 +275,7 @@ impl Losses {
     }
 
     /// Finds out what has become of deliveries whose frames are over.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         while let Some(over) = self.take_over() {
             if !over.frames.is_empty() && !over.ended(End::Submitted) {
                 over.lose(false);
@@ -251,13 +284,15 @@ impl Losses {
     }
 
     /// Forgets all that waits: the allocator is at its end.
-    pub(crate) fn forget(&self) {
-        let recorded = std::mem::take(&mut *self.recorded.lock());
+    pub fn forget(&self) {
+        let recorded = core::mem::take(&mut *lock(&self.recorded));
         self.recorded_count.store(0, Ordering::Release);
         drop(recorded);
     }
 
-    pub(crate) fn take_found(&self) -> Vec<Leak> {
-        std::mem::take(&mut *self.found.lock())
+    /// Takes out what debugging is to report.
+    #[must_use]
+    pub fn take_found(&self) -> Vec<L> {
+        core::mem::take(&mut *lock(&self.found))
     }
 }
