@@ -27,6 +27,7 @@
 //! | [`ticket`] | whether a range may be moved, now | one exchange |
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
+//! | `delivery` ¹ | whether what is copied to a resource arrives | O(1) a destination |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
 //! | `counter` ¹ | counters with a line for each thread | a load and a store |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
@@ -53,6 +54,8 @@ pub mod buddy;
 pub mod clock;
 #[cfg(feature = "std")]
 pub mod counter;
+#[cfg(feature = "std")]
+pub mod delivery;
 pub mod fit_tree;
 pub mod fixed_pool;
 pub mod free_list;

@@ -8,6 +8,8 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
+//! A range that is kept is neither planned nor moved, in whichever state it is: copies to it are gathered.
+//!
 //! Its owner never waits: dropping and aliasing are one atomic exchange each, pinning one that is tried again where a
 //! pass has changed the state meanwhile; and the pass that has planned a move finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning,
 //! which takes a ticket only from `FREE`: so that no two plans have the same one.
@@ -30,6 +32,8 @@ pub struct Ticket {
     user_data: u64,
     moves: Moves,
     state: AtomicU8,
+    /// How many rely on it to stay for now.
+    kept: AtomicU32,
     /// Which move of its pass it is, while it is one.
     index: AtomicU32,
 }
@@ -61,7 +65,8 @@ impl Ticket {
     /// Of a range that is allocated now.
     #[must_use]
     pub const fn new(allocation: BlockAllocation, alignment: u64, user_data: u64, moves: Moves) -> Self {
-        Self { allocation, alignment, user_data, moves, state: AtomicU8::new(FREE), index: AtomicU32::new(0) }
+        let (state, kept, index) = (AtomicU8::new(FREE), AtomicU32::new(0), AtomicU32::new(0));
+        Self { allocation, alignment, user_data, moves, state, kept, index }
     }
 
     /// The ticket of the range that this one's bytes have been given instead.
@@ -103,6 +108,7 @@ impl Ticket {
     #[must_use]
     pub fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
+            FREE if self.is_kept() => Standing::Stays,
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
             // The pass that moves it moves it away.
             CLOSED | MOVING => Standing::Leaving,
@@ -112,7 +118,7 @@ impl Ticket {
 
     /// Takes it for a move; says whether that went well.
     pub fn take(&self) -> bool {
-        self.pass(FREE, MOVING)
+        !self.is_kept() && self.pass(FREE, MOVING)
     }
 
     /// Gives up a move that is not made.
@@ -125,10 +131,24 @@ impl Ticket {
         self.pass(MOVING, CLOSED)
     }
 
-    /// Whether a move of it is planned.
+    /// Whether a move of it is planned, and may be made.
     #[must_use]
     pub fn is_moving(&self) -> bool {
-        self.state.load(Ordering::Acquire) == MOVING
+        self.state.load(Ordering::Acquire) == MOVING && !self.is_kept()
+    }
+
+    /// It is not moved until [`Ticket::release`], not even if a move is planned already. Calls are counted.
+    pub fn keep(&self) {
+        self.kept.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes one call of [`Ticket::keep`] back.
+    pub fn release(&self) {
+        self.kept.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire) > 0
     }
 
     /// Its owner says that it has to stay, or need not.
@@ -176,6 +196,12 @@ mod tests {
         blocks.insert((), Tlsf::new(1024));
         let allocation = blocks.try_allocate(64, 1).expect("there is room");
         let ticket = Ticket::new(allocation, 1, 0, Moves::Device);
+        assert!(ticket.take() && ticket.is_moving());
+        ticket.keep();
+        assert!(!ticket.is_moving(), "planned, and kept since");
+        ticket.put_back();
+        assert!(!ticket.take() && ticket.standing(true) == Standing::Stays);
+        ticket.release();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use ringfence_core::delivery::{Content, Delivery, Target};
 use ringfence_core::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
 
@@ -20,8 +21,8 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Bound, Location, Memory, Origin, Place, PlacementRequest, PoolState, RawObject, Shared,
 };
 use crate::observe::RangeId;
-use crate::observe::debugging::MemoryAddress;
-use crate::timeline::Frame;
+use crate::observe::debugging::{Debugger, Leak, MemoryAddress};
+use crate::timeline::{Frame, OpenFrame};
 
 mod allocation;
 mod export;
@@ -149,6 +150,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
                     parts: K::parts_of(|| Create::<K>::parts(&shared.device, info)),
                     is_altered: AtomicBool::new(false),
                     recycling: wanted.and_then(recycle),
+                    content: OnceLock::new(),
                     placed,
                     place,
                 };
@@ -192,6 +194,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             parts: K::parts_of(|| None),
             is_altered: AtomicBool::new(false),
             recycling: None,
+            content: OnceLock::new(),
         };
         let bound = ManuallyDrop::new(K::boxed(&shared.shells, bound));
         Self { shared: ManuallyDrop::new(shared), bound }
@@ -300,7 +303,72 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
     ) -> (Placed<<D as Create<K>>::Object>, Place<D>) {
+        self.note_exchanged();
         (std::mem::replace(&mut self.bound.placed, placed), std::mem::replace(&mut self.bound.place, place))
+    }
+
+    /// What is known of copies to it.
+    pub(crate) fn content(&self) -> &Arc<Content> {
+        if let Some(content) = self.bound.content.get() {
+            return content;
+        }
+        // Made before: a global allocator of the program's may come by here.
+        let content = Arc::default();
+        self.bound.content.get_or_init(|| content)
+    }
+
+    /// It as the destination of copies that a library gathers: it is not moved until they are recorded, or this is dropped.
+    /// `is_restaged` says that the library stages the same bytes again if their frame is not submitted.
+    pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
+        let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
+        let known_as = self.shared.observers.debug().and_then(described);
+        Target::new(self.content(), self.user_data(), is_restaged, known_as).kept(self.bound.place.ticket())
+    }
+
+    /// Whether copies to `target` are copies to this resource.
+    pub fn is_destination(&self, target: &Target<Leak>) -> bool {
+        self.bound.content.get().is_some_and(|content| target.is_of(content))
+    }
+
+    /// The resource gets its contents by copies that the caller was given to record in this frame: they are lost with it.
+    pub(crate) fn await_content(&self, frame: &Frame) {
+        let mut delivery = Delivery::default();
+        delivery.losses = Some(Arc::clone(&self.shared.losses));
+        delivery.targets.push(self.destination(false));
+        delivery.watch(frame.point(), || Some(OpenFrame::of(frame).watch()));
+        Arc::new(delivery).record();
+    }
+
+    /// Its object is another from now on: copies that were gathered for the present one would miss it.
+    pub(crate) fn note_exchanged(&self) {
+        self.bound.content.get().into_iter().for_each(|content| content.note_exchanged());
+    }
+
+    /// Puts another resource in its place, which gets contents from this one by copies in `frame`, if that is given.
+    pub(crate) fn become_other(&mut self, new: Self, frame: Option<&Frame>) {
+        self.note_exchanged();
+        if let Some(frame) = frame {
+            new.await_content(frame);
+            if self.bound.content.get().is_some_and(|content| content.is_lost()) {
+                new.content().note_lost();
+            }
+        }
+        // Drops the old one, which retires it.
+        *self = new;
+    }
+
+    /// Returns `true` if copies to it were lost since the last call, or since it was made: it shows what it held before.
+    /// Copies are lost if their frame was discarded, or dropped without
+    /// [`Timeline::submitted`](crate::Timeline::submitted), and if a batch gathered them and did not record them. Those
+    /// of a [`Defrag`](crate::defrag::Defrag), of [`Buffer::resize`] and of [`Texture::swap_mips`] count too.
+    ///
+    /// Call it when a frame ends without being submitted, for the resources that were to be filled in it, and fill those
+    /// again for which it says so. It does not say which bytes were lost. What was written by commands of the program's
+    /// own is not known to it. O(1), and O(frames that have ended since the last reclaim).
+    #[must_use = "it says so once"]
+    pub fn take_content_lost(&self) -> bool {
+        self.shared.settle_losses();
+        self.bound.content.get().is_some_and(|content| content.take_lost())
     }
 
     /// The driver's object.
@@ -444,8 +512,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The new one could not be made; nothing has changed then.
     #[track_caller]
     pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
-        // The assignment drops the old one, which retires it.
-        *self = Self::create(&self.shared, info, desc, self.pool().as_ref())?;
+        self.become_other(Self::create(&self.shared, info, desc, self.pool().as_ref())?, None);
         Ok(())
     }
 
@@ -488,6 +555,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
         if bound.added > 0 {
             shared.observers.calls.sub_rounded(std::mem::take(&mut bound.added));
+        }
+        if let Some(content) = bound.content.get() {
+            content.note_dropped();
         }
         (shared, bound)
     }
@@ -532,8 +602,9 @@ impl<D: Device> Buffer<D> {
     /// in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
     /// `frame` may be of any queue; the program orders the copy after what other queues write to the old buffer. Both
-    /// buffers need the usages for copies. If the frame is dropped, the bytes are lost. Uploads that were gathered for
-    /// this buffer and are not recorded yet go to the old one, and are lost unless they are recorded before the copy.
+    /// buffers need the usages for copies. If the frame is not submitted, the bytes are lost
+    /// ([`Resource::take_content_lost`]). Uploads that were gathered for this buffer and are not recorded yet would go to
+    /// the old one: recording them is refused from here on. Record them before.
     ///
     /// # Errors
     /// The frame is of another allocator, `keep_bytes` is more than one of the two buffers has, or the new buffer could

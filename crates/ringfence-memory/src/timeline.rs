@@ -97,6 +97,7 @@ impl Drop for Frame {
 /// A check whether a frame is still open, made for each write in it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
+#[derive(Clone)]
 pub struct OpenFrame {
     clock: Arc<Clock>,
     value: u64,
@@ -422,6 +423,15 @@ impl<D: Device> Lifetimes<D> {
                 set.insert(clock.at(value));
             }
         }
+    }
+
+    /// The frame of a point, if it is open.
+    pub(crate) fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
+        let entries = self.entries.read_recursive();
+        let (clock, _) = entries.get(point.timeline.index_of(self.owner)?)?;
+        // Read before the look, so that a close in between is seen.
+        let closes = clock.closes();
+        clock.is_open(point.value).then(|| OpenFrame { clock: Arc::clone(clock), value: point.value, closes })
     }
 
     /// Whether the timeline is one of these: a set that waits for another one would never pass here.

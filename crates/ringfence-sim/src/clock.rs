@@ -8,6 +8,7 @@
 
 use super::barrier::{How, Overlaps};
 use super::command::{Command, KernelMemory};
+use super::contents::SharedUses;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Fence, Label, What};
 use super::order::{Access, Point};
@@ -42,7 +43,7 @@ impl State {
         self.spend(self.profile.costs.submit_ns);
         let mut uses = Vec::new();
         let first_hazard = self.hazards.len();
-        let mut overlaps = Overlaps::default();
+        let (mut overlaps, mut shared_uses) = (Overlaps::default(), SharedUses::default());
         let mut checked = |command| {
             self.check_owners(queue, &command);
             let (first, how) =
@@ -50,7 +51,9 @@ impl State {
             if let Command::Barrier(barrier) = command {
                 overlaps.barrier(barrier);
             }
+            shared_uses.add_activation(self, &command);
             let steps = self.steps(command, &mut uses);
+            shared_uses.add(self, &uses[first..]);
             if self.watches_barriers {
                 self.watch_overlaps(&mut overlaps, &uses[first..], how);
             }
@@ -70,6 +73,7 @@ impl State {
             let hazard = Hazard::about(HazardKind::QueueConflict, label).within(space_label, range);
             self.report(hazard.pending(conflict.pending).on_queue(conflict.queue));
         }
+        self.follow_contents(key, shared_uses);
         self.tick();
         Ok(())
     }

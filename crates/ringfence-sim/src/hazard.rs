@@ -62,6 +62,8 @@ pub enum HazardKind {
     QueueConflict,
     /// Two commands of one submission use the same bytes, one of them writes, and no barrier keeps them apart.
     MissingBarrier,
+    /// A resource was read where another one, which shares its bytes, has been written over its contents since.
+    Overwritten,
     /// A resource was placed over another that is alive, and their sharing of bytes was not declared.
     Overlap,
     /// A buffer and a texture lie closer than `class_granularity_bytes`.
@@ -96,6 +98,7 @@ impl HazardKind {
             Self::DescriptorWhilePending => "was overwritten by the host",
             Self::QueueConflict => "was used by two queues that nothing orders",
             Self::MissingBarrier => "was used without a barrier behind an earlier use",
+            Self::Overwritten => "was read, but another resource was written over its contents",
             Self::Overlap => "was placed over a resource that is alive",
             Self::TooClose => "was placed too close to a resource of another class",
             Self::FreedUnderResource => "was freed while a resource lies in it",

@@ -51,6 +51,7 @@ mod barrier;
 mod check;
 mod clock;
 mod command;
+mod contents;
 mod counts;
 mod descriptor;
 mod device;

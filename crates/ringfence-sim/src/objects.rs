@@ -1,5 +1,6 @@
 //! Memory objects, resources and descriptor heaps as the simulated device keeps them.
 
+use super::contents::Contents;
 use super::ids::Label;
 use super::order::Access;
 use super::store::{DeviceView, HostView};
@@ -27,6 +28,8 @@ pub(super) struct MemoryObject {
     pub(super) longest: u64,
     /// Where resources may share bytes.
     pub(super) shared: Vec<Range<u64>>,
+    /// What such bytes hold.
+    pub(super) contents: Contents,
     /// Memory objects and handles that it lives for.
     pub(super) owners: u64,
     /// Whether handles can be made of it.

@@ -210,6 +210,16 @@ impl Order {
         }
     }
 
+    /// Whether the first of two submissions is known to have ended before the second one began. Of one submission, `true`.
+    pub(super) fn is_before(&self, one: Key, other: Key) -> bool {
+        if one.0 == other.0 {
+            return one.1 <= other.1;
+        }
+        // One that is not here any more has ended before the host's clock, which every clock begins with.
+        let covers = |work: &Work| work.settled && work.clock.covers(one);
+        !self.works.contains_key(&one) || self.works.get(&other).is_some_and(covers)
+    }
+
     /// Pending uses of a range that are `wanted`: the first of each submission.
     pub(super) fn pending(
         &self,

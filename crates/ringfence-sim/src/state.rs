@@ -1,5 +1,6 @@
 //! Memory objects and resources, behind the device's lock: where each lies, and the checks of that.
 
+use super::contents::Contents;
 use super::counts::{CallCounts, Live};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{DescriptorHeap, Label, Texture, What};
@@ -162,6 +163,7 @@ impl State {
             longest: 0,
             // What two sides place there lies over each other on purpose.
             shared: desc.share.iter().map(|_| 0..desc.size).collect(),
+            contents: Contents::default(),
             owners: 1,
             is_shareable: desc.share.is_some(),
         };
@@ -455,6 +457,7 @@ impl State {
         let range = offset..offset + size;
         self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
         let object = self.memories.get_mut(&memory)?;
+        object.contents.forget(id);
         object.placed.remove(&(offset, id)).map(|placement| (object, placement))
     }
 

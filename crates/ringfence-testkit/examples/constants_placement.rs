@@ -160,7 +160,7 @@ fn copy(device: &ash::Device, commands: vk::CommandBuffer, from: &Staged<Device>
     let mut batch = UploadBatch::new();
     batch.copy(from, to, 0).expect("it fits");
     // SAFETY: the command buffer is being recorded, for the frame that is open; the destination outlives it.
-    unsafe { batch.record(&mut CopyRecorder::new(device, commands)) };
+    unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }.expect("its frame is open");
 }
 
 /// Every slot's fold is where the slot says.

@@ -112,7 +112,7 @@ fn through_ring(
         drop(writer);
         last = bench.submit(|device, commands| {
             // SAFETY: the command buffer is being recorded, for the frame that is open; the target outlives it.
-            unsafe { batch.record(&mut CopyRecorder::new(device, commands)) };
+            unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }.expect("its frame is open");
         });
         assert_eq!(last, frame.value());
         timeline.submitted(frame).expect("in order");

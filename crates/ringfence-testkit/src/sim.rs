@@ -75,7 +75,7 @@ impl SimGpu {
     fn translate(&self, command: &Command<Device>, into: &mut Vec<SimCommand>) {
         match *command {
             // SAFETY: the simulated device finds what is wrong with it.
-            Command::Upload(ref batch) => unsafe { batch.as_ref().clone().record(into) },
+            Command::Upload(ref batch) => unsafe { batch.as_ref().clone().record(into) }.expect("its frame is open"),
             // SAFETY: as above.
             Command::CopyTextures(ref copies) => unsafe { Record::copy_textures(into, copies) },
             // SAFETY: as above.

@@ -14,6 +14,9 @@ pub enum Finding {
     Overrun(Overrun),
     /// Something was not released by the end.
     Leak(Leak),
+    /// Copies to this resource were lost, so that it shows what it held before: they were gathered and never recorded,
+    /// or their frame was discarded or dropped.
+    LostContent(Leak),
 }
 
 /// Which guard of a range.
@@ -156,6 +159,7 @@ impl fmt::Display for Finding {
         match self {
             Self::Overrun(overrun) => overrun.fmt(f),
             Self::Leak(leak) => write!(f, "leak: {leak}"),
+            Self::LostContent(owner) => write!(f, "lost content: copies to {owner} did not arrive"),
         }
     }
 }

@@ -23,10 +23,12 @@
 //! | [`UploadWriter::write`] | the copy, two atomic stores to memory of the thread's own, two atomic loads; a lock a page |
 //! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
 
+mod arrivals;
 mod batch;
 mod constants;
 mod error;
 mod fill;
+mod frames;
 mod readback;
 mod reserve;
 mod ring;
@@ -49,6 +51,7 @@ pub use constants::{
     StaticConstants,
 };
 pub use error::UploadError;
+pub(crate) use frames::Frames;
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing};
 pub use ring::UploadRing;
 pub use texels::Texels;
@@ -131,6 +134,8 @@ pub struct Staged<D: Device> {
     pub address: Option<u64>,
     /// The number of the allocator whose frames keep the bytes.
     pub(crate) owner: u32,
+    /// The frames whose submissions may use the bytes.
+    pub(crate) frames: Frames,
     /// [`segment::place_hash`] of the buffer; 0 for one that no program can copy to, if it was not worth the time.
     pub(crate) place_hash: u32,
 }
@@ -149,7 +154,8 @@ impl<D: Device> Staged<D> {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
         let (owner, place_hash) = (buffer.shared().owner(), segment::place_hash(buffer));
-        Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner, place_hash })
+        let (buffer, frames) = (buffer.object().clone(), Frames::NONE);
+        Ok(Self { buffer, offset, size, address: None, owner, frames, place_hash })
     }
 }
 

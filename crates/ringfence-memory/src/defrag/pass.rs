@@ -26,6 +26,7 @@ use crate::timeline::Frame;
 /// See the [module](super) for what to do with it.
 pub struct DefragPass<'r, D: Device> {
     run: &'r mut Defrag<D>,
+    frame: &'r Frame,
     moves: Vec<Move>,
     copies: Vec<BufferCopy<D>>,
     texture_copies: Vec<TextureCopy<RawTexture<D>>>,
@@ -79,8 +80,9 @@ pub enum MoveOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// This pass has no move for this resource, or the move was made or ignored, or the resource was pinned since.
-    #[error("the pass has no open move of this resource")]
+    /// This pass has no move for this resource, or the move was made or ignored, or the resource was pinned since, or
+    /// copies to it were gathered since and are not recorded.
+    #[error("the pass has no open move of this resource, or the resource was pinned or is to be copied to")]
     NotInPass,
     /// The resource was made with a native description that the library does not keep: pass it again.
     #[error("this resource was made with a description that is not known in full: give it again")]
@@ -116,9 +118,10 @@ pub enum MoveError {
 }
 
 impl<'r, D: Device> DefragPass<'r, D> {
-    pub(super) fn new(run: &'r mut Defrag<D>, frame: &Frame, pending: Vec<Pending<D>>) -> Self {
+    pub(super) fn new(run: &'r mut Defrag<D>, frame: &'r Frame, pending: Vec<Pending<D>>) -> Self {
         let mut pass = Self {
             run,
+            frame,
             moves: Vec::with_capacity(pending.len()),
             copies: Vec::new(),
             texture_copies: Vec::new(),
@@ -428,6 +431,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let src = resource.object().clone();
         let (placed, place) = resource.exchange(placed, place);
         resource.note_moved(from);
+        resource.await_content(self.frame);
         // SAFETY: both were the resource's a moment ago.
         unsafe { shared.retire(Some(K::raw(placed.object)), place) };
         self.moves[index].outcome = MoveOutcome::Moved;

@@ -11,7 +11,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use ringfence_core::delivery::Content;
 use ringfence_core::recycled::Recycling;
 
 use super::location::Location;
@@ -45,6 +47,20 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) is_altered: AtomicBool,
     /// There iff it may be recycled.
     pub(crate) recycling: Option<Recycling>,
+    /// What is known of copies to it, if there were any.
+    pub(crate) content: OnceLock<Arc<Content>>,
+}
+
+impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
+    /// Forgets the copies to its last owner's resource.
+    #[inline]
+    pub(crate) fn renew_content(&mut self) {
+        let Some(content) = self.content.get_mut() else { return };
+        match Arc::get_mut(content) {
+            Some(content) => *content = Content::default(),
+            None => _ = self.content.take(),
+        }
+    }
 }
 
 /// A range of a buffer that small ones share, as what a handle owns.

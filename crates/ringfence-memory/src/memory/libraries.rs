@@ -54,6 +54,11 @@ impl<D: Device> Shared<D> {
         self.lifetimes.open(set);
     }
 
+    /// The frame of a point, if it is an open one of this allocator's.
+    pub fn open_frame(&self, point: SyncPoint) -> Option<crate::timeline::OpenFrame> {
+        self.lifetimes.open_frame(point)
+    }
+
     /// The value that a timeline was last seen to have reached; 0 of one that is not its own. No driver call.
     pub fn seen(&self, timeline: TimelineId) -> u64 {
         self.lifetimes.seen(timeline)

@@ -152,6 +152,7 @@ impl<D: Device> Shared<D> {
     {
         let (item, owner) = self.take_item(wanted)?;
         let mut bound = K::of_item(item).map_err(|other| self.destroy_item(other)).ok()?;
+        bound.renew_content();
         let recycling = bound.recycling.as_mut()?;
         let name = name_bits(desc.name);
         if recycling.name != name || bound.user_data != desc.user_data {

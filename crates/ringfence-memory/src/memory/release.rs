@@ -375,6 +375,7 @@ impl<D: Device> Shared<D> {
         self.rings.tell(&seen, &self.observers);
         self.rings.reclaim(&mut seen, passed, device_lost, is_short);
         self.descriptor_heaps.reclaim(self, passed, device_lost, is_short);
+        self.settle_losses();
         let retired = &self.releases.retired;
         let objects = match (device_lost, is_short) {
             (true, _) => retired.release_all(|item| self.destroy(item)),
@@ -700,6 +701,7 @@ impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After
     /// [`Allocator::shutdown`](crate::Allocator::shutdown) there is nothing left to wait for.
     fn drop(&mut self) {
+        self.losses.forget();
         let idle = self.is_idle_at_last();
         if !idle {
             // What the GPU may still use is better leaked than destroyed under it. The blocks too, as what lies in them

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
+use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
 use ringfence_core::recycled::Recycled;
 use ringfence_core::slots::SLOT_BYTES_MAX;
@@ -30,6 +31,7 @@ use super::small_state::SmallBuffers;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::observe::Observers;
+use crate::observe::debugging::Leak;
 use crate::observe::trace::Event;
 use crate::timeline::{Lifetimes, Timed};
 
@@ -68,6 +70,7 @@ pub struct Shared<D: Device> {
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
     pub(crate) residents: Residents<D>,
+    pub(crate) losses: Arc<Losses<Leak>>,
 }
 
 pub(crate) const CLASSES: [ResourceClass; 3] =
@@ -135,6 +138,7 @@ impl<D: Device> Shared<D> {
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
             residents: Residents::new(),
+            losses: Arc::default(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),

@@ -46,8 +46,9 @@ unsafe fn parts_of<D: Create<K> + Device, K: ItemKind>(
     const { assert!(!mem::needs_drop::<(K::Desc, K::Parts, Recycling)>(), "what is left needs no drop") };
     // SAFETY: the caller gives the value away; each part is moved or dropped once.
     unsafe {
-        let Bound { placed, place, key, .. } = &mut *bound;
+        let Bound { placed, place, key, content, .. } = &mut *bound;
         ptr::drop_in_place(key);
+        ptr::drop_in_place(content);
         (ptr::read(&placed.object), ptr::read(place))
     }
 }

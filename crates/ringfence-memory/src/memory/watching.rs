@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
 
 use super::memory_object::Memory;
@@ -93,10 +94,11 @@ impl<D: Device> Debug<'_, D> {
         self.of(Debugger::live)
     }
 
-    /// The findings since the last call: overruns when they are found, leaks at
+    /// The findings since the last call: overruns and lost contents when they are found, leaks at
     /// [`Allocator::shutdown`](crate::Allocator::shutdown). At most the last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
+        self.0.settle_losses();
         self.of(Debugger::take_findings)
     }
 
@@ -148,6 +150,19 @@ impl<D: Device> Shared<D> {
     pub(crate) fn write_due(&self) {
         if self.is_recording() {
             self.observers.trace.write_due();
+        }
+    }
+
+    /// What was lost of the copies to its resources, and what may be, for libraries that gather copies.
+    pub fn losses(&self) -> &Arc<Losses<Leak>> {
+        &self.losses
+    }
+
+    /// Finds out which copies were lost with frames that are over.
+    pub(crate) fn settle_losses(&self) {
+        self.losses.settle();
+        if let Some(debug) = self.observers.debug() {
+            self.losses.take_found().into_iter().for_each(|lost| debug.lost(lost));
         }
     }
 

@@ -6,6 +6,7 @@
 //!                            │                                       │
 //!                            └──── compared when it is released, and by check_guards() ────▶ Finding::Overrun
 //!   live ranges    name, place of creation ────── what is left at shutdown() ─────────────▶ Finding::Leak
+//!   copies to a live range ── their frame was not submitted, or they were never recorded ──▶ Finding::LostContent
 //!   history        made, named, moved, retired, released: the last N ── by address ──────────────▶ history_of(address)
 //! ```
 //!

@@ -127,7 +127,7 @@ pub(super) fn resize<D: Device>(
     }
     let new = Buffer::create(shared, info, desc, buffer.pool().as_ref())?;
     let (src, dst) = (buffer.object().clone(), new.object().clone());
-    *buffer = new;
+    buffer.become_other(new, (keep_bytes > 0).then_some(frame));
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
 }
 
@@ -163,8 +163,8 @@ pub(super) fn swap_mips<D: Device>(
             layers: present.layers,
         }
     });
-    let copies = copies.collect();
-    *texture = new;
+    let copies: Vec<_> = copies.collect();
+    texture.become_other(new, (!copies.is_empty()).then_some(frame));
     // Large mips are new, and small ones that the old chain did not reach down to.
     let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
     Ok(MipSwap { copies, to_fill })

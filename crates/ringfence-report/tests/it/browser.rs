@@ -88,7 +88,7 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     let mut report = made_up::report(40, 3000, 300);
     report.history = Some(made_up::history(500, 2000));
     report.compared = Some(made_up::compared());
-    let Some(page) = open("history", &report, include_str!("contents.html")) else { return };
+    let Some(page) = open("history", &report, include_str!("browser/contents.html")) else { return };
     let lifetimes = &report.history.as_ref().expect("it was put there").lifetimes;
     let left = lifetimes.iter().filter(|one| one.retired.is_none() && one.freed.is_none()).count();
     assert_eq!(page.value("data-figure=\"left_count\""), left.to_string());

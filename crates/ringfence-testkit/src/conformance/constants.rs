@@ -515,7 +515,7 @@ pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mu
     drop(writer);
     let mut recorded = Recorded::default();
     // SAFETY: nothing is submitted of it.
-    unsafe { batch.record(&mut recorded) };
+    unsafe { batch.record(&mut recorded) }.expect("its frame is open");
     assert_eq!(recorded.calls, [Call::Begin(3), Call::Copy, Call::Copy, Call::Copy, Call::End(3)]);
     assert_eq!(recorded.region_count, 12, "each slot is a copy, and has no barrier of its own");
     assert_eq!(batch.figures().barrier_count(), 6);

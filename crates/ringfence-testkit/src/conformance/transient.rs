@@ -274,7 +274,10 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert!(!overlap(&execution, first, early), "pass 2 still uses it");
     let late = acquire(&mut execution, 128, three);
     assert!(overlap(&execution, first, late), "the bytes are free after pass 2");
-    assert_eq!(execution.texture(first).unwrap(), execution.texture(late).unwrap(), "the object was kept");
+    assert_eq!(first.id(), late.id(), "the object was kept");
+    let taken = execution.texture(first).map(drop);
+    assert_eq!(taken, Err(TransientError::Taken { id: first.id(), by: late.id() }), "it is another's now");
+    assert!(execution.texture(late).is_ok());
     assert_eq!(transient_counts(&execution), (3, 1, 3));
     let refused = execution.discard(late, &[two]);
     assert_eq!(refused, Err(TransientError::NotAfter { first: three, last: two }));

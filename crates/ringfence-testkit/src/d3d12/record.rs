@@ -52,7 +52,8 @@ impl<'a> Recorder<'a> {
         match command {
             Command::Upload(batch) => {
                 // SAFETY: the list is open; the maker of the command promises that the batch fits.
-                unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
+                let recorded = unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
+                recorded.expect("its frame is open");
                 Ok(())
             }
             Command::CopyTextures(copies) => {

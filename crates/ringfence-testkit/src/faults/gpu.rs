@@ -91,7 +91,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             let mut recorder = Recorder(Vec::new(), Vec::new());
             // SAFETY: the recorder above records nothing on the device; it makes commands, and their submitter keeps
             // the promise.
-            unsafe { batch.as_ref().clone().record(&mut recorder) };
+            unsafe { batch.as_ref().clone().record(&mut recorder) }.expect("its frame is open");
             return into.append(&mut recorder.0);
         }
         Command::CopyTextures(ref copies) => Command::CopyTextures(copies.clone()),

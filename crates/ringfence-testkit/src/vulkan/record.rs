@@ -47,7 +47,10 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     // SAFETY: the resources are the device's; the maker of the command promises that they fit it.
     unsafe {
         match *command {
-            Command::Upload(ref batch) => batch.as_ref().clone().record(&mut CopyRecorder::new(device, commands)),
+            Command::Upload(ref batch) => {
+                let recorded = batch.as_ref().clone().record(&mut CopyRecorder::new(device, commands));
+                recorded.expect("its frame is open");
+            }
             Command::CopyTextures(ref copies) => CopyRecorder::new(device, commands).copy_textures(copies),
             Command::CopyBufferToTexels { src, ref dst, ref region } => {
                 let mut recorder = CopyRecorder::new(device, commands);

@@ -35,7 +35,7 @@ use super::desc::Route;
 use super::location::BufferLocation;
 use super::range_pool::{Block, InPool, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
-use crate::upload::{Staged, UploadError};
+use crate::upload::{Frames, Staged, UploadError};
 use ringfence_memory::extend::{Backing, OpenFrame, Passed, ReclaimRing};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
@@ -441,9 +441,10 @@ impl<D: Device> FastWriter<D> {
         // Made here and nowhere else, so that it need not pass through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
         let address = address.map(|base| base + offset);
-        let owner = self.frame.point().timeline.owner();
+        let point = self.frame.point();
+        let (owner, frames) = (point.timeline.owner(), Frames::of(point));
         let (buffer, offset) = (held.object().clone(), held.offset() + offset);
-        Ok(Staged { buffer, offset, size, address, owner, place_hash: 0 })
+        Ok(Staged { buffer, offset, size, address, owner, frames, place_hash: 0 })
     }
 
     /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.

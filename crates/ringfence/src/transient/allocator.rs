@@ -118,17 +118,19 @@ impl<D: Device> TransientAllocator<D> {
     /// The driver's texture of a handle of the last execution.
     ///
     /// # Errors
-    /// [`TransientError::Stale`].
+    /// [`TransientError::Stale`]; [`TransientError::Taken`] if it was discarded, and another resource was acquired over
+    /// its bytes since. A program that records its passes only after all of them have acquired and discarded gets the
+    /// objects before it discards them, or by [`TransientAllocator::raw`], or plans the frame.
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
-        self.0.object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
+        self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
     }
 
     /// The driver's buffer of a handle of the last execution.
     ///
     /// # Errors
-    /// [`TransientError::Stale`].
+    /// As [`TransientAllocator::texture`].
     pub fn buffer(&self, handle: Transient<Buffers>) -> Result<&RawBuffer<D>, TransientError> {
-        self.0.object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
+        self.0.own_object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
     }
 
     /// Where the resource lies: the number of its heap (`None` if it has memory of its own), offset and size in bytes.
@@ -284,8 +286,8 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it.
-    /// With none, that pass was its only use. Its bytes may then be given to another resource; the object is kept for
-    /// reuse, and the handle is valid until the next execution begins. O(log spans).
+    /// With none, that pass was its only use. Its bytes may then be given to another resource, from when on the handle
+    /// has no object any more ([`TransientError::Taken`]); the object is kept for reuse. O(log spans).
     ///
     /// # Errors
     /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed

@@ -47,6 +47,15 @@ pub enum TransientError {
         /// Which object it named.
         id: TransientId,
     },
+    /// The resource was discarded, and another one has some or all of its bytes since: its contents are gone, and
+    /// commands that use it from here on would read or damage the other's. Get the driver's object before.
+    #[error("{id:?} was discarded, and {by:?} was acquired over its bytes")]
+    Taken {
+        /// Which object the handle named.
+        id: TransientId,
+        /// The object that has the bytes, or had them since: the same one, if it was acquired again.
+        by: TransientId,
+    },
     /// The lists of the planned frame do not have this index, or the resource there is of the other kind.
     #[error("the planned frame has no such pass or resource at place {place} of its list")]
     NotPlanned {

@@ -77,6 +77,8 @@ pub(super) struct Object<D: Device> {
     /// Others used its bytes since it was last active, and its bytes do not tell: its activation was not recorded, or
     /// they are gone.
     pub(super) is_forgotten: bool,
+    /// Which acquire was the last, of all.
+    pub(super) last_acquire: u32,
     /// Frame and execution of the last acquire.
     pub(super) last_frame: u64,
     pub(super) last_execution: u64,

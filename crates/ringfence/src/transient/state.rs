@@ -14,9 +14,9 @@ use super::frame::Described;
 use super::handle::Transient;
 use super::heap::{Cache, Fit, Heap, Object, ObjectKey, Tenancy, TransientKind, WordHasher};
 use super::order::Order;
-use super::pass::{Clock, Pass};
+use super::pass::{Clock, Pass, TransientId};
 use super::plans::Plans;
-use super::spans::Spans;
+use super::spans::{NO_OBJECT, Spans};
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
@@ -120,6 +120,25 @@ impl<D: Device> State<D> {
         let current = handle.owner == self.owner && handle.execution == self.execution;
         let object = self.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
         object.ok_or(TransientError::Stale { id: handle.id() })
+    }
+
+    /// As [`State::object_of`], of a resource whose bytes no other one was acquired over since. In a planned frame
+    /// every resource has its bytes for its passes, whenever they are recorded.
+    pub(super) fn own_object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
+        let object = self.object_of(handle)?;
+        let other = match object.heap {
+            _ if !self.plans.placed.is_empty() => None,
+            _ if object.last_acquire != handle.acquire => Some(handle.object),
+            Some(heap) if object.tenancy.is_none() => {
+                let spans = self.heaps[heap as usize].as_ref().map(|heap| &heap.spans);
+                let touching =
+                    spans.map_or(&[][..], |spans| spans.touching(object.offset, object.offset + object.size));
+                touching.iter().map(|span| span.tenant).find(|tenant| ![handle.object, NO_OBJECT].contains(tenant))
+            }
+            _ => None,
+        };
+        let taken = |object| TransientError::Taken { id: handle.id(), by: TransientId { owner: self.owner, object } };
+        other.map_or(Ok(object), |other| Err(taken(other)))
     }
 
     pub(super) fn figures(&self) -> TransientFigures {
@@ -395,6 +414,7 @@ impl<D: Device> State<D> {
             tenancy: None,
             users: Clock::default(),
             is_forgotten: false,
+            last_acquire: 0,
             last_frame: self.frame,
             last_execution: self.execution,
         };
@@ -458,7 +478,8 @@ impl<D: Device> State<D> {
     pub(super) fn handle<K>(&mut self, object: u32, first: Pass) -> Transient<K> {
         self.acquires = self.acquires.wrapping_add(1);
         let acquire = self.acquires;
-        self.object(object).tenancy = Some(Tenancy { first, acquire });
+        let held = self.object(object);
+        (held.tenancy, held.last_acquire) = (Some(Tenancy { first, acquire }), acquire);
         Transient { owner: self.owner, object, execution: self.execution, acquire, kind: PhantomData }
     }
 }

@@ -21,10 +21,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use smallvec::SmallVec;
+
+use super::arrivals::Arrivals;
 use super::segment::place_hash;
-use super::{Staged, Texels};
+use super::{Frames, Staged, Texels, UploadError};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
+use ringfence_core::sync::SyncPoint;
+use ringfence_memory::extend::{OpenFrame, Shared};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are
@@ -36,9 +41,14 @@ use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.
 ///
-/// A destination that gets another object before the batch is recorded (a move of a defragmentation, `resize`,
-/// `replace`, `swap_mips`) gets none of its bytes, and nothing reports it: they go to the old object. Record the batch
-/// before that, or add the copies after it.
+/// As long as a destination has copies that are not recorded, no [`Defrag`](crate::defrag::Defrag) moves it. If it gets
+/// another object (`resize`, `replace`, `swap_mips`), recording is refused: the copies would go to the old one
+/// ([`BatchError::Exchanged`]). Record the batch before that, or add the copies after it.
+///
+/// Copies that do not arrive are not staged again, since the ring's bytes are gone with their frame and a batch keeps
+/// none: the program, which has the source, asks
+/// [`Resource::take_content_lost`](crate::Resource::take_content_lost) and stages it anew. Copies are lost if their frame
+/// is not submitted, or if the batch is cleared or dropped without being recorded.
 pub struct UploadBatch<D: Device> {
     sources: Vec<RawBuffer<D>>,
     targets: Vec<RawBuffer<D>>,
@@ -56,6 +66,11 @@ pub struct UploadBatch<D: Device> {
     /// Blocks of texels that the queue copies at least; 0 for whole mip levels.
     unit: [u32; 3],
     figures: BatchFigures,
+    arrivals: Arrivals,
+    /// What the sources were staged for.
+    frames: SmallVec<[Frames; 1]>,
+    /// Those of these frames that were looked up, which were open then.
+    open: SmallVec<[OpenFrame; 1]>,
 }
 
 /// What a batch does, and what it spared.
@@ -156,6 +171,22 @@ pub enum BatchError {
         /// How many.
         size: u64,
     },
+    /// The source was staged for a frame that was submitted, discarded or dropped: its bytes are used again, for others,
+    /// once that frame is complete. Stage it for the frame that is recorded now.
+    #[error("{size} bytes were staged for the frame with {frame}, which is over")]
+    FrameOver {
+        /// What the frame signals.
+        frame: SyncPoint,
+        /// How many bytes; of all copies of the batch, if it was to be recorded.
+        size: u64,
+    },
+    /// A destination has another object than the one that the copies go to: it was resized, replaced or moved, or its
+    /// mips were swapped, after the copies were added. They would not arrive. Clear the batch and add them again.
+    #[error("the destination with user data {user_data} was resized, replaced or moved after copies to it were added")]
+    Exchanged {
+        /// The user data of the destination, of the first one if there are several.
+        user_data: u64,
+    },
     /// The staged bytes, the destination and the other copies of the batch are not of one allocator, so that no frame
     /// would keep all of them alive.
     #[error(
@@ -255,6 +286,9 @@ impl<D: Device> UploadBatch<D> {
             owner: 0,
             unit: [1; 3],
             figures: BatchFigures::default(),
+            arrivals: Arrivals::new(),
+            frames: SmallVec::new(),
+            open: SmallVec::new(),
         }
     }
 
@@ -272,8 +306,27 @@ impl<D: Device> UploadBatch<D> {
     ///
     /// # Errors
     /// There are no bytes, or they lie outside the destination; the batch copies to the source or from the destination,
-    /// or these are one buffer; or [`BatchError::Foreign`].
+    /// or these are one buffer; [`BatchError::FrameOver`]; or [`BatchError::Foreign`].
     pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
+        self.copy_as(from, to, offset, false)
+    }
+
+    /// As [`UploadBatch::copy`], of constants that fit: their content is not missed if their frame is not submitted,
+    /// since it is staged again, or was for that frame alone.
+    ///
+    /// # Errors
+    /// Another thread has ended the frame meanwhile.
+    pub(super) fn copy_constants(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), UploadError> {
+        match self.copy_as(from, to, offset, true) {
+            Err(BatchError::FrameOver { frame, .. }) => Err(UploadError::FrameOver { frame }),
+            copied => {
+                copied.expect("a slot lies inside its pool, and a mirror is as large as its pool");
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_as(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64, restaged: bool) -> Result<(), BatchError> {
         let owner = self.check_owners(from, to)?;
         let (size, target_size) = (from.size, to.size());
         if size == 0 {
@@ -283,6 +336,7 @@ impl<D: Device> UploadBatch<D> {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
         let (object, hash) = (to.object(), place_hash(to));
+        self.check_frames(from, to.shared())?;
         let source = self.known_source(from)?;
         let target = match self.role(object, hash) {
             Some(Role::Source(_)) => return Err(BatchError::WritesSource { offset, size }),
@@ -292,7 +346,11 @@ impl<D: Device> UploadBatch<D> {
         };
         // Nothing fails from here on.
         let source = source.unwrap_or_else(|| self.add_source(from));
+        if target.is_none() || self.arrivals.is_recorded() {
+            self.arrivals.add(to, from.frames.points(owner), restaged);
+        }
         let target = target.unwrap_or_else(|| self.add_target(object, hash));
+        self.note_frames(from.frames);
         let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
         self.copies.push(Copy { target, source, region });
         self.added(owner, size);
@@ -307,8 +365,8 @@ impl<D: Device> UploadBatch<D> {
     /// # Errors
     /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or
     /// several planes; it is multisampled; the region cuts blocks, or units that the device or the queue copies as a
-    /// whole; the texels are not all among the staged bytes; the batch copies to their buffer; or
-    /// [`BatchError::Foreign`].
+    /// whole; the texels are not all among the staged bytes; the batch copies to their buffer;
+    /// [`BatchError::FrameOver`]; or [`BatchError::Foreign`].
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -322,6 +380,7 @@ impl<D: Device> UploadBatch<D> {
         let partial_depth = to.shared().device.capabilities().partial_depth_copies;
         let parts = check_texels(to.parts(), &wanted, Some(format), self.unit, partial_depth)?;
         from.check_staged()?;
+        self.check_frames(&from.bytes, to.shared())?;
         let source = self.known_source(&from.bytes)?;
         // Nothing fails from here on.
         let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
@@ -333,6 +392,8 @@ impl<D: Device> UploadBatch<D> {
             self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
             self.texels.push(TexelCopy { source, texture: texture.clone(), region });
         }
+        self.arrivals.add(to, from.bytes.frames.points(owner), false);
+        self.note_frames(from.bytes.frames);
         self.added(owner, from.bytes.size);
         Ok(())
     }
@@ -359,6 +420,43 @@ impl<D: Device> UploadBatch<D> {
             return Ok(batch_owner);
         }
         Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
+    }
+
+    /// Refuses bytes that no submission may use any more. A compare and a read, if they are for the same frame as those
+    /// before and none has ended since.
+    fn check_frames(&mut self, from: &Staged<D>, shared: &Shared<D>) -> Result<(), BatchError> {
+        let (mut over, mut is_any_open) = (None, false);
+        for frame in from.frames.points(from.owner) {
+            over = Some(frame);
+            if let Some(known) = self.open.iter_mut().find(|known| known.point() == frame) {
+                is_any_open |= known.is_open();
+            } else if let Some(open) = shared.open_frame(frame) {
+                self.open.push(open);
+                is_any_open = true;
+            }
+        }
+        let over = over.filter(|_| !is_any_open);
+        over.map_or(Ok(()), |frame| Err(BatchError::FrameOver { frame, size: from.size }))
+    }
+
+    fn note_frames(&mut self, frames: Frames) {
+        if !self.frames.contains(&frames) {
+            self.frames.push(frames);
+        }
+    }
+
+    /// Refuses a batch whose sources or destinations are not any more what they were when copies were added.
+    fn check_record(&mut self) -> Result<(), BatchError> {
+        let Self { frames, open, owner, .. } = self;
+        for frames in frames.iter() {
+            let mut is_open = |frame| open.iter_mut().any(|known| known.point() == frame && known.is_open());
+            if let Some(frame) = frames.points(*owner).last()
+                && !frames.points(*owner).any(&mut is_open)
+            {
+                return Err(BatchError::FrameOver { frame, size: self.figures.copy_bytes });
+            }
+        }
+        self.arrivals.check().map_err(|exchanged| BatchError::Exchanged { user_data: exchanged.user_data })
     }
 
     /// Whether copies of the allocator of this number may be added.
@@ -438,6 +536,10 @@ impl<D: Device> UploadBatch<D> {
     /// Records the copies, with the barriers before and after them in two calls. Records nothing if there is nothing to
     /// copy. The batch does not change; [`UploadBatch::clear`] it for the next frame.
     ///
+    /// # Errors
+    /// [`BatchError::FrameOver`] if the sources were staged for a frame that is over; [`BatchError::Exchanged`]. Nothing
+    /// is recorded then, and the batch is as before.
+    ///
     /// # Safety
     /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that
     ///   frame.
@@ -447,10 +549,11 @@ impl<D: Device> UploadBatch<D> {
     ///   the device demands.
     /// - Texels do not overlap. Those of `D24UnormS8Uint` have zeros beside their depth on Direct3D 12.
     /// - On Direct3D 12 no destination lies in an upload heap.
-    pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
+    pub unsafe fn record(&mut self, into: &mut impl Record<D>) -> Result<(), BatchError> {
         if self.is_empty() {
-            return;
+            return Ok(());
         }
+        self.check_record()?;
         self.merge();
         // SAFETY: the caller promises that the resources are alive; buffers' ranges were checked when they were added,
         // and merged regions of a destination do not overlap.
@@ -465,6 +568,8 @@ impl<D: Device> UploadBatch<D> {
             }
             into.end_copies(&self.targets, &self.textures);
         }
+        self.arrivals.recorded();
+        Ok(())
     }
 
     /// The destinations, for a consumer on another queue family that has to acquire them.
@@ -486,6 +591,9 @@ impl<D: Device> UploadBatch<D> {
         self.merged = true;
         self.owner = 0;
         self.figures = BatchFigures::default();
+        self.arrivals.clear();
+        self.frames.clear();
+        self.open.clear();
     }
 
     /// Sorts, lets later copies hide earlier ones, joins neighbours.
@@ -589,6 +697,9 @@ impl<D: Device> Clone for UploadBatch<D> {
             textures: self.textures.clone(),
             regions: self.regions.clone(),
             groups: self.groups.clone(),
+            arrivals: self.arrivals.clone(),
+            frames: self.frames.clone(),
+            open: self.open.clone(),
             ..*self
         }
     }

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-use super::Staged;
 use super::segment::Segment;
+use super::{Frames, Staged};
 use crate::device::{Device, DeviceError};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Error};
@@ -73,8 +73,8 @@ pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), bytes.len().min(to.len())) }
 }
 
-pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64) -> Staged<D> {
+pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64, frames: Frames) -> Staged<D> {
     let address = segment.address.map(|base| base + offset);
     let (owner, place_hash) = (segment.buffer.shared().owner(), segment.place_hash);
-    Staged { buffer: segment.buffer.object().clone(), offset, size, address, owner, place_hash }
+    Staged { buffer: segment.buffer.object().clone(), offset, size, address, owner, frames, place_hash }
 }

@@ -11,7 +11,7 @@ use ringfence_core::sync::SyncSet;
 use super::fill::{check_location, copy, fill, staged};
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
-use super::{Staged, UploadDesc, UploadError, UploadWriter};
+use super::{Frames, Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::Device;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
@@ -87,7 +87,7 @@ impl<D: Device> UploadRing<D> {
         // SAFETY: the ring gives these bytes to no other thread as long as the pin stands.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.state.count_written(1, size);
-        Ok(staged(segment, offset, size))
+        Ok(staged(segment, offset, size, Frames::of_set(users)))
     }
 
     /// Whether it is of this allocator.

@@ -67,8 +67,9 @@ impl<D: Device> TransferQueue<D> {
 
     /// Stages bytes for `offset` of a buffer. Waits only if the ring is full.
     ///
-    /// They go to the object that the buffer has now: one that is moved, resized or replaced before
-    /// [`TransferQueue::submit`] does not get them, and nothing reports it.
+    /// They go to the object that the buffer has now, which is not moved until [`TransferQueue::submit`]. If the buffer is
+    /// resized or replaced before that, recording the batch is refused ([`BatchError::Exchanged`]): discard the uploads
+    /// then, and stage them again.
     ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].

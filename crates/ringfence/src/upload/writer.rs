@@ -28,7 +28,7 @@ use super::fill::{Filling, copy, fill, staged};
 use super::segment::Segment;
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
-use super::{Staged, UploadError};
+use super::{Frames, Staged, UploadError};
 use crate::device::Device;
 use ringfence_core::pin::{HeldPin, Pin, Unpin};
 use ringfence_memory::extend::OpenFrame;
@@ -190,7 +190,7 @@ impl<D: Device> UploadWriter<D> {
         };
         self.written_bytes += size;
         self.written_count += 1;
-        Ok((staged(segment, offset, size), of))
+        Ok((staged(segment, offset, size, Frames::of(self.frame.point())), of))
     }
 
     fn over(&self) -> UploadError {

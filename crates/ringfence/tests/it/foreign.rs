@@ -345,12 +345,13 @@ fn cases() -> Vec<Case> {
         }),
         ("UploadBatch::copy(both of another than the batch)", |a, b| {
             let mut batch = UploadBatch::new();
-            batch.copy(&a.staged[0], &a.buffer, 64).expect("its own");
+            let [own, foreign] = [&*a, &*b].map(|world| Staged::of(&world.slot, 0, 4).expect("inside"));
+            batch.copy(&own, &a.buffer, 64).expect("its own");
             let before = batch.figures();
-            let said = refused(batch.copy(&b.staged[0], &b.buffer, 64));
+            let said = refused(batch.copy(&foreign, &b.buffer, 64));
             assert_eq!(batch.figures(), before);
             batch.clear();
-            batch.copy(&b.staged[0], &b.buffer, 64).expect("it is empty");
+            batch.copy(&foreign, &b.buffer, 64).expect("it is empty");
             said
         }),
         ("UploadBatch::copy_texels(texture)", |a, b| {
@@ -358,7 +359,7 @@ fn cases() -> Vec<Case> {
         }),
         ("ConstantBuffers::upload_statics(batch)", |a, b| {
             let mut batch = UploadBatch::new();
-            batch.copy(&b.staged[0], &b.buffer, 64).expect("its own");
+            batch.copy(&Staged::of(&b.slot, 0, 4).expect("inside"), &b.buffer, 64).expect("its own");
             let own = a.timeline.begin();
             let mut writer = a.constants.writer(&own).expect("our own");
             refused(a.constants.upload_statics(&mut writer, &mut batch))

@@ -74,11 +74,12 @@ fn aliased_targets_written_too_early_by_another_queue_are_caught() {
         let mut execution = world.transient.begin();
         let one = execution.pass(graphics, &[]).expect("a queue");
         let two = execution.pass(compute, &[one]).expect("a queue");
-        let first = execution.acquire_texture(&info, one, "first").expect("room");
-        execution.discard(first, &[]).expect("in use");
+        let handle = execution.acquire_texture(&info, one, "first").expect("room");
+        let first = *execution.texture(handle).expect("in use");
+        execution.discard(handle, &[]).expect("in use");
         let second = execution.acquire_texture(&wide, two, "second").expect("room");
-        assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"));
-        let [first, second] = [first, second].map(|handle| *execution.texture(handle).expect("now"));
+        assert_eq!(execution.place(handle).expect("now"), execution.place(second).expect("now"));
+        let second = *execution.texture(second).expect("in use");
         execution.finish(&[]);
         let value = world.submit(0, &[], vec![world.draw(first)]);
         let waits = [(0, value)];

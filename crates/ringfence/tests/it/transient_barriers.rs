@@ -6,7 +6,8 @@ use ringfence::RawObject;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::sim::{Barrier as SimBarrier, BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::transient::{
-    Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientId,
+    Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientError,
+    TransientId,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -154,4 +155,29 @@ proptest! {
         prop_assert_eq!(world.device.hazards(), vec![]);
         prop_assert!(world.device.run_until_idle());
     }
+}
+
+/// The object of a resource that was discarded is there until another one has its bytes, and not after that.
+#[test]
+fn a_resource_whose_bytes_another_one_has_has_no_object() {
+    let world = world();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let mut execution = transient.begin();
+    let pass = |execution: &mut Execution<'_, Device>| execution.pass(world.timeline().id(), &[]).expect("one queue");
+    let first = pass(&mut execution);
+    let one = acquire(&mut execution, 4096, first);
+    execution.discard(one, &[]).expect("in use");
+    assert!(execution.buffer(one).is_ok(), "no other resource has its bytes");
+    let second = pass(&mut execution);
+    let two = acquire(&mut execution, 2048, second);
+    assert_eq!(execution.buffer(one).err(), Some(TransientError::Taken { id: one.id(), by: two.id() }));
+    assert!(execution.buffer(two).is_ok() && execution.place(one).is_ok());
+    execution.discard(two, &[]).expect("in use");
+    let third = pass(&mut execution);
+    let again = acquire(&mut execution, 4096, third);
+    assert_eq!(again.id(), one.id(), "the object is found again");
+    assert_eq!(execution.buffer(one).err(), Some(TransientError::Taken { id: one.id(), by: one.id() }));
+    execution.discard(again, &[]).expect("in use");
+    assert!(execution.buffer(again).is_ok() && execution.buffer(one).is_err() && execution.buffer(two).is_err());
+    execution.finish(&[]);
 }

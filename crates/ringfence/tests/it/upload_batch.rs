@@ -1,10 +1,12 @@
 //! What a batch refuses: the error has the numbers, and the batch is as before.
 
+use ringfence::debugging::{DebugDesc, Finding};
 use ringfence::device::{BufferDesc, BufferUsage, Dimension, Format, TextureDesc, TextureUsage};
-use ringfence::sim::Device;
+use ringfence::sim::{Command, Device};
+use ringfence::upload::SubmitError;
 use ringfence::{
-    AllocationDesc, Allocator, BatchError, Buffer, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadDesc,
-    UploadRing,
+    AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, ConstantBuffers, ConstantsDesc, Frame, Staged,
+    TexelTarget, Texels, Texture, TransferQueue, UploadBatch, UploadDesc, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -197,4 +199,299 @@ fn an_overlap_does_not_slow_down_the_others() {
     }
     let figures = batch.figures();
     assert_eq!((figures.region_count, figures.hidden_bytes), (2 * COUNT + 2, 32 + (COUNT - 1) * 32));
+}
+
+/// How a frame ends.
+const ENDS: [fn(&Fixture, Frame); 3] = [
+    |fixture, frame| {
+        fixture.complete(frame);
+        fixture.memory.reclaim();
+    },
+    |_, frame| frame.discard(),
+    |_, frame| drop(frame),
+];
+
+fn ring(fixture: &Fixture) -> UploadRing<Device> {
+    UploadRing::new(&fixture.memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room")
+}
+
+/// Records into a list.
+fn recorded(batch: &mut UploadBatch<Device>) -> Result<Vec<Command>, BatchError> {
+    let mut commands = Vec::new();
+    // SAFETY: the simulated device finds what is wrong with the commands.
+    unsafe { batch.record(&mut commands) }.map(|()| commands)
+}
+
+/// Submits commands in a frame.
+fn submit(fixture: &Fixture, frame: Frame, commands: Vec<Command>) {
+    fixture.submit_frame(frame, commands);
+    assert!(fixture.device.run_until_idle());
+}
+
+#[test]
+fn bytes_of_a_frame_that_is_over_are_refused() {
+    for end in ENDS {
+        let fixture = Fixture::new(FixtureDesc::default());
+        let (ring, to) = (ring(&fixture), buffer(&fixture.memory));
+        let small = texture(&fixture.memory, TextureDesc { width: 4, height: 4, ..Default::default() });
+        let frame = fixture.timeline().begin();
+        let point = frame.point();
+        let mut writer = ring.writer(&frame).expect("of this allocator");
+        let all = [ring.write(&[1; 64], 4), ring.write_for(&frame, &[2; 64], 4), writer.write(&[3; 64], 4)];
+        let texels = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[1; 64])).expect("there is room");
+        let mut gathered = UploadBatch::new();
+        gathered.copy(all[0].as_ref().expect("there is room"), &to, 0).expect("the frame is open");
+        end(&fixture, frame);
+        let next = fixture.timeline().begin();
+        let mut batch = UploadBatch::new();
+        for staged in all {
+            let refused = batch.copy(&staged.expect("there is room"), &to, 0);
+            assert_eq!(refused, Err(BatchError::FrameOver { frame: point, size: 64 }));
+        }
+        let refused = batch.copy_texels(&texels, &small, TexelTarget::default());
+        assert!(matches!(refused, Err(BatchError::FrameOver { frame, .. }) if frame == point), "{refused:?}");
+        assert_empty(&mut batch);
+        // What was gathered for it is not recorded in the next one either.
+        assert_eq!(recorded(&mut gathered).err(), Some(BatchError::FrameOver { frame: point, size: 64 }));
+        assert!(!gathered.is_empty(), "as before");
+        batch.copy(&ring.write(&[4; 64], 4).expect("there is room"), &to, 0).expect("the next frame is open");
+        submit(&fixture, next, recorded(&mut batch).expect("its frame is open"));
+        assert!(fixture.device.take_hazards().is_empty());
+    }
+}
+
+#[test]
+fn bytes_for_several_frames_are_taken_while_one_is_open() {
+    let fixture = Fixture::new(FixtureDesc { timelines: 2, ..Default::default() });
+    let (ring, to, mut batch) = (ring(&fixture), buffer(&fixture.memory), UploadBatch::new());
+    let [one, other] = [0, 1].map(|queue: usize| fixture.timelines[queue].begin());
+    let staged = ring.write(&[1; 64], 4).expect("there is room");
+    batch.copy(&staged, &to, 0).expect("both are open");
+    one.discard();
+    batch.copy(&staged, &to, 64).expect("one is open");
+    assert!(recorded(&mut batch).is_ok());
+    let point = other.point();
+    other.discard();
+    assert_eq!(batch.copy(&staged, &to, 0), Err(BatchError::FrameOver { frame: point, size: 64 }));
+    assert_eq!(recorded(&mut batch).err(), Some(BatchError::FrameOver { frame: point, size: 128 }));
+}
+
+#[test]
+fn copies_to_what_was_exchanged_are_not_recorded() {
+    let fixture = Fixture::new(FixtureDesc::default());
+    let (ring, usage) = (ring(&fixture), BufferUsage::COPY_SRC | BufferUsage::COPY_DST);
+    let desc = AllocationDesc { user_data: 7, ..Default::default() };
+    let small = BufferDesc { size: 256, usage };
+    let exchanges: [fn(&mut Buffer<Device>, &Frame, &BufferDesc); 2] = [
+        |buffer, frame, desc| _ = buffer.resize(frame, desc, 16, AllocationDesc::default()).expect("there is room"),
+        |buffer, _, desc| buffer.replace(desc, AllocationDesc::default()).expect("there is room"),
+    ];
+    for exchange in exchanges {
+        let mut to = fixture.memory.create_buffer(&small, desc).expect("there is room");
+        let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+        let staged = ring.write_for(&frame, &[5; 64], 4).expect("there is room");
+        batch.copy(&staged, &to, 0).expect("it fits");
+        exchange(&mut to, &frame, &BufferDesc { size: 512, usage });
+        for _ in 0..2 {
+            assert_eq!(recorded(&mut batch).err(), Some(BatchError::Exchanged { user_data: 7 }));
+        }
+        batch.clear();
+        batch.copy(&staged, &to, 0).expect("it fits");
+        assert_eq!(recorded(&mut batch).map(|commands| commands.len()), Ok(1));
+        frame.discard();
+    }
+    let whole = TextureDesc { width: 8, height: 8, mips: 2, ..Default::default() };
+    let mut to = texture(&fixture.memory, whole);
+    let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+    let texels = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[1; 64])).expect("there is room");
+    batch.copy_texels(&texels, &to, TexelTarget { mip: 1, ..Default::default() }).expect("it fits");
+    let half = TextureDesc { width: 4, height: 4, mips: 1, usage: to.desc().expect("portable").usage, ..whole };
+    to.swap_mips(&frame, &half, AllocationDesc::default()).expect("there is room");
+    assert_eq!(recorded(&mut batch).err(), Some(BatchError::Exchanged { user_data: 0 }));
+    // One that is dropped lives as long as its frame; nothing of it is missed.
+    batch.clear();
+    batch.copy_texels(&texels, &to, TexelTarget::default()).expect("it fits");
+    drop(to);
+    submit(&fixture, frame, recorded(&mut batch).expect("its frame is open"));
+    assert!(fixture.device.take_hazards().is_empty());
+}
+
+#[test]
+fn a_copy_queue_does_not_submit_copies_to_what_was_resized() {
+    let fixture = Fixture::new(FixtureDesc::default());
+    let mut to = buffer(&fixture.memory);
+    let mut queue = TransferQueue::new(fixture.timeline().clone(), ring(&fixture));
+    let all = |queue: &mut TransferQueue<Device>| {
+        queue.submit(|batch, value| {
+            let commands = recorded(batch)?;
+            fixture.device.submit(0, &[], commands, (fixture.fence(), value)).expect("alive");
+            Ok::<(), BatchError>(())
+        })
+    };
+    queue.upload(&[1; 64], &to, 0).expect("there is room");
+    let frame = fixture.timeline().begin();
+    let larger = BufferDesc { size: 512, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+    to.resize(&frame, &larger, 0, AllocationDesc::default()).expect("there is room");
+    frame.discard();
+    let refused = all(&mut queue);
+    assert!(matches!(refused, Err(SubmitError::Submit(BatchError::Exchanged { user_data: 0 }))), "{refused:?}");
+    queue.discard();
+    queue.upload(&[1; 64], &to, 0).expect("there is room");
+    assert!(all(&mut queue).expect("its frame is open").is_some());
+    assert!(fixture.device.run_until_idle() && fixture.device.take_hazards().is_empty());
+    assert!(!to.take_content_lost());
+    queue.upload(&[2; 64], &to, 0).expect("there is room");
+    queue.abandon();
+    assert!(to.take_content_lost());
+}
+
+fn watched() -> Fixture {
+    let allocator = AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() };
+    Fixture::new(FixtureDesc { allocator, ..Default::default() })
+}
+
+/// The names of the resources whose contents were lost, as debugging has found.
+fn lost(fixture: &Fixture) -> Vec<String> {
+    let findings = fixture.memory.debug().take_findings().into_iter();
+    let name = |finding| if let Finding::LostContent(owner) = finding { Some(owner.name.to_string()) } else { None };
+    findings.filter_map(name).collect()
+}
+
+/// Whether a resource was said to have lost contents, by it and by debugging, each once.
+#[track_caller]
+fn check_lost(fixture: &Fixture, to: &Buffer<Device>, is_lost: bool, how: &str) {
+    fixture.memory.reclaim();
+    assert_eq!(lost(fixture).len(), usize::from(is_lost), "{how}");
+    assert_eq!((to.take_content_lost(), to.take_content_lost()), (is_lost, false), "{how}");
+    assert!(lost(fixture).is_empty(), "{how}");
+}
+
+#[test]
+fn contents_that_never_arrived_are_said_to_be_lost() {
+    type End = fn(&Fixture, Frame, UploadBatch<Device>);
+    let ends: [(&str, bool, End); 8] = [
+        ("submitted", false, |fixture, frame, mut batch| submit(fixture, frame, recorded(&mut batch).expect("open"))),
+        ("a clone submitted", false, |fixture, frame, batch| {
+            let commands = recorded(&mut batch.clone()).expect("open");
+            submit(fixture, frame, commands);
+            drop(batch);
+        }),
+        ("recorded and discarded", true, |_, frame, mut batch| {
+            assert!(recorded(&mut batch).is_ok());
+            frame.discard();
+        }),
+        ("recorded, cleared and dropped", true, |_, frame, mut batch| {
+            assert!(recorded(&mut batch).is_ok());
+            batch.clear();
+            drop(frame);
+        }),
+        ("discarded before it was recorded", true, |_, frame, batch| {
+            frame.discard();
+            drop(batch);
+        }),
+        ("cleared", true, |fixture, frame, mut batch| {
+            batch.clear();
+            submit(fixture, frame, vec![]);
+        }),
+        ("dropped", true, |fixture, frame, batch| {
+            drop(batch);
+            submit(fixture, frame, vec![]);
+        }),
+        ("submitted without it", true, |fixture, frame, mut batch| {
+            submit(fixture, frame, vec![]);
+            batch.clear();
+        }),
+    ];
+    for (how, is_lost, end) in ends {
+        let fixture = watched();
+        let (ring, to) = (ring(&fixture), buffer(&fixture.memory));
+        let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+        let staged = ring.write(&[5; 64], 4).expect("there is room");
+        batch.copy(&staged, &to, 0).expect("it fits");
+        batch.copy(&staged, &to, 128).expect("it fits");
+        assert!(!to.take_content_lost(), "not yet");
+        end(&fixture, frame, batch);
+        check_lost(&fixture, &to, is_lost, how);
+        // What is dropped is not missed.
+        let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+        batch.copy(&ring.write(&[5; 64], 4).expect("there is room"), &to, 0).expect("it fits");
+        drop(to);
+        drop((frame, batch));
+        fixture.memory.reclaim();
+        assert!(lost(&fixture).is_empty(), "{how}");
+    }
+}
+
+#[test]
+fn a_texture_says_that_it_shows_what_it_held_before() {
+    let fixture = watched();
+    let ring = ring(&fixture);
+    let desc = AllocationDesc { name: "atlas", ..Default::default() };
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let shape = TextureDesc { width: 4, height: 4, usage, ..Default::default() };
+    let atlas = fixture.memory.create_texture(&shape, desc).expect("there is room");
+    let mut batch = UploadBatch::new();
+    for is_submitted in [true, false, true] {
+        let frame = fixture.timeline().begin();
+        let texels = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[1; 64])).expect("there is room");
+        batch.copy_texels(&texels, &atlas, TexelTarget::default()).expect("it fits");
+        let commands = recorded(&mut batch).expect("its frame is open");
+        if is_submitted {
+            submit(&fixture, frame, commands);
+        } else {
+            frame.discard();
+        }
+        batch.clear();
+        assert_eq!(lost(&fixture), if is_submitted { vec![] } else { vec!["atlas".to_owned()] });
+        assert_eq!(atlas.take_content_lost(), !is_submitted);
+    }
+}
+
+/// Copies that a resize, a swap of mips or a move is to make in a frame are lost with it as well.
+#[test]
+fn contents_that_were_to_be_kept_are_lost_with_their_frame() {
+    for is_submitted in [true, false] {
+        let fixture = watched();
+        let (mut buffer, usage) = (buffer(&fixture.memory), BufferUsage::COPY_SRC | BufferUsage::COPY_DST);
+        let whole = TextureDesc { width: 8, height: 8, mips: 2, ..Default::default() };
+        let mut texture = texture(&fixture.memory, whole);
+        let half =
+            TextureDesc { width: 4, height: 4, mips: 1, usage: texture.desc().expect("portable").usage, ..whole };
+        let frame = fixture.timeline().begin();
+        let larger = BufferDesc { size: 512, usage };
+        assert!(buffer.resize(&frame, &larger, 64, AllocationDesc::default()).expect("there is room").is_some());
+        texture.swap_mips(&frame, &half, AllocationDesc::default()).expect("there is room");
+        if is_submitted {
+            submit(&fixture, frame, vec![])
+        } else {
+            frame.discard()
+        }
+        assert_eq!((buffer.take_content_lost(), texture.take_content_lost()), (!is_submitted, !is_submitted));
+        assert_eq!(lost(&fixture).len(), if is_submitted { 0 } else { 2 });
+    }
+}
+
+/// Static constants are staged again: they are lost only if what stages them is not recorded in a frame that is
+/// submitted.
+#[test]
+fn constants_that_are_staged_again_are_not_lost() {
+    let fixture = watched();
+    let constants = ConstantBuffers::new(&fixture.memory, ConstantsDesc::default(), ()).expect("there is room");
+    let held = constants.create_static(&[1; 64]).expect("there is room");
+    let stage = |is_recorded: bool, end: fn(&Fixture, Frame, Vec<Command>)| {
+        let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+        let mut writer = constants.writer(&frame).expect("of this allocator");
+        let count = constants.upload_statics(&mut writer, &mut batch).expect("there is room");
+        drop(writer);
+        let commands = if is_recorded { recorded(&mut batch).expect("its frame is open") } else { vec![] };
+        end(&fixture, frame, commands);
+        drop(batch);
+        fixture.memory.reclaim();
+        (count, lost(&fixture).len())
+    };
+    assert_eq!(stage(true, |_, frame, _| frame.discard()), (1, 0));
+    assert_eq!(stage(false, |_, frame, _| frame.discard()), (1, 0), "again");
+    assert_eq!(stage(true, submit), (1, 0), "and again");
+    assert_eq!(stage(true, submit), (0, 0));
+    drop(held);
 }

@@ -65,7 +65,7 @@ impl Program {
         drop(writer);
         let mut commands: Vec<Command> = vec![];
         // SAFETY: the commands are submitted in the frame that the batch was staged in.
-        unsafe { batch.record(&mut commands) };
+        unsafe { batch.record(&mut commands) }.expect("its frame is open");
         self.submit_commands(frame, commands);
         (count, all.iter().map(|held| self.read(self.timeline.begin(), vec![], held.bound())[0]).collect())
     }

@@ -319,6 +319,16 @@ impl<M: Watched> Debugger<M> {
         leaks.into_iter().rev().for_each(|leak| state.found(Finding::Leak(leak)));
     }
 
+    /// What is known of a live range.
+    pub(crate) fn described(&self, key: Key) -> Option<Leak> {
+        self.state.lock().live.get(&key).map(|entry| entry.describe(key))
+    }
+
+    /// Copies to a resource were lost.
+    pub(crate) fn lost(&self, content: Leak) {
+        self.state.lock().found(Finding::LostContent(content));
+    }
+
     pub(crate) fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut self.state.lock().findings).into()
     }

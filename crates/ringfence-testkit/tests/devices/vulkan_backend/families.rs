@@ -168,7 +168,7 @@ impl<'a> Uploaded<'a> {
                     if released.is_some() {
                         recorder.acquire(to, from, &[self.buffer.raw()], &self.target());
                     }
-                    batch.record(&mut recorder);
+                    batch.record(&mut recorder).expect("its frame is open");
                 }
             });
             Ok(())

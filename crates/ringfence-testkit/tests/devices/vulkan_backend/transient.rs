@@ -31,11 +31,13 @@ fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<
     let pass = |execution: &mut Execution<'_, Device>| execution.pass(timeline.id(), &[]).expect("a queue");
     let copies = pass(&mut execution);
     let first = [(); 2].map(|()| acquire(&mut execution, 64 << 10, copies));
+    let filled = first.map(|held| *execution.buffer(held).expect("it is in use"));
     first.iter().for_each(|&held| execution.discard(held, &[copies]).expect("it is in use"));
     let computes = pass(&mut execution);
     let _computed = acquire(&mut execution, 60 << 10, computes);
     let copies_again = pass(&mut execution);
     let last = acquire(&mut execution, 60 << 10, copies_again);
+    let last = *execution.buffer(last).expect("it is in use");
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.pass, barrier.depends)).collect();
     assert_eq!(depends, [(computes, true), (copies_again, false)], "the first one serves for both");
 
@@ -44,12 +46,11 @@ fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<
     let device = gpu.device();
     let device = device.raw();
     queue.submit(None, value, |commands| {
-        let fill = |held| {
-            let buffer = *execution.buffer(held).expect("a handle of now");
+        let fill = |buffer| {
             // SAFETY: the buffer is alive, and the command buffer is being recorded.
             unsafe { device.cmd_fill_buffer(commands, buffer, 0, vk::WHOLE_SIZE, 7) };
         };
-        first.into_iter().for_each(fill);
+        filled.into_iter().for_each(fill);
         for _ in execution.barriers().iter().filter(|barrier| barrier.depends) {
             let (stages, accesses) = after;
             let barrier = vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::MEMORY_WRITE);
@@ -122,9 +123,14 @@ fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
         execution.acquire_texture(&info, pass, "").expect("there is room")
     };
     let passes = [(); 3].map(|()| execution.pass(timeline.id(), &[]).expect("a queue"));
-    let mut held = [64, 64].map(|height| acquire(&mut execution, height, passes[0])).to_vec();
+    let held = [64, 64].map(|height| acquire(&mut execution, height, passes[0]));
+    let image = |execution: &Execution<'_, Device>, held| *execution.texture(held).expect("it is in use");
+    let mut images: Vec<_> = held.iter().map(|&texture| image(&execution, texture)).collect();
     held.iter().for_each(|&texture| execution.discard(texture, &[passes[0]]).expect("it is in use"));
-    held.extend(passes[1..].iter().map(|&pass| acquire(&mut execution, 63, pass)));
+    for &pass in &passes[1..] {
+        let texture = acquire(&mut execution, 63, pass);
+        images.push(image(&execution, texture));
+    }
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.depends, barrier.discards)).collect();
     assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency serves for both");
 
@@ -133,7 +139,7 @@ fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
     let device = gpu.device();
     let device = device.raw();
     queue.submit(None, value, |commands| {
-        for (barrier, &texture) in execution.barriers().iter().zip(&held) {
+        for (barrier, &image) in execution.barriers().iter().zip(&images) {
             if barrier.depends {
                 let (reads, writes) = (vk::AccessFlags::MEMORY_READ, vk::AccessFlags::MEMORY_WRITE);
                 let memory = [vk::MemoryBarrier::default().src_access_mask(writes).dst_access_mask(reads | writes)];
@@ -141,7 +147,7 @@ fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
                 // SAFETY: the command buffer is being recorded.
                 unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &memory, &[], &[]) };
             }
-            discard_and_clear(device, commands, *execution.texture(texture).expect("a handle of now"), source);
+            discard_and_clear(device, commands, image, source);
         }
     });
     let point = timeline.submitted(frame).expect("in order");

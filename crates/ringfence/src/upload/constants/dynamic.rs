@@ -25,7 +25,7 @@ use super::{
 use crate::device::Device;
 use crate::upload::fill::{copy, staged};
 use crate::upload::segment::Segment;
-use crate::upload::{UploadBatch, UploadError, UploadWriter};
+use crate::upload::{Frames, UploadBatch, UploadError, UploadWriter};
 use ringfence_memory::lifetime::Frame;
 
 /// A constant buffer whose content changes often. Made by [`ConstantBuffers::dynamic`].
@@ -292,13 +292,14 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         if promote && !promoted.takes(writers[class].point().timeline.owner()) {
             return Err(UploadError::ForeignConstants);
         }
+        let frames = Frames::of(writers[class].point());
         let place = |segment: &Segment<D>, offset: u64| {
             let paired = segment.paired.as_deref().and_then(|paired| paired.downcast_ref::<Paired<D, V::Heap>>());
             let Paired { heap, mirror } = paired.expect("what was made for constants");
-            let staged = staged(segment, offset, bytes);
+            let staged = staged(segment, offset, bytes, frames);
             let (buffer, address, heap, is_promoted) = match mirror {
                 Some(mirror) if promote => {
-                    promoted.copy(&staged, &mirror.buffer, offset).expect("the mirror is as large as the pool");
+                    promoted.copy_constants(&staged, &mirror.buffer, offset)?;
                     (mirror.buffer.object().clone(), mirror.address, &mirror.heap, true)
                 }
                 _ => (staged.buffer, segment.address, heap, false),
@@ -306,7 +307,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             let view = heap.as_ref().map(|heap| shared.views.view(heap, (offset / bytes) as u32));
             let address = address.map(|base| base + offset);
             let bound = BoundConstants { buffer, offset, size: bytes, address, view };
-            Place { generation: segment.generation, class, promoted: is_promoted, bound }
+            Ok::<_, UploadError>(Place { generation: segment.generation, class, promoted: is_promoted, bound })
         };
         let fill = |_, to: &mut [MaybeUninit<u8>]| {
             let (to, rest) = to.split_at_mut(content.len());
@@ -314,6 +315,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             rest.fill(MaybeUninit::new(0));
         };
         let (_, place) = writers[class].write_at(bytes, alignment, fill, place)?;
+        let place = place?;
         figures.copy_count += 1;
         figures.copy_bytes += content.len() as u64;
         figures.promoted_count += u64::from(place.promoted);

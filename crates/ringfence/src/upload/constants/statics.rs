@@ -411,7 +411,5 @@ fn stage<D: Device, V: ConstantViews<D>>(
             rest.fill(MaybeUninit::new(0));
         }
     })?;
-    let fits = batch.copy(&staged, &pool.buffer, u64::from(key.slot) * pool.slot_bytes);
-    fits.expect("a slot lies inside its pool");
-    Ok(())
+    batch.copy_constants(&staged, &pool.buffer, u64::from(key.slot) * pool.slot_bytes)
 }

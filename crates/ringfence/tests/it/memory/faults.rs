@@ -137,7 +137,7 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     batch.copy(&staged, &target, 0).expect("it fits");
     let mut recorder = Recorder(Vec::<Command>::new());
     // SAFETY: what is recorded is submitted as `frame`.
-    unsafe { batch.record(&mut recorder) };
+    unsafe { batch.record(&mut recorder) }.expect("its frame is open");
     world.submit_frame(frame, recorder.0);
     world.device.run_until_idle();
     assert_eq!(world.device.peek(BufferRange::new(*target.object(), 0, 256)).expect("alive"), [7; 256]);

@@ -2,7 +2,8 @@
 
 use ringfence::defrag::{DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
-use ringfence::{AllocationDesc, AllocatorDesc};
+use ringfence::sim::{Command, Device};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Staged, UploadBatch, UploadDesc, UploadRing};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::KIB;
@@ -120,4 +121,90 @@ fn a_pass_of_no_moves_is_one_of_one() {
     assert!(run.statistics().moved_count > 0);
     drop((buffers, run));
     world.finish();
+}
+
+/// The first bytes of a buffer.
+fn contents(world: &Fixture, of: &Buffer<Device>) -> [u8; 64] {
+    let desc = AllocationDesc { location: Location::Readback, ..Default::default() };
+    let into = world.buffer(64, desc).expect("there is room");
+    let copy = Command::CopyBuffer { src: *of.object(), src_offset: 0, dst: *into.object(), dst_offset: 0, size: 64 };
+    world.submit(vec![copy]);
+    assert!(world.device.run_until_idle());
+    let mut bytes = [0; 64];
+    into.read(0, &mut bytes).expect("readback memory is mapped");
+    bytes
+}
+
+/// Copies that were gathered before a pass and are recorded after it, in the same frame, reach all of their
+/// destinations; those of a batch that is recorded before the pass follow the moves.
+#[test]
+fn copies_that_are_gathered_hold_their_destination_in_place() {
+    for is_recorded_before in [false, true] {
+        let world = fixture();
+        let ring = UploadRing::new(&world.memory, UploadDesc::default()).expect("there is room");
+        let desc = AllocationDesc { movable: true, ..Default::default() };
+        let info = BufferDesc { size: 300 * KIB, usage: COPIED };
+        let buffers = (0..36).map(|_| world.memory.create_buffer(&info, desc).expect("there is room"));
+        let mut buffers: Vec<_> = buffers.collect::<Vec<_>>().into_iter().step_by(3).collect();
+        world.complete(world.timeline().begin());
+        world.memory.reclaim();
+        let (mut run, frame) = (world.memory.defragment(DefragDesc::default()), world.timeline().begin());
+        let (mut batch, mut commands) = (UploadBatch::new(), Vec::<Command>::new());
+        for (value, buffer) in (1..).zip(&buffers) {
+            batch.copy(&ring.write_for(&frame, &[value; 64], 4).expect("there is room"), buffer, 0).expect("it fits");
+        }
+        // SAFETY: the list is submitted as `frame`.
+        let record = |batch: &mut UploadBatch<Device>, commands: &mut Vec<Command>| unsafe { batch.record(commands) };
+        if is_recorded_before {
+            record(&mut batch, &mut commands).expect("none was moved");
+        }
+        let mut pass = run.begin_pass(&frame).expect("its own frame");
+        let moved = buffers.iter_mut().filter(|buffer| pass.has(*buffer)).collect::<Vec<_>>();
+        assert_eq!(moved.is_empty(), !is_recorded_before, "{:?}", pass.moves());
+        moved.into_iter().for_each(|buffer| drop(pass.copy_buffer(buffer).expect("it is to be moved")));
+        // SAFETY: as above.
+        unsafe { pass.record(&mut commands) };
+        drop(pass);
+        if !is_recorded_before {
+            record(&mut batch, &mut commands).expect("none was moved");
+        }
+        batch.clear();
+        world.submit_frame(frame, commands);
+        let arrived = (1..).zip(&buffers).filter(|(value, buffer)| contents(&world, buffer) == [*value; 64]);
+        assert_eq!(arrived.count(), 12);
+        assert!(buffers.iter().all(|buffer| !buffer.take_content_lost()));
+        assert!(world.device.take_hazards().is_empty());
+        // With nothing gathered they are moved, as ever.
+        let (mut run, frame) = (world.memory.defragment(DefragDesc::default()), world.timeline().begin());
+        let pass = run.begin_pass(&frame).expect("its own frame");
+        assert!(is_recorded_before || buffers.iter().any(|buffer| pass.has(buffer)));
+        drop(pass);
+        frame.discard();
+    }
+}
+
+/// A copy that is gathered once the move is planned takes the move away.
+#[test]
+fn a_copy_that_is_gathered_after_the_plan_stops_the_move() {
+    let world = fixture();
+    let desc = AllocationDesc { movable: true, ..Default::default() };
+    let info = BufferDesc { size: 300 * KIB, usage: COPIED };
+    let buffers = (0..60).map(|_| world.memory.create_buffer(&info, desc).expect("there is room"));
+    let mut buffers: Vec<_> = buffers.collect::<Vec<_>>().into_iter().step_by(3).collect();
+    let source = world.memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    world.complete(world.timeline().begin());
+    world.memory.reclaim();
+    let mut run = world.memory.defragment(DefragDesc::default());
+    let frame = world.timeline().begin();
+    let mut pass = run.begin_pass(&frame).expect("its own frame");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let mut batch = UploadBatch::new();
+    batch.copy(&Staged::of(&source, 0, 64).expect("inside"), buffer, 0).expect("it fits");
+    assert!(!pass.has(buffer));
+    assert_eq!(pass.copy_buffer(buffer).map(drop), Err(MoveError::NotInPass));
+    batch.clear();
+    assert!(pass.copy_buffer(buffer).is_ok(), "nothing is gathered any more");
+    drop(pass);
+    frame.discard();
+    assert!(buffer.take_content_lost(), "the copy of the move never runs");
 }

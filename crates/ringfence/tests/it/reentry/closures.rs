@@ -185,7 +185,7 @@ fn a_submission() {
                 inside.into_iter().for_each(Inside::run);
                 let mut commands = Vec::new();
                 // SAFETY: the frame is open, and submitted below.
-                unsafe { batch.record(&mut commands) };
+                unsafe { batch.record(&mut commands) }.expect("its frame is open");
                 world.device.submit(0, &[], commands, (world.fence(), value))
             })
         };

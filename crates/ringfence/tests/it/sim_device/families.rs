@@ -85,7 +85,7 @@ impl Program {
         let point = self.transfer.submit(|batch, value| {
             let mut commands: Vec<_> = released.map(|_| acquire).into_iter().collect();
             // SAFETY: what is copied outlives the work.
-            unsafe { batch.record(&mut commands) };
+            unsafe { batch.record(&mut commands) }.expect("its frame is open");
             if !matches!(forgets, Forgets::Release | Forgets::Both) {
                 commands.push(release);
             }

@@ -36,7 +36,11 @@ impl Owned {
 
 impl Gpu {
     pub fn new(profile: Profile, seed: u64) -> Self {
-        let device = Device::new(profile, SimOptions { seed, queues: QUEUES, ..Default::default() });
+        Self::over(Device::new(profile, SimOptions { seed, queues: QUEUES, ..Default::default() }))
+    }
+
+    /// A device with as many queues.
+    pub fn over(device: Device) -> Self {
         let fences = std::array::from_fn(|_| device.create_fence(0));
         Self { device, fences, next: [0; QUEUES] }
     }

@@ -2,7 +2,9 @@
 
 use super::gpu::{Gpu, Owned, Point, copy, fill};
 use ringfence::device::{Create, Driver, MemoryProperties, TextureDesc, Textures};
-use ringfence::sim::{BufferRange, Command, DescriptorUse, Hazard, HazardKind, Kernel, Profile};
+use ringfence::sim::{
+    Barrier, Buffer, BufferRange, Command, DescriptorUse, Device, Hazard, HazardKind, Kernel, Profile, SimOptions,
+};
 
 /// A copy from a host buffer `source` to a host buffer `target` on queue 1, that has been submitted.
 fn copying() -> (Gpu, Owned, Owned, Point) {
@@ -301,4 +303,70 @@ fn a_missing_flush_gives_wrong_bytes() {
         assert_eq!(gpu.device.peek(BufferRange::new(buffer.buffer, 250, 6)), Some(vec![9; 6]));
         gpu.no_hazard();
     }
+}
+
+/// Two buffers of 4 KiB in one memory object, where the second begins in the middle of the first.
+fn aliased() -> (Gpu, Buffer, Buffer, Buffer) {
+    let options = SimOptions { watches_barriers: true, ..Default::default() };
+    let gpu = Gpu::over(Device::new(Profile::h200(), options));
+    let target = gpu.device_buffer("target", 4096).buffer;
+    let memory = gpu.memory("heap", gpu.memory_type(MemoryProperties::DEVICE_LOCAL), 8192);
+    gpu.device.note_aliasing(&memory, 0, 8192, true);
+    let (one, two) = (gpu.place("one", 4096, memory, 0).object, gpu.place("two", 4096, memory, 2048).object);
+    (gpu, one, two, target)
+}
+
+fn activate(before: Buffer, after: Buffer) -> Command {
+    Command::Barrier(Barrier::Aliasing { before: Some(before.into()), after: after.into() })
+}
+
+#[test]
+fn contents_that_another_resource_was_written_over() {
+    let all = || Command::Barrier(Barrier::All);
+    let (mut gpu, one, two, target) = aliased();
+    gpu.submit(
+        0,
+        &[],
+        vec![fill(one, 4096, 1), activate(one, two), fill(two, 4096, 2), all(), copy(one, target, 4096)],
+    );
+    let hazard = gpu.only_hazard(HazardKind::Overwritten);
+    assert_eq!((hazard.resource.name.as_deref(), hazard.range.clone()), (Some("one"), 2048..4096));
+    assert_eq!(hazard.other.as_ref().and_then(|other| other.name.as_deref()), Some("two"));
+    assert_eq!(
+        hazard.to_string(),
+        "buffer 'one' (bytes 2048..4096 of memory 'heap') was read, but another resource was written over its \
+         contents: buffer 'two', by work on queue 0"
+    );
+    // The half that is its own, and all of it once it is written again.
+    let own = Command::CopyBuffer { src: one, src_offset: 0, dst: target, dst_offset: 0, size: 2048 };
+    gpu.submit(0, &[], vec![own]);
+    gpu.submit(0, &[], vec![activate(two, one), fill(one, 4096, 3), copy(one, target, 4096)]);
+    gpu.no_hazard();
+    gpu.submit(0, &[], vec![copy(two, target, 4096)]);
+    let hazard = gpu.only_hazard(HazardKind::Overwritten);
+    assert_eq!((hazard.resource.name.as_deref(), hazard.range), (Some("two"), 2048..4096));
+}
+
+#[test]
+fn an_activation_takes_contents_and_so_does_work_that_the_reader_waits_for() {
+    let (mut gpu, one, two, target) = aliased();
+    gpu.submit(0, &[], vec![fill(one, 4096, 1), activate(one, two)]);
+    gpu.submit(0, &[], vec![copy(one, target, 4096)]);
+    let _ = gpu.only_hazard(HazardKind::Overwritten);
+    let (mut gpu, one, two, target) = aliased();
+    let filled = gpu.submit(0, &[], vec![fill(one, 4096, 1)]);
+    let taken = gpu.submit(1, &[filled], vec![fill(two, 4096, 2)]);
+    gpu.submit(2, &[taken], vec![copy(one, target, 4096)]);
+    let _ = gpu.only_hazard(HazardKind::Overwritten);
+    // Submitted before what takes its bytes, and run before it as well, whatever the order of the calls.
+    let (mut gpu, one, two, target) = aliased();
+    gpu.submit(0, &[], vec![fill(one, 4096, 1)]);
+    let read = gpu.submit(0, &[], vec![copy(one, target, 4096)]);
+    gpu.submit(1, &[read], vec![fill(two, 4096, 2)]);
+    gpu.no_hazard();
+    // An alias that was never written shows another's bytes on purpose.
+    let (mut gpu, one, two, target) = aliased();
+    gpu.submit(0, &[], vec![fill(one, 4096, 1)]);
+    gpu.submit(0, &[], vec![copy(two, target, 4096)]);
+    gpu.no_hazard();
 }

@@ -1,0 +1,176 @@
+//! Whose contents the bytes are that several resources share.
+//!
+//! ```text
+//!   'one' is filled      │ one one one one │ … … │
+//!   'two' is filled      │ one one two two │ two │      the second half of 'one' is lost: 'two' was written over it
+//!   'one' is read        hazard                         unless 'one' is written there again first
+//! ```
+//!
+//! Only ranges of memory where resources may share bytes are tracked, and only what queues do: the resource that wrote
+//! each byte last, and for each resource the bytes that it had written and that another resource took. A resource that
+//! was never written reads as it likes: that is what an alias is for that shows another's bytes on purpose. An aliasing
+//! barrier gives all bytes of a resource to it, as it says that the others are over.
+//!
+//! Submissions of different queues count in the order that their waits give them. Without one there is a
+//! [`QueueConflict`](super::HazardKind::QueueConflict) already.
+
+use super::command::{Barrier, Command};
+use super::hazard::{Hazard, HazardKind};
+use super::ids::Label;
+use super::order::{Access, Key};
+use super::state::State;
+use std::ops::Range;
+
+/// Contents of shared bytes of a memory object.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// The resource that wrote each byte last. No two overlap.
+    written: Vec<Written>,
+    /// Bytes of a resource that another one has been written over. Those of one resource do not overlap.
+    lost: Vec<Lost>,
+}
+
+#[derive(Clone, Debug)]
+struct Written {
+    range: Range<u64>,
+    by: Label,
+    when: Key,
+}
+
+#[derive(Clone, Debug)]
+struct Lost {
+    range: Range<u64>,
+    /// Whose contents they were.
+    of: u64,
+    by: Label,
+    when: Key,
+}
+
+/// What has a range, to be cut.
+trait Ranged: Clone {
+    fn range(&mut self) -> &mut Range<u64>;
+}
+
+impl Ranged for Written {
+    fn range(&mut self) -> &mut Range<u64> {
+        &mut self.range
+    }
+}
+
+impl Ranged for Lost {
+    fn range(&mut self) -> &mut Range<u64> {
+        &mut self.range
+    }
+}
+
+/// Cuts a range out of the `wanted` entries, and returns the parts that were cut out.
+fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    let (mut out, mut rest) = (Vec::new(), Vec::new());
+    list.retain_mut(|entry| {
+        let held = entry.range().clone();
+        if !wanted(entry) || held.end <= range.start || range.end <= held.start {
+            return true;
+        }
+        let part = |part: Range<u64>, into: &mut Vec<T>| {
+            if part.start < part.end {
+                let mut entry = entry.clone();
+                *entry.range() = part;
+                into.push(entry);
+            }
+        };
+        part(held.start..range.start, &mut rest);
+        part(range.end..held.end, &mut rest);
+        part(held.start.max(range.start)..held.end.min(range.end), &mut out);
+        false
+    });
+    list.append(&mut rest);
+    out
+}
+
+impl Contents {
+    /// Notes that a resource has the range from now on. `is_before` says which of two submissions comes first.
+    fn take(&mut self, range: &Range<u64>, by: &Label, when: Key, is_before: impl Fn(Key, Key) -> bool) {
+        cut(&mut self.lost, range, |lost| lost.of == by.id);
+        for over in cut(&mut self.written, range, |_| true) {
+            if over.by.id != by.id && is_before(over.when, when) {
+                cut(&mut self.lost, &over.range, |lost| lost.of == over.by.id);
+                self.lost.push(Lost { range: over.range, of: over.by.id, by: by.clone(), when });
+            }
+        }
+        match self.written.last_mut() {
+            Some(last) if last.by.id == by.id && last.range.end == range.start => {
+                (last.range.end, last.when) = (range.end, when);
+            }
+            _ => self.written.push(Written { range: range.clone(), by: by.clone(), when }),
+        }
+    }
+
+    /// The resource that was written over bytes of this one which are read, and those bytes.
+    fn lost(
+        &self,
+        range: &Range<u64>,
+        of: u64,
+        when: Key,
+        is_before: impl Fn(Key, Key) -> bool,
+    ) -> Option<(Label, Range<u64>)> {
+        let overlaps = |lost: &&Lost| lost.range.start < range.end && range.start < lost.range.end;
+        let mut own = self.lost.iter().filter(|lost| lost.of == of).filter(overlaps);
+        let lost = own.find(|lost| is_before(lost.when, when))?;
+        Some((lost.by.clone(), lost.range.start.max(range.start)..lost.range.end.min(range.end)))
+    }
+
+    /// Forgets a resource that is gone.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.written.retain(|written| written.by.id != id);
+        self.lost.retain(|lost| lost.of != id);
+    }
+}
+
+/// What a submission does to shared bytes, in the order of its commands.
+#[derive(Debug, Default)]
+pub(super) struct SharedUses(Vec<Access>);
+
+impl SharedUses {
+    /// Adds what a command does: it reads before it writes.
+    pub(super) fn add(&mut self, state: &State, uses: &[Access]) {
+        for writes in [false, true] {
+            let of = uses.iter().filter(|access| access.writes == writes && state.shares_bytes(access));
+            self.0.extend(of.cloned());
+        }
+    }
+
+    /// Adds the resource that a barrier gives all its bytes to, if the command is one that does.
+    pub(super) fn add_activation(&mut self, state: &State, command: &Command) {
+        let Command::Barrier(Barrier::Aliasing { after, .. }) = command else { return };
+        let Some(resource) = state.resources.get(&after.id()) else { return };
+        let Some((space, base)) = resource.location else { return };
+        let Some(object) = state.memories.get(&space) else { return };
+        let (label, space_label) = (resource.label.clone(), object.label.clone());
+        let range = base..base + resource.requirements.size;
+        self.add(state, &[Access { space, range, writes: true, label, space_label }]);
+    }
+}
+
+impl State {
+    /// Whether other resources may have these bytes too, and their contents are tracked: not those that another process
+    /// sees, where each side has resources of its own over the same bytes.
+    fn shares_bytes(&self, access: &Access) -> bool {
+        let object = self.memories.get(&access.space);
+        object.is_some_and(|object| !object.is_shareable && object.may_share(&access.range))
+    }
+
+    /// Follows the contents of shared bytes through a submission, and reports reads of lost ones.
+    pub(super) fn follow_contents(&mut self, when: Key, SharedUses(uses): SharedUses) {
+        for access in uses {
+            let order = &self.order;
+            let Some(object) = self.memories.get_mut(&access.space) else { continue };
+            let is_before = |one, other| order.is_before(one, other);
+            if access.writes {
+                object.contents.take(&access.range, &access.label, when, is_before);
+            } else if let Some((by, range)) = object.contents.lost(&access.range, access.label.id, when, is_before) {
+                let hazard = Hazard::about(HazardKind::Overwritten, access.label).other(by);
+                self.report(hazard.within(access.space_label, range).on_queue(when.0));
+            }
+        }
+    }
+}
