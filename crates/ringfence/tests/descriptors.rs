@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ringfence::core::range::Allocate;
+use ringfence::algorithms::range::Allocate;
 use ringfence::descriptor::{
     BindlessDesc, BindlessIndex, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region,
     SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, View,

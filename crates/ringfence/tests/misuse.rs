@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use ringfence::core::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
-use ringfence::core::tlsf::Tlsf;
+use ringfence::algorithms::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
+use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
@@ -337,4 +337,15 @@ fn a_fence_without_values_left_is_refused() {
         assert_eq!(made(value), refused.at_most(value, u64::MAX >> 1).map(|()| 0));
     }
     assert_eq!(made(u64::MAX >> 1), Ok(1 << 63));
+}
+
+/// `use ringfence::*` must not hide a crate of the standard library.
+mod all_at_once {
+    #[allow(unused_imports, reason = "the import is what is tried")]
+    use ringfence::*;
+
+    #[test]
+    fn an_import_of_all_names_hides_no_crate_of_the_standard_library() {
+        assert_eq!((core::mem::size_of::<u32>(), std::mem::align_of::<u16>()), (4, 2));
+    }
 }

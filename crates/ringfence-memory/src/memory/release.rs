@@ -28,7 +28,6 @@ use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::slots::{Ready, Slots};
@@ -42,19 +41,19 @@ use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::is_locked;
+use crate::observe::unlocked::{Lock, defer, is_locked};
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// The scratch of reclaim, returned when it goes, also when a panic passes.
 struct Scratch<'a> {
-    home: &'a Mutex<Option<Passed>>,
+    home: &'a Lock<Option<Passed>>,
     passed: Passed,
 }
 
 impl<'a> Scratch<'a> {
     /// `None` if a reclaim is under way.
-    fn take(home: &'a Mutex<Option<Passed>>) -> Option<Self> {
+    fn take(home: &'a Lock<Option<Passed>>) -> Option<Self> {
         let passed = home.lock().take()?;
         Some(Self { home, passed })
     }
@@ -176,9 +175,21 @@ impl<D: Device> Shared<D> {
     ///
     /// # Safety
     /// Both are of this allocator, the object is bound there, and neither has another owner.
-    pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+    pub unsafe fn retire(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
+        if self.has_to_wait() {
+            let owner = Arc::clone(self);
+            // SAFETY: the caller's promise, for later: what waits has no other owner.
+            return defer(move || unsafe { owner.retire(object, place) });
+        }
         self.enqueue(self.released(object, place));
         self.write_due();
+    }
+
+    /// Whether what is released now cannot be noted by those who watch, as this thread may hold their lock: a drop
+    /// within a host allocation.
+    #[inline]
+    fn has_to_wait(&self) -> bool {
+        self.observers.is_watching() && is_locked()
     }
 
     /// What its owner has released.
@@ -192,7 +203,14 @@ impl<D: Device> Shared<D> {
     /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
-        owner.note_retired(item.place());
+        if owner.observers.is_watching() {
+            if is_locked() {
+                return defer(move || Self::retire_item(owner, item));
+            }
+            owner.note_retired(item.place());
+        } else {
+            item.place().never_move();
+        }
         item.note_retired(&owner.device);
         owner.enqueue(Retired::Item(item));
         owner.write_due();
@@ -200,7 +218,11 @@ impl<D: Device> Shared<D> {
     }
 
     /// Retires an object with the memory behind its pages.
-    pub(crate) fn retire_paged(&self, object: RawObject<D>, pages: Vec<Place<D>>) {
+    pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
+        if self.has_to_wait() {
+            let owner = Arc::clone(self);
+            return defer(move || owner.retire_paged(object, pages));
+        }
         pages.iter().for_each(|page| self.note_retired(page));
         object.note_retired(&self.device);
         self.enqueue(Retired::Paged(Box::new((object, pages))));
@@ -263,6 +285,10 @@ impl<D: Device> Shared<D> {
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= CROWD {
             return Err((item, usize::MAX));
+        }
+        // What destroys needs locks, one of which this thread may hold: a drop within a host allocation.
+        if is_locked() {
+            return Err((item, HELP_STEP));
         }
         let Some(_helping) = Helping::begin() else { return Err((item, HELP_STEP)) };
         let retired = &self.releases.retired;

@@ -5,10 +5,10 @@ use std::sync::Barrier;
 use crate::fixture::Recording;
 use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
-use ringfence::core::buddy::Buddy;
-use ringfence::core::free_list::FreeList;
-use ringfence::core::range::{Allocate, FreeError};
-use ringfence::core::tlsf::Tlsf;
+use ringfence::algorithms::buddy::Buddy;
+use ringfence::algorithms::free_list::FreeList;
+use ringfence::algorithms::range::{Allocate, FreeError};
+use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::descriptor::{
     BindlessDesc, BindlessTable, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError,
     DescriptorSnapshot, Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
@@ -29,7 +29,7 @@ use super::state::{Keeper, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -94,14 +94,14 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     clear_freed: bool,
     /// Whether a write shows in later binds only, and so never meets pending work.
     is_snapshot: bool,
-    entries: Mutex<Entries>,
+    entries: Lock<Entries>,
     waiting: RetireBin<Retired<D>>,
     /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
     /// nothing.
-    returned: Mutex<Vec<u32>>,
+    returned: Lock<Vec<u32>>,
     /// The run of slots; none once the table is dropped. A `reclaim` that is under way then keeps it until its end, as it
     /// may write to the slots of what it has taken out.
-    run: Mutex<Option<Arc<Persistent<D, A>>>>,
+    run: Lock<Option<Arc<Persistent<D, A>>>>,
 }
 
 struct Entries {
@@ -172,10 +172,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             base: run.start(),
             clear_freed: desc.clear_freed,
             is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
-            entries: Mutex::new(entries),
+            entries: Lock::new(entries),
             waiting: RetireBin::new(),
-            returned: Mutex::new(Vec::new()),
-            run: Mutex::new(Some(Arc::new(run))),
+            returned: Lock::new(Vec::new()),
+            run: Lock::new(Some(Arc::new(run))),
         });
         keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { state, keeper, staging })
@@ -493,9 +493,12 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
     fn drop(&mut self) {
-        let run = self.state.run.lock().take();
-        drop(run); // without the lock
-        self.state.waiting.collect_all(&mut Vec::new());
+        let state = Arc::clone(&self.state);
+        run_unlocked(move || {
+            let run = state.run.lock().take();
+            drop(run); // without the lock
+            state.waiting.collect_all(&mut Vec::new());
+        });
     }
 }
 
