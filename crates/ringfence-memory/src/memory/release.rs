@@ -591,12 +591,28 @@ impl<D: Device> Shared<D> {
 
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        let wait = LastWait::begin(timeout);
-        let read = self.lifetimes.read(&self.device, &mut Passed::default());
-        if !self.lost.load(Ordering::Relaxed) && read != Err(DeviceError::Lost) {
+        // First, so that an error counts what really waits.
+        let passed = self.reclaim_last();
+        let ended = self.wait_for_the_last(&LastWait::begin(timeout));
+        let is_over = ended.is_ok();
+        let ended = ended.map(|rest| Reclaimed {
+            objects: passed.objects + rest.objects,
+            blocks: passed.blocks + rest.blocks + self.trim(),
+            ..rest
+        });
+        self.notify(Event::Ended { is_over });
+        ended
+    }
+
+    fn wait_for_the_last(&self, wait: &LastWait) -> Result<Reclaimed, ShutdownError> {
+        if !self.lost.load(Ordering::Relaxed) {
             self.no_frame_is_open()?;
-            self.wait_submitted(&wait)?;
-            self.wait_dropped(&wait)?;
+            self.wait_submitted(wait)?;
+            let reclaimed = self.reclaim_last();
+            if reclaimed.waiting == 0 && self.descriptor_heaps.is_empty() {
+                return Ok(reclaimed);
+            }
+            self.wait_dropped(&wait.at_most(DROPPED_WAIT))?;
         }
         let mut reclaimed = self.reclaim_last();
         let mut last = reclaimed.objects;
@@ -605,15 +621,13 @@ impl<D: Device> Shared<D> {
             // caller may be inside of such a destruction (a subscriber): what waits then never ends, so time decides.
             self.no_frame_is_open()?;
             if last == 0 && (Helping::is_under_way() || wait.is_over()) {
-                return Err(self.timeout(&wait));
+                return Err(self.timeout(wait));
             }
             yield_now();
             let more = self.reclaim_last();
             last = more.objects;
             reclaimed = Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
-        reclaimed.blocks += self.trim();
-        self.notify(Event::Ended);
         Ok(reclaimed)
     }
 
@@ -641,7 +655,7 @@ impl<D: Device> Shared<D> {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
             Err(WaitError::Unresolved(frame) | WaitError::NotSubmitted(frame)) => {
-                let (waited_ns, waiting) = (wait.waited_ns(), self.releases.retired.len());
+                let (waited_ns, waiting) = (wait.waited_ns(), self.reclaim_last().waiting);
                 Err(ShutdownError::DroppedFrame { frame, waited_ns, waiting })
             }
             Err(WaitError::Timeout) => Err(self.timeout(wait)),
@@ -649,7 +663,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn timeout(&self, wait: &LastWait) -> ShutdownError {
-        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.releases.retired.len() }
+        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_last().waiting }
     }
 
     /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
@@ -680,6 +694,13 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
+    /// The same with an earlier deadline, if it has one: `longest` from now.
+    fn at_most(&self, longest: Duration) -> Self {
+        let earliest =
+            |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
+        Self { started: self.started, deadline: self.deadline.map(earliest) }
+    }
+
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -692,7 +713,8 @@ impl LastWait {
 /// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
 const LAST_WAITS: usize = 3;
 
-/// How long the end of an allocator's life waits for a frame that was dropped, which may have been submitted.
+/// How long a shutdown, or the end of an allocator's life, waits for a frame that was dropped: it may have been
+/// submitted.
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
