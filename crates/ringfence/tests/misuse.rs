@@ -73,7 +73,7 @@ fn a_stale_bindless_index_is_named_with_its_generation() {
     let shown = buffer(&world.memory, Location::Device);
     let kind = BufferViewKind::Storage { stride: 0, writes: true };
     let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
-    let index = table.insert(&view).expect("room");
+    let index = table.insert(&view).expect("room").into_index();
     table.remove(index).expect("live");
     let stale = DescriptorError::Stale { slot: index.slot(), generation: index.generation() };
     assert_eq!((table.remove(index), table.update(index, &view)), (Err(stale), Err(stale)));

@@ -417,6 +417,15 @@ impl<D: Device> Shared<D> {
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
+    /// Frees the descriptors that the device is done with, and destroys the heaps that were dropped.
+    pub(super) fn reclaim_descriptor_heaps(&self) {
+        let mut passed = Passed::default();
+        if self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
+            self.note_lost();
+        }
+        self.descriptor_heaps.reclaim(self, &passed, self.lost.load(Ordering::Relaxed), true);
+    }
+
     /// The device is lost: reported once.
     fn note_lost(&self) {
         if !self.lost.swap(true, Ordering::Relaxed) {

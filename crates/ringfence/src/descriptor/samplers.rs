@@ -103,7 +103,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
             found => {
                 // The slot of one that was dropped shows this sampler until it is free.
                 let revived = found.and_then(|found| self.state.table.revive(found.index));
-                let index = revived.map_or_else(|| self.state.table.insert(&view), Ok)?;
+                let index = revived.map_or_else(|| self.state.table.insert_index(&view), Ok)?;
                 self.state.forget(&mut held);
                 held.insert(key, Held { index, users: 1 });
                 index

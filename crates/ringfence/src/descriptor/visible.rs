@@ -56,8 +56,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Makes the heap of its kind, with a free-list allocator.
     ///
     /// # Errors
-    /// The allocator has a heap of this kind already: a dropped one too, until [`Allocator::reclaim`] has destroyed it,
-    /// once the submissions that use it are complete. Or the kind cannot be shader-visible; `chunk_slots` or the sum of
+    /// The allocator has a heap of this kind already: a dropped one too, as long as submissions that had begun by then are
+    /// not complete. Or the kind cannot be shader-visible; `chunk_slots` or the sum of
     /// slots is 0; there are more slots than the device supports ([`DescriptorError::TooMany`], not with default
     /// sizes); or the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
