@@ -77,7 +77,8 @@ fn an_execution_is_suspended_while_its_owner_records() {
     let value = world.submit(0, &[], vec![world.draw(texture)]);
     let mut execution = world.transient.resume(suspended).expect("it was suspended");
     execution.discard(first, &[pass]).expect("in use");
-    let second = execution.acquire_texture(&target(), pass, "second").expect("room");
+    let later = execution.pass(queue, &[]).expect("a queue");
+    let second = execution.acquire_texture(&target(), later, "second").expect("room");
     assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it goes on");
     assert_eq!(execution.finish(&[SyncPoint::new(queue, value)]), 1, "the second was not discarded");
     // What is not resumed ends with the next execution.
