@@ -99,6 +99,12 @@ impl<T> Lock<T> {
         Guard { guard: self.0.lock(), _holding: Holding::begin() }
     }
 
+    /// Calls `look` under the lock without counting it. `look` makes no host allocation and drops nothing.
+    #[inline]
+    pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.0.lock())
+    }
+
     /// Returns the lock, unless a thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {

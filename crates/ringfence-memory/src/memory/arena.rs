@@ -519,6 +519,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
         }
+        if self.state.look(|state| state.blocks.empty_count()) == 0 {
+            return None;
+        }
         let mut state = self.state.lock();
         if state.keeps_empty(self.desc.sizes.max) {
             return None;

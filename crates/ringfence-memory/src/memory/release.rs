@@ -54,14 +54,15 @@ struct Scratch<'a> {
 impl<'a> Scratch<'a> {
     /// `None` if a reclaim is under way.
     fn take(home: &'a Lock<Option<Passed>>) -> Option<Self> {
-        let passed = home.lock().take()?;
+        let passed = home.look(Option::take)?;
         Some(Self { home, passed })
     }
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        *self.home.lock() = Some(std::mem::take(&mut self.passed));
+        let passed = std::mem::take(&mut self.passed);
+        self.home.look(|home| *home = Some(passed));
     }
 }
 
@@ -176,20 +177,29 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// Both are of this allocator, the object is bound there, and neither has another owner.
     pub unsafe fn retire(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
-        if self.has_to_wait() {
+        if self.observers.is_watching() {
+            // SAFETY: the caller's promise, passed on.
+            return unsafe { self.retire_watched(object, place) };
+        }
+        place.never_move();
+        let Some(object) = object else { return self.enqueue(Retired::Place(place)) };
+        object.note_retired(&self.device);
+        self.enqueue(Retired::Pair(object, place));
+    }
+
+    /// As [`Shared::retire`], noted by those who watch: not within a host allocation under one of their locks.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    unsafe fn retire_watched(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
+        if is_locked() {
             let owner = Arc::clone(self);
             // SAFETY: the caller's promise, for later: what waits has no other owner.
             return defer(move || unsafe { owner.retire(object, place) });
         }
         self.enqueue(self.released(object, place));
         self.write_due();
-    }
-
-    /// Whether what is released now cannot be noted by those who watch, as this thread may hold their lock: a drop
-    /// within a host allocation.
-    #[inline]
-    fn has_to_wait(&self) -> bool {
-        self.observers.is_watching() && is_locked()
     }
 
     /// What its owner has released.
@@ -204,13 +214,21 @@ impl<D: Device> Shared<D> {
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
         if owner.observers.is_watching() {
-            if is_locked() {
-                return defer(move || Self::retire_item(owner, item));
-            }
-            owner.note_retired(item.place());
-        } else {
-            item.place().never_move();
+            return Self::retire_item_watched(owner, item);
         }
+        item.place().never_move();
+        item.note_retired(&owner.device);
+        owner.enqueue(Retired::Item(item));
+        Self::keep_owner(owner);
+    }
+
+    /// As [`Shared::retire_item`], noted by those who watch: not within a host allocation under one of their locks.
+    #[cold]
+    fn retire_item_watched(owner: Arc<Self>, item: Item<D>) {
+        if is_locked() {
+            return defer(move || Self::retire_item(owner, item));
+        }
+        owner.note_retired(item.place());
         item.note_retired(&owner.device);
         owner.enqueue(Retired::Item(item));
         owner.write_due();
@@ -219,7 +237,7 @@ impl<D: Device> Shared<D> {
 
     /// Retires an object with the memory behind its pages.
     pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
-        if self.has_to_wait() {
+        if self.observers.is_watching() && is_locked() {
             let owner = Arc::clone(self);
             return defer(move || owner.retire_paged(object, pages));
         }
