@@ -31,7 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::lock::Lock;
 pub use record::Recorder;
 
 use super::record::TextureParts;
@@ -183,7 +183,7 @@ impl Rule {
 #[derive(Clone, Default, Debug)]
 pub struct FaultInjector<D = ()> {
     inner: D,
-    state: Arc<Mutex<State>>,
+    state: Arc<Lock<State>>,
 }
 
 #[derive(Default)]

@@ -30,6 +30,9 @@
 //! Middleware wraps a device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
 //! buffers and textures.
 //!
+//! A device that has locks of its own uses [`lock::Lock`]: a global allocator of the program's may drop objects of the
+//! library within a host allocation, and those drops wait until the thread holds no such lock.
+//!
 //! # Cost
 //!
 //! A device is a type parameter of the library, so a call through these traits is a direct call, which may be inlined.
@@ -90,6 +93,7 @@ mod error;
 pub mod fault;
 mod format;
 mod kind;
+pub mod lock;
 mod memory;
 pub mod record;
 mod region;

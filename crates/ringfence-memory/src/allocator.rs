@@ -209,13 +209,17 @@ impl<D: Device> Allocator<D> {
     /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After
     /// `Ok` nothing waits, and the eviction callback is removed: it may own the allocator.
     ///
-    /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it only
-    /// checks. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames, whose
-    /// values may never be signalled. After a device loss nothing is waited for, and everything is destroyed at once.
+    /// Objects that the device is done with are released first, so that an error counts those that really wait. Frames
+    /// that were dropped may have been submitted: if something waits for them, they are waited for as well, at most for
+    /// a second, as the value of a submission that failed is never signalled. With a timeout of zero it only checks. With
+    /// [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames. After a device loss
+    /// nothing is waited for, and everything is destroyed at once.
+    ///
+    /// Leaks are reported ([`DebugDesc::leaks`](crate::DebugDesc::leaks)) also if it fails.
     ///
     /// # Errors
     /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed for another
-    /// reason than device loss. What was retired still waits.
+    /// reason than device loss. What waits for the device still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let reclaimed = self.shared.shutdown(timeout)?;
         self.budgets().set_eviction(None);

@@ -17,7 +17,7 @@ pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
-pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked};
+pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked, run_unlocked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 

@@ -63,8 +63,9 @@ pub(crate) enum Event<'a, M: Watched> {
     Recorded(&'a trace::Event<&'a str>),
     /// Something went wrong.
     Warned(Warning<'a>),
-    /// The allocator is shut down: live ranges are reported.
-    Ended,
+    /// The allocator is shut down, or refuses to be while the device may use something: live ranges are reported, and
+    /// retired ones only if all is over.
+    Ended { is_over: bool },
 }
 
 pub(crate) struct Observers<M: Watched> {

@@ -9,7 +9,7 @@ use super::options::SimOptions;
 use super::profile::Profile;
 use super::state::State;
 use super::step::Address;
-use parking_lot::Mutex;
+use ringfence_hal::lock::Lock;
 use ringfence_hal::{BufferDesc, DeviceError, Priority, TextureDesc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub struct Device {
 pub(super) struct Shared {
     profile: Arc<Profile>,
     spends_time: bool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 impl Device {
@@ -33,7 +33,7 @@ impl Device {
     pub fn new(profile: Profile, options: SimOptions) -> Self {
         let options = SimOptions { queues: options.queues.max(1), ..options };
         let profile = Arc::new(profile);
-        let state = Mutex::new(State::new(Arc::clone(&profile), &options));
+        let state = Lock::new(State::new(Arc::clone(&profile), &options));
         Self { shared: Arc::new(Shared { profile, spends_time: options.spends_time, state }) }
     }
 

@@ -18,6 +18,7 @@
 //! | `push` | one short lock; once in 64 events a reading of the clock |
 //! | `write_due` | one relaxed load, and one write if it is due |
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,8 @@ const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// The clock is read once in this number of events, and with each frame.
 const EVENTS_PER_TIME: u32 = 64;
+/// The most bytes that an event of time takes.
+const TIME_BYTES_MAX: usize = 32;
 /// Budgets are recorded that often at the most.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);
 
@@ -121,7 +124,8 @@ impl Recorder {
         }
         let mut begun = Events::new(2 * CHUNK_BYTES);
         first(&mut begun.chunk);
-        *lock(&self.events) = begun;
+        let before = std::mem::replace(&mut *lock(&self.events), begun);
+        drop(before); // without the lock
         let spare = Chunk::with_capacity(CHUNK_BYTES);
         let output = Output { writer, spare, written: Instant::now(), failure: None };
         // On before another thread can stop it.
@@ -174,10 +178,29 @@ impl Recorder {
 
     /// Appends an event.
     pub fn push(&self, event: &Event<&str>) {
-        let mut events = lock(&self.events);
-        events.add(event);
-        if events.chunk.bytes() >= BUFFER_BYTES_MAX {
+        let bytes = encoded(|bytes| {
+            event.push(bytes);
+            self.append(bytes, 1, None)
+        });
+        if bytes >= BUFFER_BYTES_MAX {
             self.is_due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends events that are encoded already, after the time `now` if it is given; returns how many bytes have
+    /// gathered. Host memory is got without the lock: a global allocator of the program's may come back here.
+    fn append(&self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> usize {
+        let mut room = Vec::new();
+        loop {
+            let mut events = lock(&self.events);
+            events.chunk.grow_into(&mut room);
+            if events.try_add(encoded, event_count, now) {
+                return events.chunk.bytes();
+            }
+            let bytes = events.chunk.bytes() + TIME_BYTES_MAX + encoded.len();
+            let wanted = bytes.max(2 * events.chunk.capacity());
+            drop(events);
+            room = Vec::with_capacity(wanted);
         }
     }
 
@@ -209,10 +232,11 @@ impl Recorder {
     /// too.
     pub fn frame<'a>(&self, frame: impl Iterator<Item = Event<&'a str>>) -> bool {
         let now = Instant::now();
+        let is_large = encoded(|bytes| {
+            let count = frame.map(|event| event.push(bytes)).count();
+            self.append(bytes, count as u32, Some(now)) >= CHUNK_BYTES
+        });
         let mut events = lock(&self.events);
-        events.record_time(now);
-        frame.for_each(|event| events.add(&event));
-        let is_large = events.chunk.bytes() >= CHUNK_BYTES;
         let is_budget_due = events.budget_recorded.is_none_or(|recorded| now - recorded >= BUDGET_EVERY);
         if is_budget_due {
             events.budget_recorded = Some(now);
@@ -227,6 +251,17 @@ impl Recorder {
         }
         is_budget_due
     }
+}
+
+/// Calls `with` with an empty buffer that this thread keeps.
+fn encoded<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    thread_local!(static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
+    // Taken out: a host allocation may lead here again. At the end of a thread it is gone.
+    let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    let result = with(&mut bytes);
+    bytes.clear();
+    _ = SCRATCH.try_with(|scratch| scratch.set(bytes));
+    result
 }
 
 /// What a write says; a panic is an error.
@@ -266,12 +301,17 @@ impl Events {
         Self { chunk, until_time: 0, time_recorded: Instant::now(), budget_recorded: None }
     }
 
-    fn add(&mut self, event: &Event<&str>) {
-        if self.until_time == 0 {
-            self.record_time(Instant::now());
+    /// Appends events that are encoded, after the time `now`, or after the present time if it is due. Returns `false`
+    /// if the chunk has not enough room: nothing has changed then.
+    fn try_add(&mut self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> bool {
+        if self.chunk.capacity() - self.chunk.bytes() < encoded.len() + TIME_BYTES_MAX {
+            return false;
         }
-        self.until_time -= 1;
-        self.chunk.push(event);
+        if let Some(now) = now.or_else(|| (self.until_time == 0).then(Instant::now)) {
+            self.record_time(now);
+        }
+        self.until_time = self.until_time.saturating_sub(event_count);
+        self.chunk.try_append(encoded, event_count)
     }
 
     fn record_time(&mut self, now: Instant) {

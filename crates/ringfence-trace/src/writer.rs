@@ -34,6 +34,30 @@ impl Chunk {
         self.event_count += 1;
     }
 
+    /// Appends events that were encoded before, if that takes no host memory; says whether it did.
+    pub(crate) fn try_append(&mut self, encoded: &[u8], event_count: u32) -> bool {
+        let fits = encoded.len() <= self.payload.capacity() - self.payload.len();
+        if fits {
+            self.payload.extend_from_slice(encoded);
+            self.event_count += event_count;
+        }
+        fits
+    }
+
+    /// Moves the events into `room` if that is larger, and leaves the smaller memory there.
+    pub(crate) fn grow_into(&mut self, room: &mut Vec<u8>) {
+        if room.capacity() > self.payload.capacity() {
+            room.clear();
+            room.extend_from_slice(&self.payload);
+            std::mem::swap(room, &mut self.payload);
+        }
+    }
+
+    /// How many bytes fit without more host memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.payload.capacity()
+    }
+
     /// Bytes that the events take.
     #[must_use]
     pub fn bytes(&self) -> usize {

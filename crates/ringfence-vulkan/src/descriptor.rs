@@ -37,7 +37,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ash::vk;
-use parking_lot::Mutex;
+use ringfence_hal::lock::Lock;
 use smallvec::SmallVec;
 
 use super::device::Device;
@@ -64,7 +64,7 @@ struct Inner {
     kind: HeapKind,
     types: ViewTypes,
     store: Store,
-    slots: Mutex<Slots>,
+    slots: Lock<Slots>,
 }
 
 impl ShowsResources for Inner {
@@ -240,7 +240,7 @@ unsafe impl Descriptors for Device {
         };
         let is_plain = facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible();
         let counts = is_plain.then(|| Arc::clone(self.0.plain_heaps.counts()));
-        let slots = Mutex::new(Slots::new(desc.slots, counts));
+        let slots = Lock::new(Slots::new(desc.slots, counts));
         let gpu = desc.shader_visible.then_some(0);
         let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, types: desc.types, store, slots }));
         if is_plain {

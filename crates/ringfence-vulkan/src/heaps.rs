@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use ash::vk;
-use parking_lot::Mutex;
+use ringfence_hal::lock::Lock;
 
 /// What a slot shows. Handles of different kinds may be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,7 +28,7 @@ pub(super) trait ShowsResources: Send + Sync {
 /// The heaps of plain sets, where a bind writes whatever the slots show, read or not.
 #[derive(Default)]
 pub(super) struct PlainHeaps {
-    heaps: Mutex<Vec<Weak<dyn ShowsResources>>>,
+    heaps: Lock<Vec<Weak<dyn ShowsResources>>>,
     /// Made with the first heap: without one, what releases resources does nothing.
     counts: OnceLock<Arc<Counts>>,
 }
@@ -53,7 +53,7 @@ impl PlainHeaps {
     }
 
     /// As long as this is held, no slot is cleared: what is read of one heap may be written to another.
-    pub(super) fn hold(&self) -> impl Drop + '_ {
+    pub(super) fn hold(&self) -> impl Sized + '_ {
         self.heaps.lock()
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ash::vk;
-use parking_lot::{Mutex, MutexGuard};
+use ringfence_hal::lock::{Guard, Lock};
 
 use super::device::Device;
 use super::error::failed;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 /// What threads wait for before they have the driver make or destroy an object.
 pub(super) struct Turns {
-    turn: Option<Mutex<()>>,
+    turn: Option<Lock<()>>,
     /// The thread that alone has come so far, [`NONE`] or [`SEVERAL`].
     sole: AtomicUsize,
 }
@@ -44,12 +44,12 @@ fn this_thread() -> usize {
 impl Turns {
     /// Of a device with this driver.
     pub(super) fn of(driver: vk::DriverId) -> Self {
-        let turn = (driver == vk::DriverId::NVIDIA_PROPRIETARY).then(Mutex::default);
+        let turn = (driver == vk::DriverId::NVIDIA_PROPRIETARY).then(Lock::default);
         Self { turn, sole: AtomicUsize::new(NONE) }
     }
 
     #[inline]
-    fn wait(&self) -> Option<MutexGuard<'_, ()>> {
+    fn wait(&self) -> Option<Guard<'_, ()>> {
         let turn = self.turn.as_ref()?;
         if self.is_sole() { None } else { turn.try_lock_for(PATIENCE) }
     }

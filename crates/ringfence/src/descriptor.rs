@@ -67,7 +67,7 @@ mod visible;
 
 pub use crate::device::descriptors::{DescriptorError, Region};
 pub use binding::Binding;
-pub use bindless::{BindlessDesc, BindlessIndex, BindlessTable};
+pub use bindless::{BindlessDesc, BindlessEntry, BindlessIndex, BindlessTable};
 pub use constants::ConstantView;
 pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use desc::{ShaderVisibleDesc, VisibleStatistics};

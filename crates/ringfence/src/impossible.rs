@@ -95,7 +95,7 @@ drop(view);";
 
     /// A block of a pool that is freed twice:
     BlockFreedTwice = "E0382", "
-let chain = ringfence::core::pool_chain::PoolChain::<u32>::new(16, 1);
+let chain = ringfence::algorithms::pool_chain::PoolChain::<u32>::new(16, 1);
 let block = chain.reserve(4).unwrap().open(0);
 chain.free(block).unwrap();
 chain.free(block).unwrap();";

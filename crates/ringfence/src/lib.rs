@@ -27,7 +27,7 @@
 //! | [`placement`] | an engine's policy: which request goes to which pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and how to write your own |
 //! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
-//! | [`core`] | the algorithms alone (crate `ringfence-core`) |
+//! | [`algorithms`] | the algorithms alone (crate `ringfence-core`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each by the feature of its name |
 //!
 //! [`memory`] to [`trace`] are those of the crate `ringfence-memory`; the four after them are this crate's own.
@@ -48,8 +48,9 @@
 //! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
 //! class. None that an allocation in an existing block needs is held across a driver call; on NVIDIA's Vulkan driver
 //! the backend has threads take turns to create and destroy buffers and images. No lock is held while the
-//! program's own code is called, with one exception: a global allocator of the program's may drop what the library
-//! made, and must call nothing else of it.
+//! program's own code is called, with one exception: a global allocator of the program's. It may drop what the library
+//! made within any host allocation, and must call nothing else of the library. If the thread holds a lock of the
+//! library then, a drop that needs one takes effect when the thread has released its locks.
 //!
 //! # An example without a GPU
 //!
@@ -114,7 +115,7 @@ pub mod vulkan;
 
 pub use placement::{FastConstants, FastConstantsDesc, FastWriter};
 pub use ringfence_alias as alias;
-pub use ringfence_core as core;
+pub use ringfence_core as algorithms;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_hal as device;
 pub use ringfence_memory::{

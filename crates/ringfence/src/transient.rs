@@ -80,7 +80,7 @@ mod spans;
 mod state;
 mod validate;
 
-pub use allocator::{Execution, TransientAllocator};
+pub use allocator::{Execution, Suspended, TransientAllocator};
 pub use barrier::{Barrier, Direct3d12Barrier};
 pub use desc::{TransientDesc, TransientFigures};
 pub use error::TransientError;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringfence::core::range::align_up;
+use ringfence::algorithms::range::align_up;
 
 use super::strategy::Strategy;
 

@@ -1,9 +1,9 @@
 //! The strategies that a trace can be replayed with: the library's range allocators, and two naive ones to compare.
 
-use ringfence::core::buddy::Buddy;
-use ringfence::core::free_list::FreeList;
-use ringfence::core::range::{Range, RangeAllocator};
-use ringfence::core::tlsf::Tlsf;
+use ringfence::algorithms::buddy::Buddy;
+use ringfence::algorithms::free_list::FreeList;
+use ringfence::algorithms::range::{Range, RangeAllocator};
+use ringfence::algorithms::tlsf::Tlsf;
 
 use super::naive::{FirstFit, Pools};
 use super::spool::Spool;

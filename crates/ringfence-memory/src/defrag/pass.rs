@@ -13,9 +13,10 @@ use super::Defrag;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
-use crate::memory::{ArenaRef, Place, Reserved, Ticket};
+use crate::memory::{ArenaRef, Place, Reserved, Shared, Ticket};
 use crate::observe::debugging::Margins;
 use crate::observe::trace::Event as Recorded;
+use crate::observe::unlocked::is_locked;
 use crate::observe::{Call, Event, RangeId};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::timeline::Frame;
@@ -44,6 +45,14 @@ pub(super) struct Room<D: Device> {
     arena: usize,
     pub(super) ticket: Arc<Ticket>,
     pub(super) place: Place<D>,
+}
+
+impl<D: Device> Room<D> {
+    /// The resource stays where it is, and the room is free again.
+    pub(super) fn give_up(self, shared: &Shared<D>) {
+        self.ticket.put_back();
+        shared.free_place(self.place);
+    }
 }
 
 /// A move of a pass: whose it is, and how large.
@@ -460,7 +469,7 @@ fn check_room<D: Device>(
     place: &Place<D>,
     margins: Margins,
     needs: &Requirements,
-    shared: &crate::memory::Shared<D>,
+    shared: &Shared<D>,
 ) -> Result<(), MoveError> {
     let needs = match place.arena {
         ArenaRef::Own(_) => shared.classes.apart(*needs),
@@ -479,6 +488,11 @@ fn check_room<D: Device>(
 
 impl<D: Device> Drop for DefragPass<'_, D> {
     fn drop(&mut self) {
+        // Within a host allocation under a lock nothing can be freed: the next pass gives up what is open, or the end
+        // of the run.
+        if is_locked() {
+            return;
+        }
         (0..self.moves.len()).for_each(|index| self.ignore(index));
     }
 }

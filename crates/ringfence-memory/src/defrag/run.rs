@@ -21,6 +21,7 @@ use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use crate::device::Device;
 use crate::memory::{ArenaRef, BlockFacts, PassLimits, Shared};
+use crate::observe::unlocked::run_unlocked;
 use crate::resource::Pool;
 use crate::timeline::Frame;
 
@@ -212,9 +213,8 @@ impl<D: Device> Defrag<D> {
     }
 
     /// A move is not made: its resource stays, the room is free again.
-    pub(super) fn give_up(&mut self, Room { ticket, place, .. }: Room<D>) {
-        ticket.put_back();
-        self.shared.free_place(place);
+    pub(super) fn give_up(&mut self, room: Room<D>) {
+        room.give_up(&self.shared);
         self.left();
     }
 
@@ -231,7 +231,8 @@ impl<D: Device> Defrag<D> {
 
 impl<D: Device> Drop for Defrag<D> {
     fn drop(&mut self) {
-        self.close_pass();
+        let (shared, rooms) = (Arc::clone(&self.shared), std::mem::take(&mut self.rooms));
+        run_unlocked(move || rooms.into_iter().flatten().for_each(|room| room.give_up(&shared)));
     }
 }
 

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use parking_lot::Mutex;
 use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
@@ -113,8 +112,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
     /// Of slots that have one, by class, pool and slot.
-    slot_notes: Mutex<HashMap<(u32, u32, u32), Note>>,
-    state: Mutex<State<D, A>>,
+    slot_notes: Lock<HashMap<(u32, u32, u32), Note>>,
+    state: Lock<State<D, A>>,
     /// Held by the thread that makes a block.
     pub(super) growth: Lock<()>,
     /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of
@@ -129,7 +128,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
 /// The threads that make blocks before they are needed, asleep until there is something to do.
 #[derive(Default, Debug)]
 pub(crate) struct Wake {
-    pub(super) sleepers: Mutex<Vec<Thread>>,
+    pub(super) sleepers: Lock<Vec<Thread>>,
     /// Set when blocks are made ahead for the first time; never cleared.
     pub(super) served: AtomicBool,
 }
@@ -225,8 +224,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Self {
             desc,
             slots: Slots::default(),
-            slot_notes: Mutex::new(HashMap::new()),
-            state: Mutex::new(state),
+            slot_notes: Lock::new(HashMap::new()),
+            state: Lock::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),
             wants_block: AtomicBool::new(false),
@@ -528,6 +527,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
+        }
+        if self.state.look(|state| state.blocks.empty_count()) == 0 {
+            return None;
         }
         let mut state = self.state.lock();
         if state.keeps_empty(self.desc.sizes.max) {

@@ -9,13 +9,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
 use ringfence_trace::DescriptorSnapshot;
 use smallvec::SmallVec;
 
 use super::shared::Shared;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
+use crate::observe::unlocked::Lock;
 use crate::timeline::Passed;
 
 /// A heap of descriptors, whose slots come back when points have passed.
@@ -37,9 +37,9 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 
 pub(crate) struct DescriptorHeaps<D: Device> {
     /// Visited without the lock: a heap may be of the program's own, and call back.
-    heaps: Mutex<Vec<Arc<Entry<D>>>>,
+    heaps: Lock<Vec<Arc<Entry<D>>>>,
     /// The claims on the shader-visible heaps, by kind: each is made as long as somewhere its `Arc` is held.
-    visible_kinds: Mutex<[Weak<()>; HeapKind::ALL.len()]>,
+    visible_kinds: Lock<[Weak<()>; HeapKind::ALL.len()]>,
 }
 
 struct Entry<D: Device> {
@@ -75,7 +75,7 @@ impl<D: Device> Entry<D> {
 
 impl<D: Device> DescriptorHeaps<D> {
     pub(crate) fn new() -> Self {
-        Self { heaps: Mutex::new(Vec::new()), visible_kinds: Mutex::default() }
+        Self { heaps: Lock::new(Vec::new()), visible_kinds: Lock::default() }
     }
 
     pub(crate) fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {

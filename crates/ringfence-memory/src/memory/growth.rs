@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use super::arena::Wake;
 use super::shared::Shared;
 use crate::device::Device;
+use crate::observe::unlocked::run_unlocked;
 
 impl<D: Device> Shared<D> {
     /// Makes the blocks that arenas want; says how many.
@@ -67,16 +68,22 @@ fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
     }
 }
 
+/// Ends a thread that was notified to stop.
+fn end(wake: &Wake, thread: JoinHandle<()>) {
+    let id = thread.thread().id();
+    wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
+    thread.thread().unpark();
+    // The thread itself may be the last to drop what owns this: then it ends by itself. A panic of the thread is shown
+    // by the panic hook; there is nothing to add here.
+    let _ = (id != std::thread::current().id()).then(|| thread.join());
+}
+
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let id = thread.thread().id();
-            self.wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
-            thread.thread().unpark();
-            // The thread itself may be the last to drop what owns this: then it ends by itself. A panic of the thread
-            // is shown by the panic hook; there is nothing to add here.
-            let _ = (id != std::thread::current().id()).then(|| thread.join());
-        }
+        let Some(thread) = self.thread.take() else { return };
+        let wake = Arc::clone(&self.wake);
+        // Not under a lock, which the thread may wait for.
+        run_unlocked(move || end(&wake, thread));
     }
 }

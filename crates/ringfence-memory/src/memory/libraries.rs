@@ -22,9 +22,12 @@ impl<D: Device> Shared<D> {
     }
 
     /// Claims the shader-visible heap of this kind for as long as the returned value lives; `None` if it is claimed
-    /// already.
+    /// already. If a heap that was dropped has the claim, and the device is done with it, it is destroyed first.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
-        self.descriptor_heaps.claim(kind)
+        self.descriptor_heaps.claim(kind).or_else(|| {
+            self.reclaim_descriptor_heaps();
+            self.descriptor_heaps.claim(kind)
+        })
     }
 
     /// The memory types for `location` among those of `bits`, best first.

@@ -28,7 +28,6 @@ use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::slots::{Ready, Slots};
@@ -42,27 +41,28 @@ use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::is_locked;
+use crate::observe::unlocked::{Lock, defer, is_locked};
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// The scratch of reclaim, returned when it goes, also when a panic passes.
 struct Scratch<'a> {
-    home: &'a Mutex<Option<Passed>>,
+    home: &'a Lock<Option<Passed>>,
     passed: Passed,
 }
 
 impl<'a> Scratch<'a> {
     /// `None` if a reclaim is under way.
-    fn take(home: &'a Mutex<Option<Passed>>) -> Option<Self> {
-        let passed = home.lock().take()?;
+    fn take(home: &'a Lock<Option<Passed>>) -> Option<Self> {
+        let passed = home.look(Option::take)?;
         Some(Self { home, passed })
     }
 }
 
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        *self.home.lock() = Some(std::mem::take(&mut self.passed));
+        let passed = std::mem::take(&mut self.passed);
+        self.home.look(|home| *home = Some(passed));
     }
 }
 
@@ -176,7 +176,28 @@ impl<D: Device> Shared<D> {
     ///
     /// # Safety
     /// Both are of this allocator, the object is bound there, and neither has another owner.
-    pub unsafe fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+    pub unsafe fn retire(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
+        if self.observers.is_watching() {
+            // SAFETY: the caller's promise, passed on.
+            return unsafe { self.retire_watched(object, place) };
+        }
+        place.never_move();
+        let Some(object) = object else { return self.enqueue(Retired::Place(place)) };
+        object.note_retired(&self.device);
+        self.enqueue(Retired::Pair(object, place));
+    }
+
+    /// As [`Shared::retire`], noted by those who watch: not within a host allocation under one of their locks.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    unsafe fn retire_watched(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
+        if is_locked() {
+            let owner = Arc::clone(self);
+            // SAFETY: the caller's promise, for later: what waits has no other owner.
+            return defer(move || unsafe { owner.retire(object, place) });
+        }
         self.enqueue(self.released(object, place));
         self.write_due();
     }
@@ -192,6 +213,21 @@ impl<D: Device> Shared<D> {
     /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
+        if owner.observers.is_watching() {
+            return Self::retire_item_watched(owner, item);
+        }
+        item.place().never_move();
+        item.note_retired(&owner.device);
+        owner.enqueue(Retired::Item(item));
+        Self::keep_owner(owner);
+    }
+
+    /// As [`Shared::retire_item`], noted by those who watch: not within a host allocation under one of their locks.
+    #[cold]
+    fn retire_item_watched(owner: Arc<Self>, item: Item<D>) {
+        if is_locked() {
+            return defer(move || Self::retire_item(owner, item));
+        }
         owner.note_retired(item.place());
         item.note_retired(&owner.device);
         owner.enqueue(Retired::Item(item));
@@ -200,7 +236,11 @@ impl<D: Device> Shared<D> {
     }
 
     /// Retires an object with the memory behind its pages.
-    pub(crate) fn retire_paged(&self, object: RawObject<D>, pages: Vec<Place<D>>) {
+    pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
+        if self.observers.is_watching() && is_locked() {
+            let owner = Arc::clone(self);
+            return defer(move || owner.retire_paged(object, pages));
+        }
         pages.iter().for_each(|page| self.note_retired(page));
         object.note_retired(&self.device);
         self.enqueue(Retired::Paged(Box::new((object, pages))));
@@ -263,6 +303,10 @@ impl<D: Device> Shared<D> {
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= CROWD {
             return Err((item, usize::MAX));
+        }
+        // What destroys needs locks, one of which this thread may hold: a drop within a host allocation.
+        if is_locked() {
+            return Err((item, HELP_STEP));
         }
         let Some(_helping) = Helping::begin() else { return Err((item, HELP_STEP)) };
         let retired = &self.releases.retired;
@@ -390,6 +434,15 @@ impl<D: Device> Shared<D> {
         let budgets = || self.device.budgets().unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
+    }
+
+    /// Frees the descriptors that the device is done with, and destroys the heaps that were dropped.
+    pub(super) fn reclaim_descriptor_heaps(&self) {
+        let mut passed = Passed::default();
+        if self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
+            self.note_lost();
+        }
+        self.descriptor_heaps.reclaim(self, &passed, self.lost.load(Ordering::Relaxed), true);
     }
 
     /// The device is lost: reported once.
@@ -566,12 +619,28 @@ impl<D: Device> Shared<D> {
 
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        let wait = LastWait::begin(timeout);
-        let read = self.lifetimes.read(&self.device, &mut Passed::default());
-        if !self.lost.load(Ordering::Relaxed) && read != Err(DeviceError::Lost) {
+        // First, so that an error counts what really waits.
+        let passed = self.reclaim_last();
+        let ended = self.wait_for_the_last(&LastWait::begin(timeout));
+        let is_over = ended.is_ok();
+        let ended = ended.map(|rest| Reclaimed {
+            objects: passed.objects + rest.objects,
+            blocks: passed.blocks + rest.blocks + self.trim(),
+            ..rest
+        });
+        self.notify(Event::Ended { is_over });
+        ended
+    }
+
+    fn wait_for_the_last(&self, wait: &LastWait) -> Result<Reclaimed, ShutdownError> {
+        if !self.lost.load(Ordering::Relaxed) {
             self.no_frame_is_open()?;
-            self.wait_submitted(&wait)?;
-            self.wait_dropped(&wait)?;
+            self.wait_submitted(wait)?;
+            let reclaimed = self.reclaim_last();
+            if reclaimed.waiting == 0 && self.descriptor_heaps.is_empty() {
+                return Ok(reclaimed);
+            }
+            self.wait_dropped(&wait.at_most(DROPPED_WAIT))?;
         }
         let mut reclaimed = self.reclaim_last();
         let mut last = reclaimed.objects;
@@ -580,15 +649,13 @@ impl<D: Device> Shared<D> {
             // caller may be inside of such a destruction (a subscriber): what waits then never ends, so time decides.
             self.no_frame_is_open()?;
             if last == 0 && (Helping::is_under_way() || wait.is_over()) {
-                return Err(self.timeout(&wait));
+                return Err(self.timeout(wait));
             }
             yield_now();
             let more = self.reclaim_last();
             last = more.objects;
             reclaimed = Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
-        reclaimed.blocks += self.trim();
-        self.notify(Event::Ended);
         Ok(reclaimed)
     }
 
@@ -616,7 +683,7 @@ impl<D: Device> Shared<D> {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
             Err(WaitError::Unresolved(frame) | WaitError::NotSubmitted(frame)) => {
-                let (waited_ns, waiting) = (wait.waited_ns(), self.releases.retired.len());
+                let (waited_ns, waiting) = (wait.waited_ns(), self.reclaim_last().waiting);
                 Err(ShutdownError::DroppedFrame { frame, waited_ns, waiting })
             }
             Err(WaitError::Timeout) => Err(self.timeout(wait)),
@@ -624,7 +691,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn timeout(&self, wait: &LastWait) -> ShutdownError {
-        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.releases.retired.len() }
+        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_last().waiting }
     }
 
     /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
@@ -655,6 +722,13 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
+    /// The same with an earlier deadline, if it has one: `longest` from now.
+    fn at_most(&self, longest: Duration) -> Self {
+        let earliest =
+            |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
+        Self { started: self.started, deadline: self.deadline.map(earliest) }
+    }
+
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -667,7 +741,8 @@ impl LastWait {
 /// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
 const LAST_WAITS: usize = 3;
 
-/// How long the end of an allocator's life waits for a frame that was dropped, which may have been submitted.
+/// How long a shutdown, or the end of an allocator's life, waits for a frame that was dropped: it may have been
+/// submitted.
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {

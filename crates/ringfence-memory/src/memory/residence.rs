@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::observe::unlocked::Lock;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use crate::device::{Device, Priority};
@@ -35,7 +35,7 @@ pub(crate) struct Residence<D: Device> {
     /// The list that has it, of those that are being made, latest first.
     listed: AtomicU64,
     /// What uses it.
-    used: Mutex<SyncSet>,
+    used: Lock<SyncSet>,
     /// When it was used last, by the count of commits.
     tick: AtomicU64,
 }
@@ -51,7 +51,7 @@ impl<D: Device> Residence<D> {
             evicted: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             listed: AtomicU64::new(0),
-            used: Mutex::new(SyncSet::new()),
+            used: Lock::new(SyncSet::new()),
             tick: AtomicU64::new(tick),
         }
     }
@@ -140,15 +140,15 @@ pub(crate) struct Tally {
 pub(crate) struct Residents<D: Device> {
     /// Whether the program has promised to declare what it uses.
     pub(crate) is_managed: AtomicBool,
-    pub(crate) all: Mutex<Vec<Weak<Residence<D>>>>,
+    pub(crate) all: Lock<Vec<Weak<Residence<D>>>>,
     /// Held while the driver evicts and brings back.
-    pub(crate) calls: Mutex<Scratch<D>>,
+    pub(crate) calls: Lock<Scratch<D>>,
     pub(crate) tick: AtomicU64,
     pub(crate) evicted: Tally,
     pub(crate) returned: Tally,
     /// What a test does, once, between the choice of what is evicted and the eviction.
     #[cfg(test)]
-    pub(crate) between: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    pub(crate) between: Lock<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// Kept so that a steady frame makes nothing.
@@ -161,13 +161,13 @@ impl<D: Device> Residents<D> {
     pub(crate) fn new() -> Self {
         Self {
             is_managed: AtomicBool::new(false),
-            all: Mutex::new(Vec::new()),
-            calls: Mutex::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
+            all: Lock::new(Vec::new()),
+            calls: Lock::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
             tick: AtomicU64::new(0),
             evicted: Tally::default(),
             returned: Tally::default(),
             #[cfg(test)]
-            between: Mutex::new(None),
+            between: Lock::new(None),
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
 use ringfence_core::sync::SyncPoint;
 
 use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::Place;
 use crate::device::{Device, DeviceError};
+use crate::observe::unlocked::Lock;
 use crate::timeline::{Passed, RetireBin};
 
 pub(crate) enum Retired<D: Device> {
@@ -26,14 +26,14 @@ pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
     /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no
     /// lock is held meanwhile.
-    pub(crate) scratch: Mutex<Option<Passed>>,
+    pub(crate) scratch: Lock<Option<Passed>>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     pub(crate) tick: AtomicU64,
 }
 
 impl<D: Device> Releases<D> {
     pub(crate) fn new() -> Self {
-        let scratch = Mutex::new(Some(Passed::default()));
+        let scratch = Lock::new(Some(Passed::default()));
         Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0) }
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
 use ringfence_trace::RingSnapshot;
 use smallvec::SmallVec;
 
 use crate::observe::Observers;
 use crate::observe::debugging::Watched;
 use crate::observe::trace::Event;
-use crate::observe::unlocked::drop_unlocked;
+use crate::observe::unlocked::{Lock, drop_unlocked};
 use crate::timeline::Passed;
 
 /// A ring, or anything else that a reclaim visits so that few writes have to poll.
@@ -32,7 +31,7 @@ pub trait ReclaimRing: Send + Sync {
 
 /// All that live; dropped rings are removed at the next call.
 #[derive(Default)]
-pub(crate) struct Rings(Mutex<Book>);
+pub(crate) struct Rings(Lock<Book>);
 
 /// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that
 /// there may be a `Drop` of the program's.

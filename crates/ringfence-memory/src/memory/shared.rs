@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::delivery::Losses;
@@ -33,6 +32,7 @@ use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::observe::Observers;
 use crate::observe::debugging::Leak;
 use crate::observe::trace::Event;
+use crate::observe::unlocked::{Lock, SharedLock, run_unlocked};
 use crate::timeline::{Lifetimes, Timed};
 
 /// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
@@ -56,12 +56,12 @@ pub struct Shared<D: Device> {
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by
     /// [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
-    pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
-    pub(crate) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
+    pub(crate) custom_pools: SharedLock<Vec<Arc<PoolState<D>>>>,
+    pub(crate) pools: Lock<Vec<Arc<dyn RangeOwner<D>>>>,
     pub(crate) small: SmallBuffers<D>,
     pub(crate) budgets: Budgets,
     pub(crate) wake: Arc<Wake>,
-    pub(crate) evict: RwLock<Option<Arc<Evict>>>,
+    pub(crate) evict: SharedLock<Option<Arc<Evict>>>,
     pub(crate) desc: AllocatorDesc,
     pub(crate) releases: Releases<D>,
     pub(crate) recycled: RecycledItems<D>,
@@ -139,12 +139,12 @@ impl<D: Device> Shared<D> {
             observers: Observers::new(desc.debug),
             residents: Residents::new(),
             losses: Arc::default(),
-            custom_pools: RwLock::new(Vec::new()),
-            pools: Mutex::new(Vec::new()),
+            custom_pools: SharedLock::new(Vec::new()),
+            pools: Lock::new(Vec::new()),
             small: SmallBuffers::new(),
             budgets: Budgets::new(&device, &desc),
             wake,
-            evict: RwLock::new(None),
+            evict: SharedLock::new(None),
             desc,
             device,
         }
@@ -248,9 +248,12 @@ pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
 
 impl<D: Device> Drop for Handle<D> {
     fn drop(&mut self) {
-        // Nothing that is cached keeps the allocator alive from now on.
-        self.0.recycled.close(|item| self.0.destroy_item(item));
-        self.0.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
+        let shared = Arc::clone(&self.0);
+        run_unlocked(move || {
+            // Nothing that is cached keeps the allocator alive from now on.
+            shared.recycled.close(|item| shared.destroy_item(item));
+            shared.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
+        });
     }
 }
 

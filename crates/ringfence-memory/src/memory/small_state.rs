@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
@@ -53,7 +52,7 @@ impl UsageClass {
 }
 
 pub(crate) struct SmallState<D: Device> {
-    pub(crate) blocks: Mutex<Blocks<Tlsf, Arc<SharedBuffer<D>>>>,
+    pub(crate) blocks: Lock<Blocks<Tlsf, Arc<SharedBuffer<D>>>>,
     pub(crate) growth: Lock<()>,
 }
 
@@ -62,7 +61,7 @@ pub(crate) struct SmallBuffers<D: Device>([Arc<SmallState<D>>; UsageClass::COUNT
 impl<D: Device> SmallBuffers<D> {
     pub(crate) fn new() -> Self {
         let desc = BlocksDesc { basic_size: SHARED_BYTES, ..Default::default() };
-        let state = || SmallState { blocks: Mutex::new(Blocks::new(desc)), growth: Lock::new(()) };
+        let state = || SmallState { blocks: Lock::new(Blocks::new(desc)), growth: Lock::new(()) };
         Self(std::array::from_fn(|_| Arc::new(state())))
     }
 

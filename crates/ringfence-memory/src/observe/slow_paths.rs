@@ -96,7 +96,7 @@ mod later {
 
     fn report(report: impl FnOnce() + 'static) {
         if is_locked() {
-            defer(Box::new(report));
+            defer(report);
         } else {
             contain(report);
         }
@@ -134,7 +134,7 @@ mod later {
         fn drop(&mut self) {
             let took_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
             if let Some(path) = self.later.take() {
-                defer(Box::new(move || leave(enter(path), took_ns)));
+                defer(move || leave(enter(path), took_ns));
             } else {
                 leave(self.entered.take(), took_ns);
             }

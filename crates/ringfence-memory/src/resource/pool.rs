@@ -18,6 +18,7 @@ use crate::memory::{
     AllocationDesc, Arena, ArenaDesc, ArenaRef, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState, Shared,
     TypeStatistics, memory_alignment,
 };
+use crate::observe::unlocked::run_unlocked;
 
 /// How a custom pool is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +208,8 @@ impl<D: Device> Pool<D> {
 impl<D: Device> Drop for Pool<D> {
     fn drop(&mut self) {
         self.state.is_closed.store(true, Ordering::Release);
-        self.shared.collect_closed_pools();
+        let shared = Arc::clone(&self.shared);
+        run_unlocked(move || shared.collect_closed_pools());
     }
 }
 

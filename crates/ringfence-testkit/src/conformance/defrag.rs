@@ -1,7 +1,7 @@
 //! Moving what is in memory together: bytes and texels are the same afterwards, and what is in the way is respected.
 
 use crate::{Command, Gpu, TextureRegion};
-use ringfence::core::algorithm::Algorithm;
+use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{

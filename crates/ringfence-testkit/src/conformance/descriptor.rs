@@ -5,13 +5,14 @@ use std::sync::Barrier;
 use crate::fixture::Recording;
 use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
-use ringfence::core::buddy::Buddy;
-use ringfence::core::free_list::FreeList;
-use ringfence::core::range::{Allocate, FreeError};
-use ringfence::core::tlsf::Tlsf;
+use ringfence::algorithms::buddy::Buddy;
+use ringfence::algorithms::free_list::FreeList;
+use ringfence::algorithms::range::{Allocate, FreeError};
+use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError,
-    DescriptorSnapshot, Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
+    BindlessDesc, BindlessEntry, BindlessTable, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc,
+    DescriptorError, DescriptorSnapshot, Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator,
+    View,
 };
 use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
@@ -243,7 +244,7 @@ pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: 
     let table = table.expect("room");
     let buffers: Vec<_> = ["bindless", "persistent", "table"].map(|name| storage(rig, name)).into();
     let shown: Vec<_> = buffers.iter().map(|buffer| shown::<G>(&cpu, buffer)).collect();
-    let index = table.insert(&words(&buffers[0])).expect("room");
+    let index = table.insert(&words(&buffers[0])).expect("room").into_index();
     let mut persistent = heap.allocate(2).expect("room");
     persistent.copy(1, &[shown[1].all()]).expect("the slot is fresh");
     let frame = rig.timeline().begin();
@@ -271,7 +272,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
     let table = table.expect("room");
     let (from, to) = (storage(rig, "from"), storage(rig, "to"));
-    let indices = [&from, &to].map(|buffer| table.insert(&words(buffer)).expect("room"));
+    let indices = [&from, &to].map(|buffer| table.insert(&words(buffer)).expect("room").into_index());
     let cpus = [&from, &to].map(|buffer| shown::<G>(&cpu, buffer));
     let frame = rig.timeline().begin();
     let slots = [
@@ -291,7 +292,7 @@ pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>)
     let table = table.expect("room");
     let buffers = ["first", "second", "third"].map(|name| storage(rig, name));
     let first_shown = shown::<G>(&cpu, &buffers[0]);
-    let first = table.insert(&words(&buffers[0])).expect("room");
+    let first = table.insert(&words(&buffers[0])).expect("room").into_index();
     let frame = rig.timeline().begin();
     let job = fill::<G>(slot::<G>(&heap, &frame, first.slot(), &first_shown, &buffers[0]), 5);
     let gate = (rig.gpu.gate(), 1);
@@ -301,14 +302,14 @@ pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>)
     let stale = DescriptorError::Stale { slot: first.slot(), generation: first.generation() };
     assert_eq!(table.remove(first), Err(stale));
     rig.memory.reclaim();
-    let second = table.insert(&words(&buffers[1])).expect("the other slot");
+    let second = table.insert(&words(&buffers[1])).expect("the other slot").into_index();
     assert_ne!(second.slot(), first.slot());
     let full = DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 };
     assert_eq!(table.insert(&words(&buffers[2])).err(), Some(full));
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
-    let third = table.insert(&words(&buffers[2])).expect("the slot came back");
+    let third = table.insert(&words(&buffers[2])).expect("the slot came back").into_index();
     assert_eq!(third.slot(), first.slot(), "the same slot");
     assert_ne!(third, first, "of another generation");
     assert!(holds(rig, &buffers[0], 5), "the late work went where it was meant to");
@@ -321,7 +322,7 @@ pub fn an_entry_keeps_its_index_when_it_is_updated<G: Gpu>(rig: &mut Rig<G>) {
     let table = table.expect("room");
     let buffers = ["before", "after"].map(|name| storage(rig, name));
     let shown = [shown::<G>(&cpu, &buffers[0]), shown::<G>(&cpu, &buffers[1])];
-    let index = table.insert(&words(&buffers[0])).expect("room");
+    let index = table.insert(&words(&buffers[0])).expect("room").into_index();
     let frame = rig.timeline().begin();
     let job = fill::<G>(slot::<G>(&heap, &frame, index.slot(), &shown[0], &buffers[0]), 1);
     run(rig, &heap, frame, &[job]);
@@ -532,7 +533,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
         assert_eq!(table.capacity(), fitted, "half of what there is, where that is less than the default");
         if kind == HeapKind::Resources {
             let target = storage(rig, "shown by default");
-            let index = table.insert(&words(&target)).expect("it has an entry");
+            let index = table.insert(&words(&target)).expect("it has an entry").into_index();
             let frame = rig.timeline().begin();
             let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
             frame_tables.table_of(&[words(&target)]).expect("a table of one");
@@ -718,8 +719,8 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     let table = table.expect("room");
     let (target, gone) = (storage(rig, "target"), storage(rig, "gone"));
     let shown = shown::<G>(&cpu, &target);
-    let index = table.insert(&words(&target)).expect("room");
-    table.insert(&words(&gone)).expect("room");
+    let index = table.insert(&words(&target)).expect("room").into_index();
+    table.insert(&words(&gone)).expect("room").into_index();
     drop(gone);
     rig.memory.reclaim();
     let frame = rig.timeline().begin();
@@ -915,7 +916,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         let first = frame_tables.table(&[shown.all()]).expect("room");
         assert_eq!(frame_tables.table(&[shown.all()]), Ok(first));
         drop(frame_tables);
-        let entry = table.insert(&words(&buffer)).ok();
+        let entry = table.insert(&words(&buffer)).ok().map(BindlessEntry::into_index);
         let run = heap.allocate(1).ok();
         match round % 2 {
             0 => kept.push((shown, entry, run)),

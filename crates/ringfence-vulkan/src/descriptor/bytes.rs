@@ -13,7 +13,7 @@
 use ash::vk;
 
 use crate::error::failed;
-use parking_lot::Mutex;
+use ringfence_hal::lock::Lock;
 use smallvec::SmallVec;
 
 use super::bound::How;
@@ -31,7 +31,7 @@ const DESCRIPTOR_BYTES: usize = 256;
 /// A heap that is bytes.
 pub(super) enum Bytes {
     /// Slots of equal length in host memory.
-    Host { kind: HeapKind, slot_bytes: usize, bytes: Mutex<Box<[u8]>> },
+    Host { kind: HeapKind, slot_bytes: usize, bytes: Lock<Box<[u8]>> },
     /// Arrays in a mapped buffer.
     Visible(Visible),
 }
@@ -41,7 +41,7 @@ pub(super) struct Visible {
     kind: HeapKind,
     layout: vk::DescriptorSetLayout,
     buffer: vk::Buffer,
-    memory: Mutex<Option<Memory>>,
+    memory: Lock<Option<Memory>>,
     mapped: Mapped,
     address: vk::DeviceAddress,
     usage: vk::BufferUsageFlags,
@@ -59,7 +59,7 @@ impl Bytes {
         let facts = &device.0.descriptors;
         let lengths = types::bindings(desc.kind, desc.types).map(|(_, of)| facts.descriptor_bytes(of));
         let slot_bytes = lengths.max().unwrap_or(0);
-        let bytes = Mutex::new(vec![0; slot_bytes * desc.slots as usize].into_boxed_slice());
+        let bytes = Lock::new(vec![0; slot_bytes * desc.slots as usize].into_boxed_slice());
         Ok(Self::Host { kind: desc.kind, slot_bytes, bytes })
     }
 
@@ -216,7 +216,7 @@ impl Visible {
         });
         match made {
             Ok((buffer, memory, mapped, address)) => {
-                let memory = Mutex::new(Some(memory));
+                let memory = Lock::new(Some(memory));
                 Ok(Self { kind: desc.kind, layout, buffer, memory, mapped, address, usage, counted_bytes, arrays })
             }
             Err(error) => {

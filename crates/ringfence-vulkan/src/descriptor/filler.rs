@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::memory::Memory;
 use crate::valid::Numeric;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
+use ringfence_hal::lock::Lock;
 use ringfence_hal::{DeviceError, Driver, MemoryProperties, ResourceClass};
 
 /// Bytes of the buffer: as many as texels of any format take, and more than a view's alignment.
@@ -26,7 +27,7 @@ pub(super) struct Filler {
     buffer: vk::Buffer,
     texels: SmallVec<[vk::BufferView; NUMERICS as usize]>,
     images: SmallVec<[Image; 4]>,
-    memories: parking_lot::Mutex<SmallVec<[Memory; 4]>>,
+    memories: Lock<SmallVec<[Memory; 4]>>,
 }
 
 struct Image {

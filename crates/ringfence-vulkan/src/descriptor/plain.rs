@@ -20,7 +20,7 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::error::failed;
-use parking_lot::Mutex;
+use ringfence_hal::lock::Lock;
 use smallvec::SmallVec;
 
 use super::filler::Filler;
@@ -42,7 +42,7 @@ pub(super) struct PlainHeap {
     /// Elements of each array.
     slots: u32,
     empty: Empty,
-    versions: Mutex<Versions>,
+    versions: Lock<Versions>,
 }
 
 /// What is written where a slot shows nothing.
@@ -97,7 +97,7 @@ impl PlainHeap {
             }
         };
         let pool = SetPool::new(layout, bindings.iter().map(|(_, of)| *of), slots, Default::default());
-        let versions = Mutex::new(Versions { pool, dirty: true, live: SmallVec::new() });
+        let versions = Lock::new(Versions { pool, dirty: true, live: SmallVec::new() });
         Ok(Self { bindings, layout, slots, empty, versions })
     }
 

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::features::Features;
 use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
+use ringfence_hal::lock::Lock;
 
 /// A heap that is a set.
 pub(super) struct SetHeap {
@@ -20,7 +21,7 @@ pub(super) struct SetHeap {
     layout: vk::DescriptorSetLayout,
     set: vk::DescriptorSet,
     /// What the set is from.
-    pool: parking_lot::Mutex<SetPool>,
+    pool: Lock<SetPool>,
 }
 
 impl SetHeap {
@@ -40,7 +41,7 @@ impl SetHeap {
         let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
         // SAFETY: the layout is the device's and alive.
         match unsafe { pool.take(raw) } {
-            Ok(set) => Ok(Self { kind: desc.kind, layout, set, pool: pool.into() }),
+            Ok(set) => Ok(Self { kind: desc.kind, layout, set, pool: Lock::new(pool) }),
             Err(error) => {
                 // SAFETY: nothing uses the layout.
                 unsafe { raw.destroy_descriptor_set_layout(layout, None) };

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ringfence::descriptor::{
-    Binding, BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View,
+    Binding, BindlessDesc, BindlessEntry, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
@@ -52,7 +52,7 @@ trait Gpu {
 /// A colour that shaders read, and its entry in the table.
 struct Material<D: Descriptors> {
     colour: u32,
-    index: BindlessIndex,
+    entry: BindlessEntry<D>,
     _buffer: Buffer<D>,
 }
 
@@ -60,7 +60,7 @@ struct Material<D: Descriptors> {
 struct InFlight<D: Descriptors> {
     value: u64,
     expected: [u32; PICKS],
-    index: BindlessIndex,
+    _entry: BindlessEntry<D>,
     result: Buffer<D>,
 }
 
@@ -88,34 +88,32 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
 
     for colour in next.take(FRAMES as usize) {
         // The oldest material goes while frames that draw with it are in flight. Its slot comes back after them.
-        let gone = materials.pop_front().expect("there are some");
-        table.remove(gone.index)?;
-        drop(gone);
+        drop(materials.pop_front().expect("there are some"));
         materials.push_back(material(&memory, &table, colour)?);
 
         let result = buffer(&memory, Location::Readback)?;
-        let index = table.insert(&view(&result)?)?;
+        let entry = table.insert(&view(&result)?)?;
         let picks: [&Material<_>; PICKS] =
             std::array::from_fn(|pick| &materials[(pick * 3 + colour as usize) % MATERIALS]);
-        let draw = Draw { to: index.slot(), from: picks.map(|material| material.index.slot()) };
+        let draw = Draw { to: entry.slot(), from: picks.map(|material| material.entry.slot()) };
         let frame = timeline.begin();
         let mut binding = heap.bind(&frame)?;
         gpu.submit(&mut binding, heap.slots(), draw, frame.value())?;
         flights.push_back(InFlight {
             value: frame.value(),
             expected: picks.map(|material| material.colour),
-            index,
+            _entry: entry,
             result,
         });
         timeline.submitted(frame)?;
         drop(binding);
         if flights.len() == IN_FLIGHT {
-            land(&table, &timeline, flights.pop_front())?;
+            land(&timeline, flights.pop_front())?;
         }
         memory.reclaim();
     }
     while !flights.is_empty() {
-        land(&table, &timeline, flights.pop_front())?;
+        land(&timeline, flights.pop_front())?;
     }
     memory.reclaim();
     println!(
@@ -133,19 +131,14 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
 }
 
 /// Waits for a frame and looks at what the shader has read.
-fn land<D: Descriptors>(
-    table: &BindlessTable<D>,
-    timeline: &Timeline<D>,
-    flight: Option<InFlight<D>>,
-) -> Result<(), Failure> {
-    let InFlight { value, expected, index, result } = flight.expect("a frame is in flight");
+fn land<D: Descriptors>(timeline: &Timeline<D>, flight: Option<InFlight<D>>) -> Result<(), Failure> {
+    let InFlight { value, expected, result, .. } = flight.expect("a frame is in flight");
     assert!(timeline.wait(value, PATIENCE)?, "a frame takes no ten seconds");
     let mut bytes = [0; PICKS * 4];
     result.read(0, &mut bytes)?;
     let found: Vec<_> =
         bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
     assert_eq!(found, expected, "the shader reads the materials that the frame was recorded with");
-    table.remove(index)?;
     Ok(())
 }
 
@@ -156,8 +149,8 @@ fn material<D: Descriptors>(
 ) -> Result<Material<D>, Failure> {
     let mut buffer = buffer(memory, Location::Upload)?;
     buffer.write(0, &colour.to_le_bytes())?;
-    let index = table.insert(&view(&buffer)?)?;
-    Ok(Material { colour, index, _buffer: buffer })
+    let entry = table.insert(&view(&buffer)?)?;
+    Ok(Material { colour, entry, _buffer: buffer })
 }
 
 fn buffer<D: Descriptors>(memory: &Allocator<D>, location: Location) -> Result<Buffer<D>, Failure> {

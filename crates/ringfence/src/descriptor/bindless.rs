@@ -17,10 +17,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
@@ -29,7 +30,7 @@ use super::state::{Keeper, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, is_locked, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -56,7 +57,8 @@ impl Default for BindlessDesc {
     }
 }
 
-/// An entry of a [`BindlessTable`]. A plain value: the table refuses one that was removed, or that is another table's.
+/// The number of an entry of a [`BindlessTable`]. A plain value, which owns nothing: the table refuses the number of an
+/// entry that was removed, or that is another table's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BindlessIndex {
     slot: u32,
@@ -80,6 +82,77 @@ impl BindlessIndex {
     }
 }
 
+/// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is free once every submission that had begun
+/// by then is complete.
+///
+/// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for a program that keeps
+/// plain numbers.
+#[must_use = "the entry is removed when this is dropped"]
+pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<TableState<D, A>>,
+    keeper: Arc<Keeper<D, A>>,
+    index: BindlessIndex,
+}
+
+impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
+    /// What shaders receive: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.index.slot()
+    }
+
+    /// Its number, for calls of the table.
+    #[must_use]
+    pub fn index(&self) -> BindlessIndex {
+        self.index
+    }
+
+    /// Gives up the ownership: the entry stays in the table until [`BindlessTable::remove`].
+    pub fn into_index(self) -> BindlessIndex {
+        let mut this = ManuallyDrop::new(self);
+        let index = this.index;
+        // SAFETY: each is dropped once, here, and not used again, as `this` is never dropped.
+        unsafe {
+            std::ptr::drop_in_place(&raw mut this.state);
+            std::ptr::drop_in_place(&raw mut this.keeper);
+        }
+        index
+    }
+
+    /// Replaces the entry with another view in another slot: submissions under way use the old slot, later ones the new
+    /// one.
+    ///
+    /// # Errors
+    /// As [`BindlessTable::replace`]; the old entry stays then.
+    pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        self.index = self.state.replace(&self.keeper, self.index, view)?;
+        Ok(())
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> From<&BindlessEntry<D, A>> for BindlessIndex {
+    fn from(entry: &BindlessEntry<D, A>) -> Self {
+        entry.index
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for BindlessEntry<D, A> {
+    fn drop(&mut self) {
+        if is_locked() {
+            let (state, keeper, index) = (Arc::clone(&self.state), Arc::clone(&self.keeper), self.index);
+            run_unlocked(move || state.end_entry(&keeper, index));
+        } else {
+            self.state.end_entry(&self.keeper, self.index);
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BindlessEntry({} of generation {})", self.slot(), self.index.generation())
+    }
+}
+
 /// Entries that shaders reach by index. See the [module](crate::descriptor). Any thread may use it.
 pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
@@ -94,14 +167,14 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     clear_freed: bool,
     /// Whether a write shows in later binds only, and so never meets pending work.
     is_snapshot: bool,
-    entries: Mutex<Entries>,
+    entries: Lock<Entries>,
     waiting: RetireBin<Retired<D>>,
     /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
     /// nothing.
-    returned: Mutex<Vec<u32>>,
+    returned: Lock<Vec<u32>>,
     /// The run of slots; none once the table is dropped. A `reclaim` that is under way then keeps it until its end, as it
     /// may write to the slots of what it has taken out.
-    run: Mutex<Option<Arc<Persistent<D, A>>>>,
+    run: Lock<Option<Arc<Persistent<D, A>>>>,
 }
 
 struct Entries {
@@ -172,50 +245,37 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             base: run.start(),
             clear_freed: desc.clear_freed,
             is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
-            entries: Mutex::new(entries),
+            entries: Lock::new(entries),
             waiting: RetireBin::new(),
-            returned: Mutex::new(Vec::new()),
-            run: Mutex::new(Some(Arc::new(run))),
+            returned: Lock::new(Vec::new()),
+            run: Lock::new(Some(Arc::new(run))),
         });
         keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { state, keeper, staging })
     }
 
-    /// Adds an entry.
+    /// Adds an entry, which lives until what is returned is dropped.
     ///
     /// # Errors
     /// No slot is free (those of removed entries are freed when the device is done with them), or the heap does not
     /// take such a view.
-    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        let Keeper { shared, state: heap } = &*self.keeper;
-        let (begun, table) = {
-            let mut entries = self.state.entries.lock();
-            (entries.begin(), entries.table)
-        };
-        let Some((slot, generation)) = begun else {
-            return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
-        };
-        let at = self.state.base + slot;
-        // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
-        if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
-            self.state.entries.lock().undo(slot);
-            return Err(error);
-        }
-        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
-        Ok(BindlessIndex { slot: at, generation, table })
+    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
+        let index = self.insert_index(view)?;
+        Ok(BindlessEntry { state: Arc::clone(&self.state), keeper: Arc::clone(&self.keeper), index })
     }
 
-    /// Removes an entry. Its slot is free once every submission that has begun by now is complete.
+    /// As [`BindlessTable::insert`], without an owner.
+    pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        self.state.insert(&self.keeper, view)
+    }
+
+    /// Removes an entry that has no owner ([`BindlessEntry::into_index`]). Its slot is free once every submission that
+    /// has begun by now is complete. If the entry has an owner, that owns nothing from now on.
     ///
     /// # Errors
     /// The entry is not in the table, was removed, or is another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        let (slot, generation) = self.state.entries.lock().end(self.state.base, index)?;
-        let Keeper { shared, state: heap } = &*self.keeper;
-        // Before its slot can be another's.
-        shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
-        shared.retire_into(&self.state.waiting, Retired::Slot(slot, generation));
-        Ok(())
+        self.state.remove(&self.keeper, index)
     }
 
     /// Makes an entry that was removed live again, in its slot and with its view, under another generation. `None` if
@@ -237,11 +297,12 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// every submission that has begun by now is complete: the next one, if none is under way. Submissions that begin
     /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. Of several updates the last one stays,
     /// whichever threads make them. Where the device binds snapshots of heaps, the next bind shows the new view. To
-    /// change an entry that is used every frame, [`BindlessTable::replace`] it.
+    /// change an entry that is used every frame, [`BindlessEntry::replace`] it.
     ///
     /// # Errors
     /// The entry is not in the table, or the heap does not take such a view.
-    pub fn update(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<(), DescriptorError> {
+    pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        let index = index.into();
         self.state.check(index)?;
         let mut staged = self.staging.allocate(1)?;
         staged.write(0, view)?;
@@ -254,18 +315,13 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Replaces an entry with another view under another index: submissions under way use the old entry, later ones the
-    /// new one.
+    /// Replaces an entry that has no owner with another view under another index: submissions under way use the old
+    /// entry, later ones the new one. An entry with an owner: [`BindlessEntry::replace`].
     ///
     /// # Errors
     /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry stays then.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        self.state.check(index)?;
-        let new = self.insert(view)?;
-        self.remove(index).inspect_err(|_| {
-            let _ = self.remove(new);
-        })?;
-        Ok(new)
+        self.state.replace(&self.keeper, index, view)
     }
 
     /// Whether no update or removal waits any more.
@@ -276,8 +332,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
 
     /// Whether this entry is in the table. O(1).
     #[must_use]
-    pub fn is_live(&self, index: BindlessIndex) -> bool {
-        self.state.check(index).is_ok()
+    pub fn is_live(&self, index: impl Into<BindlessIndex>) -> bool {
+        self.state.check(index.into()).is_ok()
     }
 
     /// The number of entries in the table: slots that are neither free nor waiting to be freed.
@@ -318,6 +374,56 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
+    fn insert(&self, keeper: &Keeper<D, A>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        let Keeper { shared, state: heap } = keeper;
+        let (begun, table) = {
+            let mut entries = self.entries.lock();
+            (entries.begin(), entries.table)
+        };
+        let Some((slot, generation)) = begun else {
+            return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
+        };
+        let at = self.base + slot;
+        // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
+        if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
+            self.entries.lock().undo(slot);
+            return Err(error);
+        }
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
+        Ok(BindlessIndex { slot: at, generation, table })
+    }
+
+    fn remove(&self, keeper: &Keeper<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
+        let (slot, generation) = self.entries.lock().end(self.base, index)?;
+        let Keeper { shared, state: heap } = keeper;
+        // Before its slot can be another's.
+        shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
+        shared.retire_into(&self.waiting, Retired::Slot(slot, generation));
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        keeper: &Keeper<D, A>,
+        index: BindlessIndex,
+        view: &View<'_, D>,
+    ) -> Result<BindlessIndex, DescriptorError> {
+        self.check(index)?;
+        let new = self.insert(keeper, view)?;
+        self.remove(keeper, index).inspect_err(|_| {
+            let _ = self.remove(keeper, new);
+        })?;
+        Ok(new)
+    }
+
+    /// The owner of an entry is dropped. If the table is gone, its slots are the heap's.
+    fn end_entry(&self, keeper: &Keeper<D, A>, index: BindlessIndex) {
+        if self.run.lock().is_some() {
+            // The program may have removed it by its number.
+            let _ = self.remove(keeper, index);
+        }
+    }
+
     fn check(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
         self.entries.lock().find(self.base, index)
     }
@@ -493,9 +599,12 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
     fn drop(&mut self) {
-        let run = self.state.run.lock().take();
-        drop(run); // without the lock
-        self.state.waiting.collect_all(&mut Vec::new());
+        let state = Arc::clone(&self.state);
+        run_unlocked(move || {
+            let run = state.run.lock().take();
+            drop(run); // without the lock
+            state.waiting.collect_all(&mut Vec::new());
+        });
     }
 }
 
@@ -556,11 +665,11 @@ mod tests {
         let view = view(&shown);
         let mut staged = table.staging.allocate(1).expect("room");
         staged.write(0, &view).expect("made for it");
-        let first = table.insert(&view).expect("room");
+        let first = table.insert_index(&view).expect("room");
         assert_eq!((first.generation(), table.state.show(memory.device(), first, &staged)), (1, Ok(())));
         table.remove(first).expect("live");
         memory.reclaim();
-        let second = table.insert(&view).expect("room");
+        let second = table.insert_index(&view).expect("room");
         assert_eq!((second.slot(), second.generation()), (first.slot(), 3));
         let stale = DescriptorError::Stale { slot: first.slot(), generation: 1 };
         assert_eq!(table.state.show(memory.device(), first, &staged), Err(stale));
@@ -572,12 +681,12 @@ mod tests {
     fn a_slot_whose_generations_are_used_up_is_never_given_again() {
         let (memory, table, shown) = one_entry();
         let view = view(&shown);
-        let first = table.insert(&view).expect("room");
+        let first = table.insert_index(&view).expect("room");
         table.remove(first).expect("live");
         memory.reclaim();
         // 2³¹ inserts later.
         table.state.entries.lock().generations[0] = u32::MAX - 1;
-        let last = table.insert(&view).expect("the last generation");
+        let last = table.insert_index(&view).expect("the last generation");
         assert_eq!(last.generation(), u32::MAX);
         table.remove(last).expect("live");
         memory.reclaim();

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
@@ -31,7 +31,7 @@ use super::state::release_passed;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -97,9 +97,12 @@ struct Open<D: Descriptors, A: SlotAllocator> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     fn drop(&mut self) {
-        let state = &self.keeper.state;
-        state.thread_caches.close(|_, single| state.slots.lock().give_back(single));
-        state.slots.lock().close();
+        let keeper = Arc::clone(&self.keeper);
+        run_unlocked(move || {
+            let state = &keeper.state;
+            state.thread_caches.close(|_, single| state.slots.lock().give_back(single));
+            state.slots.lock().close();
+        });
     }
 }
 
@@ -112,7 +115,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
     number: u64,
     /// Whether slots own objects of the driver.
     owning: bool,
-    slots: Mutex<Slots<D, A>>,
+    slots: Lock<Slots<D, A>>,
     /// Single slots that show nothing. Each keeps the heap, as each descriptor does.
     thread_caches: ThreadCaches<BoxedRun<D, A>>,
     leftovers: RetireBin<D::Leftover>,
@@ -153,7 +156,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             name: desc.name.into(),
             number: shared.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
-            slots: Mutex::new(Slots::new(blocks)),
+            slots: Lock::new(Slots::new(blocks)),
             thread_caches: ThreadCaches::new([2 * BATCH_MAX]),
             leftovers: RetireBin::new(),
             tick: AtomicU64::new(0),
@@ -472,11 +475,17 @@ impl<D: Descriptors> fmt::Debug for TableSource<'_, D> {
 impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut run) = self.run.take() else { return };
-        end_use(&mut run);
-        if let Err(run) = put_cached(run) {
-            put_back(run);
-        }
+        let Some(run) = self.run.take() else { return };
+        run_unlocked(move || release(run));
+    }
+}
+
+/// Frees slots that no owner has any more.
+#[inline]
+fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
+    end_use(&mut run);
+    if let Err(run) = put_cached(run) {
+        put_back(run);
     }
 }
 

@@ -23,6 +23,7 @@ use super::state::{Epoch, Keeper, copy_runs, largest_free};
 use super::tables::{self, TableCache};
 use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
+use ringfence_memory::extend::run_unlocked;
 use ringfence_memory::lifetime::Frame;
 
 /// A run of written slots in the frame region, which a command list sets as a descriptor table.
@@ -189,7 +190,8 @@ impl<D: Descriptors, A: SlotAllocator> Drop for FrameDescriptors<'_, D, A> {
     fn drop(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
-        self.keeper.state.spare_tables.lock().push(tables);
+        let state = Arc::clone(&self.keeper.state);
+        run_unlocked(move || state.spare_tables.lock().push(tables));
     }
 }
 

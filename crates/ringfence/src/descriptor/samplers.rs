@@ -13,12 +13,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::free_list::FreeList;
 
 use super::{BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleHeap, SlotAllocator, View};
 use crate::device::descriptors::{Descriptors, SamplerDesc};
 use ringfence_memory::Allocator;
+use ringfence_memory::extend::run_unlocked;
 
 /// Samplers by content. Cheap to clone; every clone is the same table.
 pub struct SamplerTable<D: Descriptors, A: SlotAllocator = FreeList> {
@@ -34,7 +35,7 @@ impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
 struct State<D: Descriptors, A: SlotAllocator> {
     table: BindlessTable<D, A>,
     /// Those in use, and those that were.
-    held: Mutex<HashMap<Key, Held>>,
+    held: Lock<HashMap<Key, Held>>,
 }
 
 #[derive(Clone, Copy)]
@@ -81,7 +82,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         desc: BindlessDesc,
     ) -> Result<Self, DescriptorError> {
         let table = BindlessTable::new(memory, heap, desc)?;
-        Ok(Self { state: Arc::new(State { table, held: Mutex::new(HashMap::new()) }) })
+        Ok(Self { state: Arc::new(State { table, held: Lock::new(HashMap::new()) }) })
     }
 
     /// Returns the sampler of this description: an existing one, or a new one. O(1); a driver call for a new one.
@@ -102,7 +103,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
             found => {
                 // The slot of one that was dropped shows this sampler until it is free.
                 let revived = found.and_then(|found| self.state.table.revive(found.index));
-                let index = revived.map_or_else(|| self.state.table.insert(&view), Ok)?;
+                let index = revived.map_or_else(|| self.state.table.insert_index(&view), Ok)?;
                 self.state.forget(&mut held);
                 held.insert(key, Held { index, users: 1 });
                 index
@@ -126,6 +127,17 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+    /// Ends one use of a sampler.
+    fn release(&self, key: Key, index: BindlessIndex) {
+        let mut held = self.held.lock();
+        let Some(found) = held.get_mut(&key) else { return };
+        found.users -= 1;
+        if found.users == 0 {
+            let removed = self.table.remove(index);
+            debug_assert!(removed.is_ok(), "a held sampler is in the table");
+        }
+    }
+
     /// Takes out those whose slots are free or another's, once they may be half of all.
     fn forget(&self, held: &mut HashMap<Key, Held>) {
         if held.len() >= 2 * self.table.capacity() as usize {
@@ -151,13 +163,8 @@ impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Sampler<D, A> {
     fn drop(&mut self) {
-        let mut held = self.state.held.lock();
-        let Some(found) = held.get_mut(&self.key) else { return };
-        found.users -= 1;
-        if found.users == 0 {
-            let removed = self.state.table.remove(self.index);
-            debug_assert!(removed.is_ok(), "a held sampler is in the table");
-        }
+        let (state, key, index) = (Arc::clone(&self.state), self.key, self.index);
+        run_unlocked(move || state.release(key, index));
     }
 }
 

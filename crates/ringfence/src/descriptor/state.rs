@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use crate::device::lock::{Lock, SharedLock};
 use ringfence_core::blocks::{BlockAllocation, Blocks};
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
@@ -36,22 +36,22 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) number: u64,
     pub(super) owning: bool,
     /// The runs of the persistent region. What stands for a block's heap is its first slot.
-    pub(super) persistent: Mutex<Blocks<A, u32>>,
-    pub(super) ring: Mutex<Ring<SyncPoint>>,
+    pub(super) persistent: Lock<Blocks<A, u32>>,
+    pub(super) ring: Lock<Ring<SyncPoint>>,
     /// Tables that frames left, emptied, so that a steady frame makes nothing.
-    pub(super) spare_tables: Mutex<Vec<TableCache>>,
-    pub(super) frames: Mutex<FrameTables>,
+    pub(super) spare_tables: Lock<Vec<TableCache>>,
+    pub(super) frames: Lock<FrameTables>,
     pub(super) core: Arc<Core<D>>,
     /// What a shortage polls with.
-    pub(super) scratch: Mutex<Passed>,
+    pub(super) scratch: Lock<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,
     /// Persistent slots that were released and wait for the device.
     pub(super) waiting_slots: AtomicU64,
     /// What a trace recorded last of the tables: slots in use, made, shared.
-    pub(super) traced: Mutex<[u64; 3]>,
+    pub(super) traced: Lock<[u64; 3]>,
     pub(super) closed: AtomicBool,
-    pub(super) only: Mutex<Option<Arc<()>>>,
+    pub(super) only: Lock<Option<Arc<()>>>,
 }
 
 /// What handles, allocations and bindings share.
@@ -85,7 +85,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 /// The part that bindings hold: what does not depend on the algorithm inside.
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
-    pub(super) epochs: RwLock<Epochs<D>>,
+    pub(super) epochs: SharedLock<Epochs<D>>,
     pub(super) waiting: RetireBin<Retired<D>>,
 }
 

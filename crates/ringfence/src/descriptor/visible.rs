@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use crate::device::lock::{Lock, SharedLock};
 use ringfence_core::blocks::{Blocks, BlocksDesc};
 use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
@@ -56,8 +56,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Makes the heap of its kind, with a free-list allocator.
     ///
     /// # Errors
-    /// The allocator has a heap of this kind already: a dropped one too, until [`Allocator::reclaim`] has destroyed it,
-    /// once the submissions that use it are complete. Or the kind cannot be shader-visible; `chunk_slots` or the sum of
+    /// The allocator has a heap of this kind already: a dropped one too, as long as submissions that had begun by then are
+    /// not complete. Or the kind cannot be shader-visible; `chunk_slots` or the sum of
     /// slots is 0; there are more slots than the device supports ([`DescriptorError::TooMany`], not with default
     /// sizes); or the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
@@ -84,25 +84,25 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             name: desc.name.into(),
             number,
             owning: shared.device.descriptor_support().slots_own_objects,
-            persistent: Mutex::new(Blocks::new(BlocksDesc::default())),
-            ring: Mutex::new(Ring::for_frames(desc.frame_slots.into())),
-            spare_tables: Mutex::new(Vec::new()),
-            frames: Mutex::new(FrameTables::default()),
+            persistent: Lock::new(Blocks::new(BlocksDesc::default())),
+            ring: Lock::new(Ring::for_frames(desc.frame_slots.into())),
+            spare_tables: Lock::new(Vec::new()),
+            frames: Lock::new(FrameTables::default()),
             core: Arc::new(Core {
                 kind: desc.kind,
-                epochs: RwLock::new(Epochs {
+                epochs: SharedLock::new(Epochs {
                     current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0, number))?),
                     old: SmallVec::new(),
                 }),
                 waiting: RetireBin::new(),
             }),
-            scratch: Mutex::new(Passed::default()),
+            scratch: Lock::new(Passed::default()),
             tables_made: AtomicU64::new(0),
             tables_shared: AtomicU64::new(0),
             waiting_slots: AtomicU64::new(0),
-            traced: Mutex::new([0; 3]),
+            traced: Lock::new([0; 3]),
             closed: AtomicBool::new(false),
-            only: Mutex::new(Some(only)),
+            only: Lock::new(Some(only)),
         };
         if desc.persistent_slots != 0 {
             state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));

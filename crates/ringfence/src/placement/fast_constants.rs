@@ -24,7 +24,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::buddy::Buddy;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::AllocError;
@@ -36,7 +36,7 @@ use super::location::BufferLocation;
 use super::range_pool::{Block, InPool, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::upload::{Frames, Staged, UploadError};
-use ringfence_memory::extend::{Backing, OpenFrame, Passed, ReclaimRing};
+use ringfence_memory::extend::{Backing, OpenFrame, Passed, ReclaimRing, run_unlocked};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Allocator, Error};
@@ -116,8 +116,8 @@ struct State<D: Device> {
     name: String,
     cleaning: Cleaning,
     buddies: Arc<RangePool<D, Buddy>>,
-    books: Mutex<Books<D>>,
-    polled: Mutex<Passed>,
+    books: Lock<Books<D>>,
+    polled: Lock<Passed>,
     written_bytes: AtomicU64,
 }
 
@@ -157,14 +157,14 @@ impl<D: Device> FastConstants<D> {
             desc: FastConstantsDesc { name: "", ..desc },
             cleaning,
             buddies,
-            books: Mutex::new(Books {
+            books: Lock::new(Books {
                 retired: RetireQueue::new(),
                 passed: Vec::new(),
                 in_use: 0,
                 high_water: 0,
                 ticks: 0,
             }),
-            polled: Mutex::new(Passed::default()),
+            polled: Lock::new(Passed::default()),
             written_bytes: AtomicU64::new(0),
         });
         let listed: Arc<dyn ReclaimRing> = state.clone();
@@ -507,7 +507,8 @@ impl<D: Device> FastWriter<D> {
     /// Releases the page, for once its frame is complete.
     fn retire(&mut self) {
         if let Some(Own { page, .. }) = self.page.take() {
-            self.state.books.lock().retired.retire(&SyncSet::from(self.frame.point()), page);
+            let (state, users) = (Arc::clone(&self.state), SyncSet::from(self.frame.point()));
+            run_unlocked(move || state.books.lock().retired.retire(&users, page));
         }
         if self.written_count > 0 {
             self.state.written_bytes.fetch_add(self.written_bytes, Ordering::Relaxed);

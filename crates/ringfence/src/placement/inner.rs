@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::RwLock;
+use crate::device::lock::SharedLock;
 use ringfence_core::buddy::Buddy;
 use ringfence_core::tlsf::Tlsf;
 
@@ -24,7 +24,7 @@ pub(super) struct Inner<D: Device> {
     pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
     pub(super) fast: FastConstants<D>,
     /// In the order of their making.
-    pub(super) default_buffers: RwLock<Vec<Arc<DefaultPool<D>>>>,
+    pub(super) default_buffers: SharedLock<Vec<Arc<DefaultPool<D>>>>,
     /// By [`TextureKind`](super::TextureKind).
     pub(super) textures: [HeapPools<D>; 4],
     pub(super) frame: AtomicU64,

@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use crate::device::lock::SharedLock;
 use ringfence_core::buddy::Buddy;
 
 use super::aliased::AliasedHeap;
@@ -85,7 +85,7 @@ impl<D: Device> Placement<D> {
             ),
             upload_big: tlsf_pool(shared, desc.big_block_bytes, desc.idle_frames),
             fast: FastConstants::with_cleaning(memory, fast, Cleaning::Others),
-            default_buffers: RwLock::new(Vec::new()),
+            default_buffers: SharedLock::new(Vec::new()),
             textures,
             frame: AtomicU64::new(0),
             desc,

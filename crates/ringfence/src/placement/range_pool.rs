@@ -22,7 +22,6 @@ use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
 
@@ -90,7 +89,7 @@ pub(super) struct RangePool<D: Device, A> {
     /// Makes the range allocator of a block: from its bytes and the granule.
     ranges: fn(u64, u64) -> A,
     granule: u64,
-    state: Mutex<Blocks<A, Block<D>>>,
+    state: Lock<Blocks<A, Block<D>>>,
     growth: Lock<()>,
     /// No call allocates any more: an empty block goes at once.
     closed: AtomicBool,
@@ -106,7 +105,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         granule: u64,
     ) -> Arc<Self> {
         let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
-        let (state, growth, closed) = (Mutex::new(Blocks::new(desc)), Lock::new(()), AtomicBool::new(false));
+        let (state, growth, closed) = (Lock::new(Blocks::new(desc)), Lock::new(()), AtomicBool::new(false));
         let pool = Arc::new(Self { block_bytes, ranges, granule, state, growth, closed });
         shared.add_pool(Arc::<Self>::clone(&pool));
         pool

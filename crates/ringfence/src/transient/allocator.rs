@@ -39,7 +39,7 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Begins an execution whose resources are all known: plans their offsets, or takes the plan of an earlier frame of
-    /// the same shape, and acquires them. [`Execution::planned`] returns the handles, [`Execution::frame_pass`] the
+    /// the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles, [`TransientAllocator::frame_pass`] the
     /// passes; nothing needs to be discarded.
     ///
     /// `go_on` is called while a new shape is planned and the plan is not proven to be the best, as by
@@ -155,6 +155,40 @@ impl<D: Device> TransientAllocator<D> {
         held.map(|held| &held.raw).ok_or(TransientError::Stale { id })
     }
 
+    /// Goes on with an execution that was suspended.
+    ///
+    /// # Errors
+    /// [`TransientError::NotSuspended`] if it is another allocator's, or if another execution was begun or everything
+    /// was released since: it ended then, as one that is dropped.
+    pub fn resume(&mut self, suspended: Suspended) -> Result<Execution<'_, D>, TransientError> {
+        let Suspended { owner, execution } = suspended;
+        let state = &self.0;
+        if (owner, execution, true) == (state.owner, state.execution, state.is_open) {
+            Ok(Execution::new(self))
+        } else {
+            Err(TransientError::NotSuspended { execution })
+        }
+    }
+
+    /// The handle of the resource at this index of the list that the frame was planned from.
+    ///
+    /// # Errors
+    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
+    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
+        let placed = self.0.plans.placed.get(place);
+        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
+        let held = self.0.objects.get(object as usize).and_then(Option::as_ref);
+        held.filter(|held| held.is_texture == K::IS_TEXTURE).ok_or(TransientError::NotPlanned { place })?;
+        let (owner, execution) = (self.0.owner, self.0.execution);
+        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
+    }
+
+    /// The pass at this index of the list that the frame was planned from; `None` if there is none.
+    #[must_use]
+    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
+        self.0.plans.passes.get(place).copied()
+    }
+
     /// The barriers of the last execution, in the order of the acquires.
     #[must_use]
     pub fn barriers(&self) -> &[Barrier] {
@@ -205,10 +239,20 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
     }
 }
 
+/// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes are
+/// recorded. If it is dropped, the execution ends when the next one begins, as one that is dropped.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "an execution ends by `TransientAllocator::resume` and `Execution::finish`"]
+pub struct Suspended {
+    owner: u32,
+    execution: u64,
+}
+
 /// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points, but as one whose passes
 /// may not have been submitted: what they were to wait for orders nothing, and later passes reuse fewer bytes.
 ///
-/// It dereferences to [`TransientAllocator`], for the methods that read.
+/// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. A renderer that owns
+/// both its passes and the allocator suspends the execution while it records: [`Execution::suspend`].
 pub struct Execution<'a, D: Device> {
     transient: &'a mut TransientAllocator<D>,
     is_over: bool,
@@ -311,23 +355,11 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(())
     }
 
-    /// The handle of the resource at this index of the list that the frame was planned from.
-    ///
-    /// # Errors
-    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
-    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
-        let placed = self.transient.0.plans.placed.get(place);
-        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
-        let held = self.transient.0.objects[object as usize].as_ref().filter(|held| held.is_texture == K::IS_TEXTURE);
-        held.ok_or(TransientError::NotPlanned { place })?;
-        let (owner, execution) = (self.transient.0.owner, self.transient.0.execution);
-        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
-    }
-
-    /// The pass at this index of the list that the frame was planned from; `None` if there is none.
-    #[must_use]
-    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
-        self.transient.0.plans.passes.get(place).copied()
+    /// Suspends the execution: it stays open, and the [`TransientAllocator`] is not borrowed until
+    /// [`TransientAllocator::resume`]. Its methods that read know the resources of the execution meanwhile.
+    pub fn suspend(mut self) -> Suspended {
+        self.is_over = true;
+        Suspended { owner: self.transient.0.owner, execution: self.transient.0.execution }
     }
 
     /// Ends the execution, whose passes are submitted, or will be: where their frame is discarded

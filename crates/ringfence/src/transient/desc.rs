@@ -7,7 +7,8 @@ pub struct TransientDesc<'a> {
     pub heap_bytes: u64,
     /// How many unused objects each heap keeps of each kind, however old they are.
     pub objects_kept: usize,
-    /// For how many frames objects beyond those are kept after their last use.
+    /// For how many frames objects beyond those are kept after their last use. After a resize
+    /// [`TransientAllocator::trim`](super::TransientAllocator::trim) releases those of the old size at once.
     pub latency_frames: u64,
     /// For how many frames an empty heap is kept.
     pub heap_idle_frames: u64,

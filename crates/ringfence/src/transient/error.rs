@@ -62,6 +62,13 @@ pub enum TransientError {
         /// The place that was named.
         place: usize,
     },
+    /// The execution that was suspended is another allocator's, or it ended: another one was begun since, or everything
+    /// was released.
+    #[error("execution {execution} is not suspended in this transient allocator")]
+    NotSuspended {
+        /// Its number.
+        execution: u64,
+    },
     /// More queues than a transient allocator supports.
     #[error("a transient allocator works with {max} queues at the most")]
     TooManyQueues {

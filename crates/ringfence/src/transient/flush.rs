@@ -168,6 +168,7 @@ impl<D: Device> State<D> {
             }
         }
         self.execution += 1; // no handle finds its object any more
+        self.plans.forget_frame();
         self.barriers.begin();
         self.tidy();
         self.cache_empty_heaps();

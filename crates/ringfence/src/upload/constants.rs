@@ -41,7 +41,7 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 
 use super::fill::check_location;
 use super::state::RingState;
@@ -248,7 +248,7 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     /// One a class.
     dynamic: [Arc<RingState<D>>; CLASSES],
     statics: Arc<statics::Statics<D, V>>,
-    figures: Mutex<ConstantFigures>,
+    figures: Lock<ConstantFigures>,
 }
 
 impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
@@ -274,7 +274,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
             desc: ConstantsDesc { name: "", ..desc },
             views,
             dynamic,
-            figures: Mutex::default(),
+            figures: Lock::default(),
         });
         Ok(Self { shared })
     }

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::range::Invalid;
 use ringfence_core::ring::{Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
@@ -13,7 +13,7 @@ use super::segment::{Config, Exchanged, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
 use ringfence_core::pin::{HeldPin, Pin, Pins, release, tail};
-use ringfence_memory::extend::{Lock, Passed, ReclaimRing, Shared};
+use ringfence_memory::extend::{Passed, ReclaimRing, Shared};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Allocator, Error};
@@ -92,12 +92,12 @@ pub(crate) struct RingState<D: Device> {
     pub(super) config: Config<D>,
     /// Which buffer the ring has now: [`Segment::generation`], to be read without the lock.
     pub(super) generation: AtomicU64,
-    pub(super) books: Mutex<Books<D>>,
+    pub(super) books: Lock<Books<D>>,
     /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so
     /// that there may be a second one after all. Never taken under `books`.
     pub(super) resizing: Lock<()>,
     /// What polling works with, kept so that it makes nothing.
-    polled: Mutex<Passed>,
+    polled: Lock<Passed>,
     pub(super) figures: Figures,
 }
 
@@ -135,9 +135,9 @@ impl<D: Device> RingState<D> {
             memory: memory.clone(),
             config,
             generation: AtomicU64::new(0),
-            books: Mutex::new(books),
+            books: Lock::new(books),
             resizing: Lock::new(()),
-            polled: Mutex::new(Passed::default()),
+            polled: Lock::new(Passed::default()),
             figures: Figures::default(),
         });
         let listed: Arc<dyn ReclaimRing> = state.clone();

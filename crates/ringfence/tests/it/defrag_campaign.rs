@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use ringfence::core::algorithm::Algorithm;
+use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass};
 use ringfence::sim::{self, BufferRange, Command, Kernel};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ringfence::core::range::Allocate;
+use ringfence::algorithms::range::Allocate;
 use ringfence::descriptor::{
     BindlessDesc, BindlessIndex, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region,
     SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, View,
@@ -123,7 +123,9 @@ fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_
             if live.len() >= 500 {
                 table.remove(live.pop_front().expect("five hundred")).expect("it is live");
             }
-            live.push_back(table.insert(&view(&buffer)).expect("three frames' removals and 500 fit in 1024"));
+            live.push_back(
+                table.insert(&view(&buffer)).expect("three frames' removals and 500 fit in 1024").into_index(),
+            );
         }
         let used = [0, live.len() / 2, live.len() - 1].map(|at| live[at].slot());
         in_flight.push_back(world.submit(&heap, used));
@@ -148,7 +150,7 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     let heap = world.heap(8);
     let table = world.table(&heap, 8);
     let buffer = world.buffer();
-    let index = table.insert(&view(&buffer)).expect("room");
+    let index = table.insert(&view(&buffer)).expect("room").into_index();
     world.device.pause(0);
     let value = world.submit(&heap, [index.slot()]);
     let frame = world.timeline().begin();
@@ -171,7 +173,7 @@ fn of_two_updates_of_an_entry_the_later_one_stays_whichever_threads_make_them() 
     let heap = world.heap(8);
     let table = world.table(&heap, 4);
     let (first, second) = (world.filled(1), world.filled(2));
-    let index = table.insert(&view(&first)).expect("room");
+    let index = table.insert(&view(&first)).expect("room").into_index();
     for (earlier_elsewhere, later_elsewhere, is_frame_open) in
         [(false, false, true), (true, false, true), (true, false, false), (false, true, true), (true, true, false)]
     {
@@ -202,7 +204,7 @@ fn an_update_is_not_put_off_by_later_ones() {
     let heap = world.heap(8);
     let table = world.table(&heap, 4);
     let shown = [1, 2].map(|byte| world.filled(byte));
-    let index = table.insert(&view(&shown[0])).expect("room");
+    let index = table.insert(&view(&shown[0])).expect("room").into_index();
     table.update(index, &view(&shown[1])).expect("it is live");
     let open = world.timeline().begin();
     table.update(index, &view(&shown[0])).expect("it is live");
@@ -269,7 +271,7 @@ fn a_late_use_of_a_removed_entry_shows() {
     let heap = world.heap(8);
     let table = world.table(&heap, 8);
     let buffer = world.buffer();
-    let index = table.insert(&view(&buffer)).expect("room");
+    let index = table.insert(&view(&buffer)).expect("room").into_index();
     table.remove(index).expect("it is live");
     world.memory.reclaim();
     let value = world.submit(&heap, [index.slot()]);
@@ -297,7 +299,7 @@ fn an_entry_kept_longer_than_its_buffer_is_found_with_and_without_recycling() {
         drop(make("first"));
         world.memory.reclaim();
         let buffer = make("old");
-        let index = table.insert(&view(&buffer)).expect("room");
+        let index = table.insert(&view(&buffer)).expect("room").into_index();
         let old = buffer.object().id();
         drop(buffer);
         world.memory.reclaim();
@@ -327,7 +329,7 @@ fn a_slot_waits_for_every_queue_that_had_begun() {
     let heap = world.heap(4);
     let table = world.table(&heap, 1);
     let buffer = world.buffer();
-    let index = table.insert(&view(&buffer)).expect("room");
+    let index = table.insert(&view(&buffer)).expect("room").into_index();
     let slow = other.begin();
     let bound = *heap.bind(&slow).expect("room").bound(HeapKind::Resources).expect("of that kind");
     table.remove(index).expect("it is live");
@@ -352,14 +354,14 @@ fn a_lost_device_gives_everything_back_and_new_things_are_typed_errors() {
     let world = Tables::new(11);
     let (heap, buffer) = (world.heap(8), world.buffer());
     let table = world.table(&heap, 4);
-    let index = table.insert(&view(&buffer)).expect("room");
+    let index = table.insert(&view(&buffer)).expect("room").into_index();
     world.submit(&heap, [index.slot()]);
     table.remove(index).expect("it is live");
     world.device.lose_device();
     assert!(world.memory.reclaim().device_lost);
     assert_eq!(table.free_count(), 4);
-    let refused = table.insert(&view(&buffer));
-    assert_eq!(refused, Err(DescriptorError::Device(DeviceError::Lost)));
+    let refused = table.insert(&view(&buffer)).err();
+    assert_eq!(refused, Some(DescriptorError::Device(DeviceError::Lost)));
     assert_eq!((table.free_count(), table.live_count()), (4, 0), "a failed call changes nothing");
     let cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("no heap is made yet");
     assert_eq!(cpu.allocate(1).err(), Some(DescriptorError::Device(DeviceError::Lost)));
@@ -377,7 +379,7 @@ fn resources_and_frames_of_another_allocator_are_refused() {
     let heap = world.heap(4);
     let table = world.table(&heap, 2);
     let theirs = other.buffer();
-    assert_eq!(table.insert(&view(&theirs)), Err(DescriptorError::Foreign));
+    assert_eq!(table.insert(&view(&theirs)).err(), Some(DescriptorError::Foreign));
     assert_eq!(table.free_count(), 2);
     let frame = other.timeline().begin();
     assert_eq!(heap.bind(&frame).err(), Some(DescriptorError::Foreign));
@@ -439,7 +441,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Insert => match table.insert(&view(&buffer)) {
-                    Ok(index) => {
+                    Ok(entry) => {
+                        let index = entry.into_index();
                         prop_assert_eq!(owners.insert(index.slot(), "entry"), None);
                         entries.push(index);
                     }
@@ -535,6 +538,67 @@ fn what_is_refused_of_tables_and_runs_has_its_own_numbers() {
     world.0.finish();
 }
 
+/// As a `?` does it, between two steps that need several entries.
+#[test]
+fn an_entry_goes_with_its_owner_unless_its_number_is_kept() {
+    let world = Tables::new(31);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 4);
+    let buffer = world.buffer();
+    let frame = world.timeline().begin();
+    let entry = table.insert(&view(&buffer)).expect("room");
+    let (slot, number) = (entry.slot(), entry.index());
+    assert_eq!((slot, table.live_count(), table.is_live(&entry)), (number.slot(), 1, true));
+    drop(entry);
+    assert_eq!((table.live_count(), table.is_live(number)), (0, false));
+    world.memory.reclaim();
+    assert_eq!(table.free_count(), 3, "the frame may read its slot");
+    frame.discard();
+    world.memory.reclaim();
+    assert_eq!(table.free_count(), 4);
+    // A number that is kept is the program's to remove.
+    let kept = table.insert(&view(&buffer)).expect("room").into_index();
+    assert!(table.is_live(kept));
+    table.remove(kept).expect("it is in the table");
+    // One that was removed by its number: the owner owns nothing then.
+    let entry = table.insert(&view(&buffer)).expect("room");
+    table.remove(entry.index()).expect("it is in the table");
+    drop(entry);
+    // Replaced, it is the new one that is owned.
+    let mut entry = table.insert(&view(&buffer)).expect("room");
+    let before = entry.index();
+    entry.replace(&view(&buffer)).expect("room");
+    assert!(!table.is_live(before) && table.is_live(&entry));
+    assert_eq!(table.live_count(), 1);
+    // The table goes before its entry, and another has its slots.
+    drop(table);
+    world.memory.reclaim();
+    let table = world.table(&heap, 8);
+    let others = [(); 8].map(|()| table.insert(&view(&buffer)).expect("room"));
+    drop(entry);
+    world.memory.reclaim();
+    assert!(others.iter().all(|other| table.is_live(other)) && table.free_count() == 0);
+    table.validate().expect("sound");
+    drop((others, table, heap, buffer));
+    world.0.finish();
+}
+
+#[test]
+fn a_heap_that_was_dropped_keeps_its_place_no_longer_than_work_that_uses_it() {
+    let world = Tables::new(32);
+    let make = || ShaderVisibleHeap::<Device>::new(&world.memory, ShaderVisibleDesc::default());
+    drop(make().expect("the first"));
+    let heap = make().expect("nothing has used the one before");
+    drop((heap.bind(&world.timeline().begin()), heap));
+    let kind = HeapKind::Resources;
+    assert_eq!(make().err(), Some(DescriptorError::SecondHeap { kind }), "the frame may have been submitted");
+    world.timeline().discard_dropped();
+    let heap = make().expect("the frame was discarded");
+    assert_eq!(make().err(), Some(DescriptorError::SecondHeap { kind }), "there is one");
+    drop(heap);
+    world.0.finish();
+}
+
 #[test]
 fn the_limits_are_those_of_the_device() {
     let world = Tables::new(15);
@@ -563,8 +627,10 @@ fn each_failing_driver_call_changes_nothing_and_is_a_typed_error() {
         shown.write(0, &view)?;
         let index =
             table.insert(&view).inspect_err(|_| assert_eq!((table.free_count(), table.live_count()), (4, 0)))?;
-        let new = table.replace(index, &view).inspect_err(|_| assert!(table.is_live(index)))?;
-        table.update(new, &view).inspect_err(|_| assert!(table.is_live(new)))?;
+        let mut index = index;
+        let old = index.index();
+        index.replace(&view).inspect_err(|_| assert!(table.is_live(old)))?;
+        table.update(&index, &view).inspect_err(|_| assert!(table.is_live(&index)))?;
         let mut run = heap.allocate(2)?;
         run.write(1, &view).inspect_err(|_| assert!(heap.validate().is_ok()))?;
         heap.grow(8).inspect_err(|_| assert_eq!((heap.slots(), heap.statistics().heap_count), (16, 1)))?;

@@ -277,14 +277,17 @@ fn cases() -> Vec<Case> {
         ("BindlessTable::insert(buffer)", |a, b| refused(a.table.insert(&b.view()))),
         ("BindlessTable::insert(texture)", |a, b| refused(a.table.insert(&b.texture_view()))),
         ("BindlessTable::update(view)", |a, b| {
-            let own = a.table.insert(&a.view()).expect("room");
+            let own = a.table.insert(&a.view()).expect("room").into_index();
             let said = refused(a.table.update(own, &b.view()));
             a.table.remove(own).expect("live");
             a.memory.reclaim();
             said
         }),
         ("BindlessTable::remove", |a, b| {
-            let (own, foreign) = (a.table.insert(&a.view()).expect("room"), b.table.insert(&b.view()).expect("room"));
+            let (own, foreign) = (
+                a.table.insert(&a.view()).expect("room").into_index(),
+                b.table.insert(&b.view()).expect("room").into_index(),
+            );
             let said = refused(a.table.remove(foreign));
             assert!(!a.table.is_live(foreign) && a.table.is_live(own) && b.table.is_live(foreign));
             a.table.remove(own).expect("live");
@@ -293,7 +296,10 @@ fn cases() -> Vec<Case> {
             said
         }),
         ("BindlessTable::replace", |a, b| {
-            let (own, foreign) = (a.table.insert(&a.view()).expect("room"), b.table.insert(&b.view()).expect("room"));
+            let (own, foreign) = (
+                a.table.insert(&a.view()).expect("room").into_index(),
+                b.table.insert(&b.view()).expect("room").into_index(),
+            );
             let said = refused(a.table.replace(foreign, &a.view()));
             a.table.remove(own).expect("live");
             b.table.remove(foreign).expect("live");

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use ringfence::core::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
-use ringfence::core::tlsf::Tlsf;
+use ringfence::algorithms::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
+use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
@@ -73,7 +73,7 @@ fn a_stale_bindless_index_is_named_with_its_generation() {
     let shown = buffer(&world.memory, Location::Device);
     let kind = BufferViewKind::Storage { stride: 0, writes: true };
     let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
-    let index = table.insert(&view).expect("room");
+    let index = table.insert(&view).expect("room").into_index();
     table.remove(index).expect("live");
     let stale = DescriptorError::Stale { slot: index.slot(), generation: index.generation() };
     assert_eq!((table.remove(index), table.update(index, &view)), (Err(stale), Err(stale)));
@@ -337,4 +337,15 @@ fn a_fence_without_values_left_is_refused() {
         assert_eq!(made(value), refused.at_most(value, u64::MAX >> 1).map(|()| 0));
     }
     assert_eq!(made(u64::MAX >> 1), Ok(1 << 63));
+}
+
+/// `use ringfence::*` must not hide a crate of the standard library.
+mod all_at_once {
+    #[allow(unused_imports, reason = "the import is what is tried")]
+    use ringfence::*;
+
+    #[test]
+    fn an_import_of_all_names_hides_no_crate_of_the_standard_library() {
+        assert_eq!((core::mem::size_of::<u32>(), std::mem::align_of::<u16>()), (4, 2));
+    }
 }

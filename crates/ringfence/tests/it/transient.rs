@@ -6,8 +6,8 @@ use std::ops::Deref;
 use proptest::prelude::*;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, SimOptions};
-use ringfence::transient::{Pass, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Buffer, Location, Timeline};
+use ringfence::transient::{Pass, TransientAllocator, TransientDesc, TransientError};
+use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 /// A simulated device, a timeline a queue, and a transient allocator.
@@ -61,6 +61,41 @@ impl Frames {
 fn target() -> TextureDesc {
     let usage = TextureUsage::RENDER_TARGET | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() }
+}
+
+/// A renderer that owns its transient allocator calls methods of its own while it records.
+#[test]
+fn an_execution_is_suspended_while_its_owner_records() {
+    let mut world = Frames::new();
+    let queue = world.timelines[0].id();
+    let mut execution = world.transient.begin();
+    let pass = execution.pass(queue, &[]).expect("a queue");
+    let first = execution.acquire_texture(&target(), pass, "first").expect("room");
+    let suspended = execution.suspend();
+    // Here `world` is borrowed by no execution.
+    let texture = *world.transient.texture(first).expect("its execution is open");
+    let value = world.submit(0, &[], vec![world.draw(texture)]);
+    let mut execution = world.transient.resume(suspended).expect("it was suspended");
+    execution.discard(first, &[pass]).expect("in use");
+    let later = execution.pass(queue, &[]).expect("a queue");
+    let second = execution.acquire_texture(&target(), later, "second").expect("room");
+    assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it goes on");
+    assert_eq!(execution.finish(&[SyncPoint::new(queue, value)]), 1, "the second was not discarded");
+    // What is not resumed ends with the next execution.
+    let lost = world.transient.begin().suspend();
+    let open = world.transient.begin().suspend();
+    let refused = world.transient.resume(lost).map(drop);
+    assert!(matches!(refused, Err(TransientError::NotSuspended { .. })), "{refused:?}");
+    let mut other = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let foreign = other.begin().suspend();
+    let refused = world.transient.resume(foreign).map(drop);
+    assert!(matches!(refused, Err(TransientError::NotSuspended { .. })), "{refused:?}");
+    world.transient.resume(open).expect("it is the latest").finish(&[]);
+    world.transient.validate().expect("sound");
+    let Frames { base, transient, upload } = world;
+    drop((transient, upload, other));
+    base.device.run_until_idle();
+    base.finish();
 }
 
 /// Two targets share bytes since the one's pass waits for the other's; whether it really does is the caller's work.

@@ -160,7 +160,7 @@ impl<M: Watched> Debugger<M> {
             Event::Moved { from, to, place } => self.moved(context, from.key, to.key, place),
             Event::Retired(range) => self.retired(range.key),
             Event::Released(range) | Event::Freed(range) => self.released(context, range.key),
-            Event::Ended => self.report_leaks(),
+            Event::Ended { is_over } => self.report_leaks(is_over),
             Event::Called(_) | Event::Staged { .. } | Event::Recorded(_) | Event::Warned(_) => {}
         }
     }
@@ -300,8 +300,9 @@ impl<M: Watched> Debugger<M> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// The allocator is shut down: live ranges are reported, once.
-    fn report_leaks(&self) {
+    /// The allocator is shut down: live ranges are reported, once. If not all `is_over`, retired ones wait for the
+    /// device and are no leaks.
+    fn report_leaks(&self, is_over: bool) {
         if !self.desc.leaks {
             return;
         }
@@ -312,7 +313,8 @@ impl<M: Watched> Debugger<M> {
             let end = key.offset + entry.size;
             let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
             small = key.is_small.then_some(*key).or(small);
-            if (key.is_small || !is_shared) && !std::mem::replace(&mut entry.is_reported, true) {
+            let is_leak = is_over || !entry.is_retired;
+            if is_leak && (key.is_small || !is_shared) && !std::mem::replace(&mut entry.is_reported, true) {
                 leaks.push(entry.describe(*key));
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
 
-use ringfence::core::algorithm::Algorithm;
-use ringfence::core::size_class::{SizeClasses, size_class};
+use ringfence::algorithms::algorithm::Algorithm;
+use ringfence::algorithms::size_class::{SizeClasses, size_class};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Requirements,
     ResourceClass, TextureDesc, Textures,

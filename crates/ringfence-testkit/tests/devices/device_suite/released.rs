@@ -78,7 +78,8 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     let info = Create::<Textures>::describe(rig.memory.device(), &shape).expect("an ordinary texture");
     let allocation = AllocationDesc { recycle, ..Default::default() };
     let texture = rig.memory.create_texture(&info, allocation).expect("there is room");
-    let entries = [words(&first), words(&second), texels(&texture)].map(|view| table.insert(&view).expect("room"));
+    let entries =
+        [words(&first), words(&second), texels(&texture)].map(|view| table.insert(&view).expect("room").into_index());
 
     let frame = rig.timeline().begin();
     let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
@@ -122,7 +123,7 @@ pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &
     // Asked for more than once, so that it is recycled.
     let first = (0..3).map(|_| storage(rig, "first")).last().expect("three");
     let second = storage(rig, "second");
-    let [gone, entry] = [words(&first), words(&second)].map(|view| table.insert(&view).expect("room"));
+    let [gone, entry] = [words(&first), words(&second)].map(|view| table.insert(&view).expect("room").into_index());
     // SAFETY: nothing was submitted.
     unsafe { first.destroy_now() };
     let frame = rig.timeline().begin();

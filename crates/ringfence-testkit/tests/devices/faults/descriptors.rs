@@ -66,7 +66,7 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let desc = BindlessDesc { capacity: 4, clear_freed: true };
     let table = trial.run(|| BindlessTable::new(&stage.memory, &heap, desc))?;
     let view = words::<G>(&shown)?;
-    let entries = [trial.run(|| table.insert(&view))?, trial.run(|| table.insert(&view))?];
+    let entries = [trial.run(|| table.insert(&view))?.into_index(), trial.run(|| table.insert(&view))?.into_index()];
     let mut persistent = trial.run(|| heap.allocate(2))?;
     trial.run(|| persistent.write(0, &view))?;
     trial.run(|| persistent.copy(1, &[slots.part(0..1)?]))?;

@@ -123,7 +123,7 @@ fn one_layer_is_a_plain_view_and_several_are_an_array() {
 }
 
 type Heap = ShaderVisibleHeap<Device>;
-type Run = Persistent<Device, ringfence::core::free_list::FreeList>;
+type Run = Persistent<Device, ringfence::algorithms::free_list::FreeList>;
 
 fn heap(memory: &Allocator<Device>) -> (Heap, Run) {
     let desc = ShaderVisibleDesc {

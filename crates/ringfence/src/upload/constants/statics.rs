@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use crate::device::lock::Lock;
 use ringfence_core::clock::Watch;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
@@ -31,7 +31,7 @@ use crate::device::{BufferUsage, Device};
 use crate::upload::fill::copy;
 use crate::upload::segment::divided_buffer;
 use crate::upload::{UploadBatch, UploadError};
-use ringfence_memory::extend::{Lock, Passed, ReclaimRing, is_locked, retry_after_eviction};
+use ringfence_memory::extend::{Passed, ReclaimRing, is_locked, retry_after_eviction, run_unlocked};
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{Allocator, Buffer, Error};
 
@@ -99,7 +99,7 @@ impl<D: Device, V: ConstantViews<D>> Books<D, V> {
 /// The static pools of [`ConstantBuffers`].
 pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
-    books: Mutex<Books<D, V>>,
+    books: Lock<Books<D, V>>,
     /// Held while a pool is made, so that one is made and not one a thread. Never taken under `books`.
     making: Lock<()>,
     /// After how many calls of reclaim an empty pool is released.
@@ -117,7 +117,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         };
         let statics = Arc::new(Self {
             memory: memory.clone(),
-            books: Mutex::new(books),
+            books: Lock::new(books),
             making: Lock::new(()),
             grace: shrink_after.max(1).into(),
         });
@@ -294,17 +294,27 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
 
 impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
     fn drop(&mut self) {
+        let place = Place { pool: Arc::clone(&self.pool), index: self.index, slot: self.slot };
+        let shared = Arc::clone(&self.shared);
+        run_unlocked(move || shared.statics.release(place));
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
+    /// Releases a slot of constants whose owner has gone.
+    fn release(&self, Place { pool, index, slot }: Place<D, V>) {
         let mut users = SyncSet::new();
-        self.shared.memory.shared().begun(&mut users);
-        let mut books = self.shared.statics.books.lock();
-        books.contents.remove(self.pool.key(self.slot));
-        self.pool.set_in_use(self.slot, false);
-        if self.pool.class == LARGE {
+        self.memory.shared().begun(&mut users);
+        let mut books = self.books.lock();
+        books.contents.remove(pool.key(slot));
+        pool.set_in_use(slot, false);
+        if pool.class == LARGE {
             // The buffer goes with the last that holds the pool: a thread that stages it just now, or this one.
             books.large_count -= 1;
-            return;
+        } else {
+            books.retired.retire(&users, (pool.class, index, slot));
         }
-        books.retired.retire(&users, (self.pool.class, self.index, self.slot));
+        drop(books);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence::core::algorithm::Algorithm;
+use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{Create, DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage, Textures};
 use ringfence::placement::{Placement, PlacementDesc};

@@ -38,6 +38,22 @@ fn of_line(leaks: &[Leak], name: &str, line: u32) {
     }
 }
 
+/// What is retired waits for the frame, and is no leak.
+#[test]
+fn a_shutdown_that_is_refused_reports_leaks_too() {
+    let world = world(0);
+    let make = |name| world.memory.create_buffer(&info(5 * KIB), AllocationDesc { name, ..Default::default() });
+    let (kept, retired) = (make("kept").expect("room"), make("retired").expect("room"));
+    let frame = world.timeline().begin();
+    drop(retired);
+    world.memory.shutdown(Duration::MAX).expect_err("a frame is open");
+    let found = world.memory.debug().take_findings();
+    assert!(matches!(found.as_slice(), [Finding::Leak(leak)] if &*leak.name == "kept"), "{found:?}");
+    frame.discard();
+    drop(kept);
+    world.finish();
+}
+
 #[test]
 fn what_the_library_makes_is_of_the_programs_line() {
     let world = world(0);

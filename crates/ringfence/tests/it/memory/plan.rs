@@ -1,7 +1,7 @@
 //! The dry run agrees with the real call, whatever came before.
 
 use proptest::prelude::*;
-use ringfence::core::algorithm::Algorithm;
+use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::Profile;
 use ringfence::{

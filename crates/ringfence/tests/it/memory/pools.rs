@@ -1,6 +1,6 @@
 //! Custom pools: limits, algorithms, lives.
 
-use ringfence::core::algorithm::Algorithm;
+use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{Create, DeviceError, Numbers, Requirements, ResourceClass, TextureDesc, Textures};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};

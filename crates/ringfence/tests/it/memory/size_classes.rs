@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use ringfence::core::size_class::SizeClasses;
+use ringfence::algorithms::size_class::SizeClasses;
 use ringfence::sim::Profile;
 use ringfence::{Allocation, AllocatorDesc, Dedicated};
 

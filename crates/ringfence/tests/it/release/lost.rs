@@ -95,6 +95,49 @@ fn shutdown_leaves_what_an_open_frame_holds_and_says_so() {
     world.close();
 }
 
+#[test]
+fn shutdown_releases_what_has_passed_before_it_refuses() {
+    let mut world = Program::new(5);
+    (0..3).for_each(|_| world.make());
+    world.device.run_until_idle();
+    world.held.drain(1..);
+    let open = world.timelines[1].begin();
+    let frame = open.point();
+    world.held.clear();
+    let refused = world.memory.shutdown(Duration::MAX);
+    assert_eq!(refused, Err(ShutdownError::OpenFrames { frame, open: 1, waiting: 1 }));
+    assert_eq!(world.memory.statistics().retired_count, 1, "the others are released");
+    open.discard();
+    assert_eq!(world.memory.shutdown(Duration::MAX).map(|done| (done.objects, done.waiting)), Ok((1, 0)));
+    world.close();
+}
+
+/// Its submission failed, so that its value is never signalled.
+#[test]
+fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_says() {
+    let mut world = Program::new(6);
+    world.make();
+    world.device.run_until_idle();
+    let long = Duration::from_secs(100_000);
+    let failed = world.timelines[0].begin();
+    let frame = failed.point();
+    drop(failed);
+    world.memory.shutdown(long).expect("nothing waits for it");
+    world.held.clear();
+    let memory = world.memory.clone();
+    let (send, receive) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || send.send(memory.shutdown(long)));
+    let refused = receive.recv_timeout(Duration::from_secs(120)).expect("it does not wait for so long");
+    assert!(
+        matches!(refused, Err(ShutdownError::DroppedFrame { frame: held, waiting: 1, .. }) if held == frame),
+        "{refused:?}"
+    );
+    waiting.join().expect("no panic").expect("it is received");
+    world.timelines[0].discard_dropped();
+    world.memory.shutdown(long).expect("nothing is under way");
+    world.close();
+}
+
 /// The queue stands still, so that the end of the allocator cannot see that frame's end: nothing that it uses is freed.
 #[test]
 fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {

@@ -1,6 +1,8 @@
 //! A global allocator whose hooks come back into the library: one that drops what it has cached when memory is asked
 //! for. What it finds must be whole, and what it leaves behind too.
 
+mod every_kind;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::sync::mpsc;

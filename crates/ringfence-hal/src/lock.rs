@@ -1,0 +1,318 @@
+//! Locks that a thread knows it holds, so that code of the program's never waits for one of them.
+//!
+//! A subscriber of `tracing`, an eviction callback, a `Drop`, a `Write`: each may call the library again, wait for
+//! another thread that does, or panic. A global allocator may drop objects of the library within any host allocation,
+//! those that the library makes under a lock included. So every lock of the library counts itself in the thread that
+//! holds it. While a thread holds one, nothing is reported, and a drop that needs a lock is put off
+//! ([`defer`], [`drop_unlocked`]) until the thread holds none.
+//!
+//! ```text
+//!   lock ── host allocation ── the program's allocator ── drop(object) ── is_locked() ──▶ defer
+//!    │                                                                                     │
+//!   unlock, the last of this thread ──▶ what was deferred is done ◀────────────────────────┘
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | lock, unlock | those of `parking_lot`, and two additions to a counter of the thread |
+//! | `is_locked` | one read of that counter |
+//! | `defer` | two host allocations |
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Added to [`STATE`] for each lock that the thread holds.
+const ONE: u32 = 2;
+/// Set in [`STATE`] if something is deferred.
+const HAS_DEFERRED: u32 = 1;
+
+thread_local! {
+    /// The locks that this thread holds, each [`ONE`], and [`HAS_DEFERRED`].
+    static STATE: Cell<u32> = const { Cell::new(0) };
+    /// What is done once this thread holds no lock, the latest first. Never dropped, so that it is there at the end of a
+    /// thread too.
+    static DEFERRED: ManuallyDrop<Cell<Option<Box<Deferred>>>> = const { ManuallyDrop::new(Cell::new(None)) };
+}
+
+struct Deferred {
+    work: Box<dyn FnOnce()>,
+    next: Option<Box<Deferred>>,
+}
+
+/// Returns `true` if this thread holds a lock of the library, so that no code of the program's may run.
+#[inline]
+#[must_use]
+pub fn is_locked() -> bool {
+    STATE.get() >= ONE
+}
+
+/// A mark that this thread holds a lock. For locks of another type, and for calls into code that has its own.
+#[must_use = "the thread counts as locked as long as this lives"]
+pub struct Holding(());
+
+impl Holding {
+    /// Counts one lock more.
+    #[inline]
+    pub fn begin() -> Self {
+        STATE.set(STATE.get() + ONE);
+        Self(())
+    }
+}
+
+impl Drop for Holding {
+    /// If it is the thread's last, does what was deferred.
+    #[inline]
+    fn drop(&mut self) {
+        let state = STATE.get() - ONE;
+        STATE.set(state);
+        if state == HAS_DEFERRED {
+            run_deferred();
+        }
+    }
+}
+
+/// A mutex that counts itself in the thread that holds it.
+#[derive(Default, Debug)]
+pub struct Lock<T: ?Sized>(Mutex<T>);
+
+/// The right to what a [`Lock`] guards.
+pub struct Guard<'a, T: ?Sized> {
+    // In this order: unlocked first.
+    guard: MutexGuard<'a, T>,
+    _holding: Holding,
+}
+
+impl<T> Lock<T> {
+    /// Not locked.
+    pub const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T> {
+        Guard { guard: self.0.lock(), _holding: Holding::begin() }
+    }
+
+    /// Calls `look` under the lock without counting it. `look` makes no host allocation and drops nothing.
+    #[inline]
+    pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.0.lock())
+    }
+
+    /// Returns the lock, unless a thread holds it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.0.try_lock().map(|guard| Guard { guard, _holding: Holding::begin() })
+    }
+
+    /// Waits for the lock, but no longer than `timeout`.
+    #[inline]
+    pub fn try_lock_for(&self, timeout: Duration) -> Option<Guard<'_, T>> {
+        self.0.try_lock_for(timeout).map(|guard| Guard { guard, _holding: Holding::begin() })
+    }
+
+    /// Returns the value, which no other thread can reach.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+impl<T: ?Sized> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// A lock for many readers or one writer that counts itself in the threads that hold it.
+#[derive(Default, Debug)]
+pub struct SharedLock<T: ?Sized>(RwLock<T>);
+
+/// The right to read what a [`SharedLock`] guards.
+pub struct ReadGuard<'a, T: ?Sized> {
+    // In this order: unlocked first.
+    guard: RwLockReadGuard<'a, T>,
+    _holding: Holding,
+}
+
+/// The right to change what a [`SharedLock`] guards.
+pub struct WriteGuard<'a, T: ?Sized> {
+    // In this order: unlocked first.
+    guard: RwLockWriteGuard<'a, T>,
+    _holding: Holding,
+}
+
+impl<T> SharedLock<T> {
+    /// Not locked.
+    pub const fn new(value: T) -> Self {
+        Self(RwLock::new(value))
+    }
+
+    /// Waits for the writer.
+    #[inline]
+    pub fn read(&self) -> ReadGuard<'_, T> {
+        ReadGuard { guard: self.0.read(), _holding: Holding::begin() }
+    }
+
+    /// Waits for the readers and the writer.
+    #[inline]
+    pub fn write(&self) -> WriteGuard<'_, T> {
+        WriteGuard { guard: self.0.write(), _holding: Holding::begin() }
+    }
+
+    /// Returns the value, which no other thread can reach.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+impl<T: ?Sized> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// Runs code of the program's that must change nothing: its panic ends here, and the panic hook has shown it.
+pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(value) => Some(value),
+        Err(panic) => {
+            // Its `Drop` is the program's code too, and may panic in its turn.
+            std::mem::forget(panic);
+            None
+        }
+    }
+}
+
+/// Does something once this thread holds no lock. The thread holds one now.
+pub fn defer(work: impl FnOnce() + 'static) {
+    let mut deferred = Box::new(Deferred { work: Box::new(work), next: None });
+    // From here on nothing is allocated: an allocation may lead here again.
+    deferred.next = DEFERRED.with(|first| first.take());
+    DEFERRED.with(|first| first.set(Some(deferred)));
+    STATE.set(STATE.get() | HAS_DEFERRED);
+}
+
+/// Does something that needs a lock, or runs the program's code: now, or once this thread holds no lock.
+#[inline]
+pub fn run_unlocked(work: impl FnOnce() + 'static) {
+    if is_locked() {
+        defer(work);
+    } else {
+        work();
+    }
+}
+
+/// Drops a value in which there may be a `Drop` of the program's: now, or once this thread holds no lock.
+pub fn drop_unlocked<T: 'static>(value: T) {
+    run_unlocked(move || drop(value));
+}
+
+/// Does what was deferred, in the order in which it was, as long as this thread holds no lock.
+#[cold]
+fn run_deferred() {
+    while STATE.get() == HAS_DEFERRED {
+        // Taken out first: what is done may defer more.
+        let mut latest = DEFERRED.with(|first| first.take());
+        STATE.set(0);
+        let mut oldest = None;
+        while let Some(mut deferred) = latest {
+            latest = std::mem::replace(&mut deferred.next, oldest);
+            oldest = Some(deferred);
+        }
+        while let Some(deferred) = oldest {
+            let Deferred { work, next } = *deferred;
+            oldest = next;
+            contain(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn what_is_deferred_is_done_in_order_once_the_last_lock_is_free() {
+        let (outer, inner) = (Lock::new(0), SharedLock::new(0));
+        let done = Arc::new(Lock::new(Vec::new()));
+        let later = |number: u32| {
+            let done = Arc::clone(&done);
+            move || done.lock().push(number)
+        };
+        run_unlocked(later(0));
+        {
+            let _outer = outer.lock();
+            {
+                let _inner = inner.write();
+                assert!(is_locked());
+                defer(later(1));
+            }
+            defer(later(2));
+            defer(|| panic!("it ends here"));
+            // What is deferred may defer, and lock.
+            let (nested, last) = (later(3), later(4));
+            defer(move || {
+                let _holding = Holding::begin();
+                defer(last);
+                defer(nested);
+            });
+        }
+        assert!(!is_locked());
+        assert_eq!(*done.lock(), [0, 1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn a_value_is_dropped_once_whether_a_lock_is_held_or_not() {
+        struct Counted(Arc<AtomicUsize>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(AtomicUsize::new(0));
+        drop_unlocked(Counted(Arc::clone(&count)));
+        let holding = Holding::begin();
+        drop_unlocked(Counted(Arc::clone(&count)));
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        drop(holding);
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+    }
+}
