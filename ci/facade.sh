@@ -9,6 +9,6 @@ cargo fmt --check
 cargo clippy --all-targets --all-features -- -D warnings
 cargo clippy --no-default-features -- -D warnings
 cargo check --quiet --no-default-features --features hashbrown,vulkan,d3d12
-cargo test
+cargo test --features mapped-slice
 cd ../wgpu/patched
 cargo tree --target all --invert gpu-allocator | tee /dev/stderr | grep '^gpu-allocator v0\.28.*compat/gpu-allocator' >/dev/null
