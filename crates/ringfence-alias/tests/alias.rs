@@ -621,7 +621,7 @@ fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
         assert_eq!((named, most), (count, bytes_max));
         assert!(needed >= bytes && needed <= bytes.saturating_add(bytes / 100), "{refused}");
     }
-    // Two matrices of 66,000 rows, one of 93,000, and lists of 20,000 items alive in 5,000 sections or more each.
+    // Two matrices of 66,000 rows, one of 93,000, and lists of 30,000 items, 15,000 of which are alive at once.
     let graph = PassGraph::new(1, &[]).unwrap();
     let used = vec![PassItem { size: 1, alignment: 1, passes: vec![0] }; 66_000];
     let held = |count: u64, length: u64| -> Vec<RecurringItem> {
@@ -632,7 +632,7 @@ fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
     let refusals = [
         (66_000, Problem::with_passes(&graph, &used)),
         (93_000, Problem::with_recurring(&held(93_000, 1))),
-        (20_000, Problem::with_recurring(&held(20_000, 10_000))),
+        (30_000, Problem::with_recurring(&held(30_000, 15_000))),
     ];
     for (items, refused) in refusals {
         let refused = refused.expect_err("it would take gigabytes");
