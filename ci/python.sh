@@ -17,11 +17,15 @@ python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 "$scratch/venv/bin/maturin" build --quiet --release --locked --manifest-path python/Cargo.toml --out "$scratch/wheels" \
     --interpreter "$scratch/venv/bin/python"
-"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl numpy
+"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl numpy mypy
 # From another folder: what is tried is what was installed.
 tests=$PWD/python/tests
 cd "$scratch"
 "$scratch/venv/bin/python" -m unittest discover --quiet --start-directory "$tests"
+# The stubs name what there is, with the same parameters.
+"$scratch/venv/bin/stubtest" ringfence_alias --allowlist "$tests/stubtest.txt"
+# Both licences are in the wheel.
+[ "$("$scratch/venv/bin/python" -m zipfile --list "$scratch"/wheels/*.whl | grep -c "licenses/LICENSE-")" = 2 ]
 # The README's examples run as they stand.
 "$scratch/venv/bin/python" - "$tests/../README.md" <<'EOF_PYTHON'
 import re

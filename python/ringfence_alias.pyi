@@ -1,8 +1,21 @@
 """Offsets for buffers whose lifetimes are known, so that those never alive together share bytes."""
 
 from collections.abc import Sequence
-from typing import Any, Optional, Protocol, Union
+from typing import Any, Optional, Protocol, Union, final
 
+__all__ = [
+    "CapacityNotMet",
+    "Heap",
+    "HeapPlan",
+    "Item",
+    "Plan",
+    "plan",
+    "plan_heaps",
+    "replan_heaps",
+    "verify",
+    "verify_heaps",
+    "__version__",
+]
 __version__: str
 
 class _Array(Protocol):
@@ -14,9 +27,19 @@ _Buffers = Union[Sequence[_Integers], _Array]
 # (heap, offset)
 _Place = _Integers
 
-class Plan:
-    """Offsets, with the proof of how good they are."""
+class CapacityNotMet(ValueError):
+    """The plan is higher than the capacity. `plan` is the lowest plan that was found."""
 
+    plan: Plan
+
+@final
+class Plan:
+    """Offsets, with the proof of how good they are. Equal plans have the same hash; a plan can be pickled."""
+
+    def __new__(cls, offsets: _Integers, height: int, load: int, lower_bound: int) -> Plan: ...
+    def __getnewargs__(self) -> tuple[tuple[int, ...], int, int, int]: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
     @property
     def offsets(self) -> tuple[int, ...]: ...
     @property
@@ -28,10 +51,14 @@ class Plan:
     @property
     def is_proven(self) -> bool: ...
 
+@final
 class Heap:
     """A heap that items may lie in. Equal heaps have the same hash; a heap can be pickled."""
 
-    def __init__(self, capacity: int, *, class_: int = 0, alignment: int = ..., granularity: int = 1) -> None: ...
+    def __new__(cls, capacity: int, *, class_: int = 0, alignment: int = ..., granularity: int = 1) -> Heap: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[int], dict[str, int]]: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
     @property
     def capacity(self) -> int: ...
     @property
@@ -41,11 +68,12 @@ class Heap:
     @property
     def granularity(self) -> int: ...
 
+@final
 class Item:
     """An item, and which heaps it may lie in. Equal items have the same hash; an item can be pickled."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         size: int,
         lower: int,
         upper: int,
@@ -54,7 +82,10 @@ class Item:
         kind: int = 0,
         classes: _Integers = ...,
         pinned: Optional[_Place] = None,
-    ) -> None: ...
+    ) -> Item: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[int, int, int], dict[str, Any]]: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
     @property
     def size(self) -> int: ...
     @property
@@ -70,9 +101,23 @@ class Item:
     @property
     def pinned(self) -> Optional[tuple[int, int]]: ...
 
+@final
 class HeapPlan:
-    """Where each item lies: heap and offset."""
+    """Where each item lies: heap and offset. Equal plans have the same hash; a plan can be pickled."""
 
+    def __new__(
+        cls,
+        offsets: Union[Sequence[_Place], _Array],
+        heights: Sequence[int],
+        fallback_bytes: int,
+        lower_bound: int,
+        is_proven: bool,
+        kept_count: Optional[int],
+        has_kept_most: Optional[bool],
+    ) -> HeapPlan: ...
+    def __getnewargs__(self) -> tuple[Any, ...]: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
     @property
     def offsets(self) -> tuple[tuple[int, int], ...]: ...
     @property
@@ -91,7 +136,12 @@ class HeapPlan:
     def has_kept_most(self) -> Optional[bool]: ...
 
 def plan(
-    buffers: _Buffers, *, alignment: int = 1, capacity: Optional[int] = None, time_limit: float = 1.0
+    buffers: _Buffers,
+    *,
+    alignment: int = 1,
+    capacity: Optional[int] = None,
+    time_limit: float = 1.0,
+    threads: int = 1,
 ) -> Plan: ...
 def verify(buffers: _Buffers, offsets: _Integers, capacity: int, *, alignment: int = 1) -> None: ...
 def plan_heaps(heaps: Sequence[Heap], items: Sequence[Item], *, time_limit: float = 1.0) -> HeapPlan: ...

@@ -2,6 +2,7 @@
 //! TypeError for a wrong type, ValueError for a number out of range.
 
 use std::fmt::Display;
+use std::num::NonZeroUsize;
 
 use ::ringfence_alias as alias;
 use pyo3::conversion::FromPyObjectOwned;
@@ -28,6 +29,13 @@ macro_rules! integers {
 
 integers! {
     alignment: u64, capacity: u64, class_: u32, granularity: u64, kind: u32, lower: u64, size: u64, upper: u64
+}
+
+/// At least 1, and no more than any computer has.
+pub fn threads(given: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
+    let found: u16 = integer(given, "threads")?;
+    let expected = "an integer from 1 to 2**16 - 1";
+    NonZeroUsize::new(found.into()).ok_or_else(|| PyValueError::new_err(message(given, "threads", expected)))
 }
 
 pub fn capacity_or_none(given: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {

@@ -2,17 +2,28 @@
 
 mod arguments;
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use ::ringfence_alias as alias;
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 /// How often Ctrl-C is listened for.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
+pyo3::create_exception!(
+    ringfence_alias,
+    CapacityNotMet,
+    PyValueError,
+    "The plan is higher than the capacity. `plan` is the lowest plan that was found."
+);
+
 /// Offsets, with the proof of how good they are.
+///
+/// Equal plans have the same hash; a plan can be pickled.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct Plan {
     /// Of each buffer, in the order given, where it begins; the same tuple each time.
@@ -46,6 +57,8 @@ struct Heap(alias::Heap);
 struct Item(alias::HeapItem);
 
 /// Where each item lies: heap and offset.
+///
+/// Equal plans have the same hash; a plan can be pickled.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct HeapPlan {
     /// Of each item, in the order given, the heap and the offset in it; the same tuple each time.
@@ -77,8 +90,46 @@ fn bool_repr(is_so: bool) -> &'static str {
     if is_so { "True" } else { "False" }
 }
 
+impl Plan {
+    fn of(py: Python<'_>, found: alias::AliasPlan) -> PyResult<Self> {
+        let is_proven = found.is_proven();
+        let alias::AliasPlan { offsets, height, load, lower_bound } = found;
+        Ok(Self { offsets: PyTuple::new(py, offsets)?.unbind(), height, load, lower_bound, is_proven })
+    }
+
+    fn numbers(&self) -> (u64, u64, u64) {
+        (self.height, self.load, self.lower_bound)
+    }
+}
+
 #[pymethods]
 impl Plan {
+    /// For `pickle` and `copy`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::offsets)] offsets: Vec<u64>,
+        height: u64,
+        load: u64,
+        lower_bound: u64,
+    ) -> PyResult<Self> {
+        Self::of(py, alias::AliasPlan { offsets, height, load, lower_bound })
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs__(&self, py: Python<'_>) -> (Py<PyTuple>, u64, u64, u64) {
+        let (height, load, lower_bound) = self.numbers();
+        (self.offsets.clone_ref(py), height, load, lower_bound)
+    }
+
+    fn __eq__(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.numbers() == other.numbers() && self.offsets.bind(py).eq(&other.offsets)?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.__getnewargs__(py).into_pyobject(py)?.hash()
+    }
+
     fn __repr__(&self, py: Python<'_>) -> String {
         let Self { offsets, height, load, lower_bound, is_proven } = self;
         let (count, is_proven) = (offsets.bind(py).len(), bool_repr(*is_proven));
@@ -90,6 +141,37 @@ impl Plan {
 
 #[pymethods]
 impl HeapPlan {
+    /// For `pickle` and `copy`.
+    #[new]
+    #[pyo3(signature = (offsets, heights, fallback_bytes, lower_bound, is_proven, kept_count, has_kept_most))]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::places)] offsets: Vec<alias::HeapOffset>,
+        heights: Vec<u64>,
+        fallback_bytes: u128,
+        lower_bound: u64,
+        is_proven: bool,
+        kept_count: Option<usize>,
+        has_kept_most: Option<bool>,
+    ) -> PyResult<Self> {
+        let kept = kept_count.zip(has_kept_most).map(|(count, most)| Kept { count, most });
+        heap_plan(py, alias::HeapPlan { offsets, heights, fallback_bytes, lower_bound, is_proven }, kept)
+    }
+
+    /// For `pickle` and `copy`.
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let Self { offsets, heights, fallback_bytes, lower_bound, is_proven, kept_count, has_kept_most, .. } = self;
+        (offsets, heights, fallback_bytes, lower_bound, is_proven, kept_count, has_kept_most).into_pyobject(py)
+    }
+
+    fn __eq__(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
+        self.__getnewargs__(py)?.eq(other.__getnewargs__(py)?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.__getnewargs__(py)?.hash()
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let (count, heights) = (self.offsets.bind(py).len(), self.heights.bind(py).repr()?);
         let Self { fallback_bytes, lower_bound, .. } = self;
@@ -268,16 +350,20 @@ impl Clock {
 /// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment): alive from lower until before upper.
 ///
 /// Searches until the plan is proven the lowest, it is no higher than `capacity` or proven that none is, or `time_limit` seconds
-/// are over; the first plan is always finished. Buffers are a sequence of sequences, or an array of two dimensions. Raises
-/// ValueError if a buffer cannot be planned or a number is out of range, TypeError for what is no buffer.
+/// are over; the first plan is always finished. `threads` search side by side; any number above 1 gives the same plan if the
+/// search ends before the time limit. Buffers are a sequence of sequences, or an array of two dimensions. Raises
+/// CapacityNotMet, a ValueError with the plan, if the plan is higher than `capacity`; ValueError if a buffer cannot be planned or
+/// a number is out of range; TypeError for what is no buffer.
 #[pyfunction]
-#[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0))]
+#[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0, threads = NonZeroUsize::MIN))]
+#[pyo3(text_signature = "(buffers, *, alignment=1, capacity=None, time_limit=1.0, threads=1)")]
 fn plan(
     py: Python<'_>,
     buffers: &Bound<'_, PyAny>,
     #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
     #[pyo3(from_py_with = arguments::capacity_or_none)] capacity: Option<u64>,
     #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
+    #[pyo3(from_py_with = arguments::threads)] threads: NonZeroUsize,
 ) -> PyResult<Plan> {
     let items = arguments::buffers(buffers, alignment)?;
     let mut clock = Clock::new(time_limit);
@@ -287,17 +373,36 @@ fn plan(
         let is_decided = |progress: &alias::Progress| {
             capacity.is_some_and(|capacity| progress.height <= capacity || progress.lower_bound > capacity)
         };
-        let found = alias::plan(&problem, |progress| !is_decided(progress) && clock.goes_on());
+        let go_on = |progress: &alias::Progress| !is_decided(progress) && clock.goes_on();
+        let found = match threads {
+            NonZeroUsize::MIN => alias::plan(&problem, go_on),
+            threads => alias::plan_with(&problem, &alias::PlanDesc { threads, ..Default::default() }, go_on),
+        };
         alias::verify(&items, &found.offsets, found.height).map_err(refused)?;
         Ok::<_, PyErr>(found)
     })?;
     if let Some(raised) = clock.raised {
         return Err(raised);
     }
-    let is_proven = found.is_proven();
-    let alias::AliasPlan { offsets, height, load, lower_bound } = found;
-    let offsets = PyTuple::new(py, offsets)?.unbind();
-    Ok(Plan { offsets, height, load, lower_bound, is_proven })
+    let plan = Plan::of(py, found)?;
+    match capacity.filter(|&capacity| plan.height > capacity) {
+        Some(capacity) => Err(not_met(py, plan, capacity)?),
+        None => Ok(plan),
+    }
+}
+
+/// The error that has the plan, and says by how much the capacity is missed.
+fn not_met(py: Python<'_>, plan: Plan, capacity: u64) -> PyResult<PyErr> {
+    let Plan { height, lower_bound, .. } = plan;
+    let known = if lower_bound > capacity {
+        format!("no plan is lower than {lower_bound}")
+    } else {
+        format!("whether one is low enough is not known, none is lower than {lower_bound}: search for longer")
+    };
+    let what = format!("the capacity of {capacity} is not met: the lowest plan found needs {height}, {known}");
+    let error = CapacityNotMet::new_err(what);
+    error.value(py).setattr(intern!(py, "plan"), plan)?;
+    Ok(error)
 }
 
 /// Proves a plan: no two buffers share bytes while both are alive, each is aligned and ends within the capacity.
@@ -407,7 +512,7 @@ fn verify_heaps(
 #[pymodule]
 mod ringfence_alias {
     #[pymodule_export]
-    use super::{Heap, HeapPlan, Item, Plan, plan, plan_heaps, replan_heaps, verify, verify_heaps};
+    use super::{CapacityNotMet, Heap, HeapPlan, Item, Plan, plan, plan_heaps, replan_heaps, verify, verify_heaps};
     use pyo3::prelude::*;
 
     #[pymodule_init]

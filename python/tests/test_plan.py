@@ -17,7 +17,7 @@ except ImportError:
     numpy = None
 
 import ringfence_alias
-from ringfence_alias import Heap, Item, plan, plan_heaps, replan_heaps, verify, verify_heaps
+from ringfence_alias import CapacityNotMet, Heap, Item, plan, plan_heaps, replan_heaps, verify, verify_heaps
 
 
 def overlap(a, b):
@@ -92,9 +92,48 @@ class Plans(unittest.TestCase):
     def test_a_capacity_below_the_bound_is_given_up_at_once(self):
         hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in generated(5_000, 3)]
         started = time.monotonic()
-        found = plan(hard, capacity=1, time_limit=60)
+        with self.assertRaises(CapacityNotMet) as raised:
+            plan(hard, capacity=1, time_limit=60)
         self.assertLess(time.monotonic() - started, 20)
-        self.assertGreater(found.lower_bound, 1)
+        self.assertGreater(raised.exception.plan.lower_bound, 1)
+
+    def test_a_capacity_that_is_not_met_is_an_error_with_the_plan(self):
+        buffers = [(0, 2, 64), (1, 3, 64)]
+        self.assertEqual(plan(buffers, capacity=128).height, 128)
+        with self.assertRaises(CapacityNotMet) as raised:
+            plan(buffers, capacity=100)
+        self.assertIsInstance(raised.exception, ValueError)
+        self.assertEqual(raised.exception.plan, plan(buffers))
+        self.assertEqual(
+            str(raised.exception),
+            "the capacity of 100 is not met: the lowest plan found needs 128, no plan is lower than 128",
+        )
+        # Time was too short to know.
+        hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in generated(5_000, 3)]
+        bound = plan(hard, time_limit=0).lower_bound
+        with self.assertRaisesRegex(CapacityNotMet, f"is not known, none is lower than {bound}"):
+            plan(hard, capacity=bound, time_limit=0)
+
+    def test_threads_search_side_by_side(self):
+        buffers = [buffer + (1 << place % 4,) for place, buffer in enumerate(generated(40, 3))]
+        alone, two, three = (plan(buffers, threads=threads, time_limit=600) for threads in (1, 2, 3))
+        self.assertEqual((two, two.height), (three, alone.height))
+        verify(buffers, two.offsets, two.height)
+
+    def test_plans_are_compared_copied_and_pickled(self):
+        rows = [(0, 2, 6), (1, 3, 4), (2, 4, 6)]
+        items = [Item(size, lower, upper) for lower, upper, size in rows]
+        heap_plan = plan_heaps([Heap(64)], items)
+        again = replan_heaps([Heap(64)], items, heap_plan.offsets)
+        for made, other in ((plan(rows), plan(rows[:2])), (heap_plan, again), (again, heap_plan)):
+            self.assertNotEqual(made, other)
+            self.assertNotEqual(made, 3)
+            self.assertFalse(made == other.offsets)
+            copies = [copy.copy(made), copy.deepcopy(made)]
+            copies += [pickle.loads(pickle.dumps(made, at)) for at in range(2, pickle.HIGHEST_PROTOCOL + 1)]
+            self.assertEqual([repr(held) for held in copies], [repr(made)] * len(copies))
+            self.assertEqual((copies, len({made, *copies})), ([made] * len(copies), 1))
+        self.assertEqual(again.has_kept_most, pickle.loads(pickle.dumps(again)).has_kept_most)
 
     def test_offsets_are_made_once(self):
         found = plan([(0, 2, 8), (1, 3, 8)])
@@ -170,7 +209,7 @@ class Plans(unittest.TestCase):
         calls = [
             (Heap, heap, {"capacity": 64, "class_": 32, "alignment": 64, "granularity": 64}),
             (Item, item, {"size": 64, "lower": 64, "upper": 64, "alignment": 64, "kind": 32}),
-            (plan, buffers, {"alignment": 64, "capacity": 64}),
+            (plan, buffers, {"alignment": 64, "capacity": 64, "threads": 16}),
             (verify, proven, {"alignment": 64, "capacity": 64}),
         ]
         for call, needed, numbers in calls:
@@ -180,6 +219,10 @@ class Plans(unittest.TestCase):
                     self.refused(ValueError, f"{expected}{value}", call, **{**needed, name: value})
                 for value in ("8", 8.0, [8]):
                     self.refused(TypeError, f"{expected}{value!r}", call, **{**needed, name: value})
+
+    def test_no_thread_is_too_few(self):
+        expected = "threads: expected an integer from 1 to 2**16 - 1, found 0"
+        self.refused(ValueError, expected, plan, [(0, 1, 8)], threads=0)
 
     def test_a_number_in_a_sequence_is_named_by_its_place(self):
         integer = "expected an integer from 0 to 2**64 - 1, found"
@@ -285,8 +328,8 @@ class Plans(unittest.TestCase):
                 named[node.target.id] = node
         self.assertEqual(set(named), set(ringfence_alias.__all__))
         for name, node in named.items():
-            if isinstance(node, ast.ClassDef):
-                methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)} - {"__init__"}
+            if isinstance(node, ast.ClassDef) and name != "CapacityNotMet":
+                methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_")}
                 public = {method for method in vars(getattr(ringfence_alias, name)) if not method.startswith("_")}
                 self.assertEqual(methods, public, name)
             if isinstance(node, ast.FunctionDef):

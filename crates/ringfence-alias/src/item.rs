@@ -8,6 +8,7 @@
 //!
 //! Checking n items costs O(n).
 
+use super::shape::RELATION_BYTES_MAX;
 use core::fmt;
 
 /// When an item's bytes are its own: from `lower` on, no longer at `upper`. Any unit of time (passes, instructions).
@@ -99,6 +100,16 @@ pub enum ItemError {
         /// How many.
         count: usize,
     },
+    /// The table of which items clash would need too much host memory: of items that passes on several queues use, or
+    /// that are alive several times.
+    RelationTooLarge {
+        /// How many items.
+        count: usize,
+        /// Bytes that the table needs, at least.
+        bytes: u64,
+        /// Bytes that it may have.
+        bytes_max: u64,
+    },
     /// A pass that the order does not have.
     UnknownPass {
         /// Which item.
@@ -125,6 +136,11 @@ impl fmt::Display for ItemError {
             }
             Self::Overflow { index } => write!(f, "the sizes up to item {index} add up to more than 63 bits hold"),
             Self::TooMany { count } => write!(f, "{count} items are more than 32 bits number"),
+            Self::RelationTooLarge { count, bytes, bytes_max } => write!(
+                f,
+                "which of {count} items clash needs a table of {bytes} bytes, of at most {bytes_max}: plan fewer items, \
+                 or items with one lifetime each"
+            ),
             Self::UnknownPass { index, pass } => write!(f, "item {index} names pass {pass}, which does not exist"),
             Self::Unused { index } => write!(f, "item {index} is used by no pass"),
         }
@@ -135,6 +151,12 @@ impl core::error::Error for ItemError {}
 
 /// The largest sum of sizes and paddings: half of what 64 bits hold, so that no sum of two offsets can overflow.
 pub(super) const SUM_MAX: u64 = i64::MAX as u64;
+
+/// Refuses a relation of `count` items that needs more than [`RELATION_BYTES_MAX`].
+pub(super) fn check_relation(count: usize, bytes: u64) -> Result<(), ItemError> {
+    let bytes_max = RELATION_BYTES_MAX;
+    if bytes > bytes_max { Err(ItemError::RelationTooLarge { count, bytes, bytes_max }) } else { Ok(()) }
+}
 
 /// Checks what does not concern lifetimes. O(n).
 pub(super) fn check_sizes(items: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<(), ItemError> {

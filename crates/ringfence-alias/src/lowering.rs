@@ -13,7 +13,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | to begin | O(n log n + columns of all items · log n): n² columns at worst |
+//! | to begin | O(n log n + columns of all items · log n): n² columns at worst, refused above 2²⁶ |
 //! | an item's move | O(columns · log n + offsets · columns of the item · log n) |
 //! | two items' exchange | O(columns of both · log n) |
 //!
@@ -44,7 +44,8 @@ pub struct Lowering {
 /// Of items that are alive several times a pair counts once, in the order of their first beginnings, however often the
 /// bytes change hands.
 ///
-/// The plan is one of the problem's: [`verify`](super::verify) would say so.
+/// The plan is one of the problem's: [`verify`](super::verify) would say so. It stays as it is if its items have more than
+/// 2²⁶ columns together: the tables of these would take gigabytes of host memory.
 ///
 /// # Panics
 /// There are not as many offsets as items, or one ends above the plan's height.
@@ -69,6 +70,8 @@ const SIDEWAYS_ROUNDS: u32 = 12;
 const EXCHANGE_EVERY: u32 = 4;
 /// Steps within a move, or while columns are made, after which the closure is asked.
 const STEPS_A_QUESTION: u64 = 1 << 14;
+/// Columns of all items together above which a plan stays as it is: some 16 bytes of host memory each.
+const COLUMNS_MAX: u64 = 1 << 26;
 /// Items whose sizes are compared in a step.
 const COMPARED_A_STEP: u64 = 16;
 
@@ -117,8 +120,14 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         }
     }
 
+    /// The sum of the columns of each item. O(n log n).
+    fn columns_of_all(&self) -> u64 {
+        let ends = self.offsets.iter().zip(&self.problem.sizes.size);
+        ends.map(|(&offset, size)| self.columns.range(offset, offset + size).len() as u64).sum()
+    }
+
     fn run(mut self) -> usize {
-        if self.movable.is_empty() {
+        if self.movable.is_empty() || self.columns_of_all() > COLUMNS_MAX {
             return self.counted();
         }
         if let Err(count) = self.fill(None) {

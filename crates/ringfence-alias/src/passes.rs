@@ -13,12 +13,13 @@
 //! covered by cliques: from every item the heaviest that greed finds, and from every clash that is not covered then. A
 //! clique's sum of sizes is a bound; the heaviest clique of all would be a flow problem, which is left alone.
 //!
-//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) at worst.
+//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) at worst. The
+//! matrices take p² / 8 and twice n² / 8 bytes of host memory; more than 1 GiB is refused.
 
 use super::check::{Violation, check_places};
-use super::item::{ItemError, check_sizes};
+use super::item::{ItemError, check_relation, check_sizes};
 use super::problem::{Problem, Relation};
-use super::shape::{Bits, Cliques, ones};
+use super::shape::{Bits, Cliques, RELATION_BYTES_MAX, ones};
 use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -48,6 +49,15 @@ pub enum PassError {
         /// One pass of the cycle, or one behind it.
         pass: usize,
     },
+    /// The table of which pass comes before which would need too much host memory.
+    TooMany {
+        /// How many passes.
+        count: usize,
+        /// Bytes that the table needs.
+        bytes: u64,
+        /// Bytes that it may have.
+        bytes_max: u64,
+    },
 }
 
 impl fmt::Display for PassError {
@@ -55,6 +65,12 @@ impl fmt::Display for PassError {
         match *self {
             Self::UnknownPass { pass } => write!(f, "an edge names pass {pass}, which does not exist"),
             Self::Cycle { pass } => write!(f, "pass {pass} waits for a cycle of passes"),
+            Self::TooMany { count, bytes, bytes_max } => {
+                write!(
+                    f,
+                    "the order of {count} passes needs a table of {bytes} bytes, of at most {bytes_max}: use fewer passes"
+                )
+            }
         }
     }
 }
@@ -63,11 +79,15 @@ impl core::error::Error for PassError {}
 
 impl PassGraph {
     /// `count` passes, numbered from 0, with edges *(before, after)*: the order within each queue and every sync point
-    /// between queues. O(count + edges · count / 64).
+    /// between queues. O(count + edges · count / 64), and count² / 8 bytes of host memory.
     ///
     /// # Errors
-    /// A pass that does not exist, or a cycle.
+    /// A pass that does not exist, a cycle, or more than 92,680 passes, whose table would be larger than 1 GiB.
     pub fn new(count: usize, edges: &[(usize, usize)]) -> Result<Self, PassError> {
+        let (bytes, bytes_max) = (Bits::bytes(count), RELATION_BYTES_MAX);
+        if bytes > bytes_max {
+            return Err(PassError::TooMany { count, bytes, bytes_max });
+        }
         if let Some(pass) = edges.iter().flat_map(|&(a, b)| [a, b]).find(|&pass| pass >= count) {
             return Err(PassError::UnknownPass { pass });
         }
@@ -151,10 +171,10 @@ pub struct PassItem {
 }
 
 impl Problem {
-    /// A problem of items that passes on several queues use. Costs as the module says.
+    /// A problem of items that passes on several queues use. O(n² · uses + n³ / 64), and n² / 4 bytes of host memory.
     ///
     /// # Errors
-    /// The first item that cannot be planned.
+    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] instead of a table of more than 1 GiB.
     pub fn with_passes(graph: &PassGraph, items: &[PassItem]) -> Result<Self, ItemError> {
         let sizes = Sizes {
             size: items.iter().map(|item| item.size).collect(),
@@ -162,6 +182,7 @@ impl Problem {
         };
         check_sizes(sizes.pairs())?;
         check_passes(graph, items)?;
+        check_relation(items.len(), Bits::bytes(items.len()).saturating_mul(2))?;
         let mut rank = vec![0; graph.len()];
         for (place, &pass) in graph.order.iter().enumerate() {
             rank[pass as usize] = place as u64;
@@ -170,7 +191,7 @@ impl Problem {
         let last = |item: &PassItem| item.passes.iter().map(|&pass| rank[pass]).max().unwrap_or(0);
         let begins: Vec<u64> = items.iter().map(first).collect();
         let durations = items.iter().map(|item| last(item) - first(item) + 1).collect();
-        let shape = cover(clashes(graph, items), &sizes, &begins);
+        let shape = cover(clashes(graph, items), &sizes, &begins)?;
         Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
     }
 }
@@ -212,28 +233,32 @@ fn clashes(graph: &PassGraph, items: &[PassItem]) -> Bits {
 }
 
 /// Cliques such that every clash lies in one, by when they begin.
-fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Cliques {
+fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Result<Cliques, ItemError> {
     let count = sizes.len();
     let mut covered = Bits::new(count);
     let mut cliques: Vec<Vec<u32>> = Vec::new();
+    let mut bytes = 2 * Bits::bytes(count);
     let mut add = |members: Vec<u32>, covered: &mut Bits| {
         for &a in &members {
             members.iter().for_each(|&b| covered.set(a as usize, b as usize));
         }
+        // Each member is listed by clique and by item.
+        bytes += 8 * members.len() as u64;
         cliques.push(members);
+        check_relation(count, bytes)
     };
     for item in 0..count {
         if !clashes.row(item).iter().zip(covered.row(item)).all(|(clash, covered)| clash & !covered == 0) {
-            add(grow(&clashes, &covered, sizes, &[item], true), &mut covered);
+            add(grow(&clashes, &covered, sizes, &[item], true), &mut covered)?;
         }
     }
     for item in 0..count {
         while let Some(other) = ones(clashes.row(item)).find(|&other| !covered.get(item, other)) {
-            add(grow(&clashes, &covered, sizes, &[item, other], false), &mut covered);
+            add(grow(&clashes, &covered, sizes, &[item, other], false), &mut covered)?;
         }
     }
     cliques.sort_by_key(|members| members.iter().map(|&item| begins[item as usize]).max());
-    listed(clashes, &cliques, count)
+    Ok(listed(clashes, &cliques, count))
 }
 
 /// A clique that holds the members, grown by the largest item that fits; or first by those that cover most.

@@ -9,7 +9,7 @@
 //! Three of which every two are alive at once at some time clash, though all three may never be. So of few items what is
 //! alive at a moment is grown to what clashes pairwise with all of it: the bound is higher, and more plans are proven.
 
-use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_sizes};
+use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_relation, check_sizes};
 use super::passes::{grow, listed};
 use super::problem::{Problem, Relation};
 use super::sections;
@@ -32,10 +32,11 @@ pub struct RecurringItem {
 
 impl Problem {
     /// A problem of items that are alive several times. [`verify`](super::verify) proves its plans: given an [`Item`]
-    /// for each lifetime, with the offset of the item that it is of. O(n² / 64), and O(n²) a section at worst.
+    /// for each lifetime, with the offset of the item that it is of. O(n² / 64), and O(n²) a section at worst; n² / 8 bytes
+    /// of host memory, and 8 for each section of each item.
     ///
     /// # Errors
-    /// The first item that cannot be planned.
+    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] instead of tables of more than 1 GiB.
     pub fn with_recurring(items: &[RecurringItem]) -> Result<Self, ItemError> {
         let sizes = Sizes {
             size: items.iter().map(|item| item.size).collect(),
@@ -57,6 +58,9 @@ impl Problem {
             alive.extend(own);
         }
         let (spans, section_count) = sections::cut(&alive);
+        // Each section of an item is listed by section and by item.
+        let listed_count: u64 = spans.iter().map(|span| span.range().len() as u64).sum();
+        check_relation(items.len(), Bits::bytes(items.len()).saturating_add(8 * listed_count))?;
         let mut cliques = vec![Vec::new(); section_count];
         for (span, &owner) in spans.iter().zip(&owners) {
             cliques[span.range()].iter_mut().for_each(|members| members.push(owner));

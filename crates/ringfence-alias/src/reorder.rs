@@ -48,10 +48,21 @@ pub fn suggest_order(
     assert!(is_allowed(graph, order), "the order given is one of all passes that the graph allows");
     let given = cost(items, order);
     let (mut best, mut least) = (order.to_vec(), given);
-    for start in [order.to_vec(), list_schedule(graph, items)] {
+    let mut is_stopped = false;
+    for is_scheduled in [false, true] {
+        let mut go_on = |load| {
+            is_stopped |= !go_on(load);
+            !is_stopped
+        };
+        let start =
+            if is_scheduled { list_schedule(graph, items, given.load, &mut go_on) } else { Some(order.to_vec()) };
+        let Some(start) = start else { break };
         let (order, cost) = improve(graph, items, start, &mut go_on);
         if cost < least {
             (best, least) = (order, cost);
+        }
+        if is_stopped {
+            break;
         }
     }
     if least.load == given.load {
@@ -102,11 +113,21 @@ fn cost(items: &[PassItem], order: &[usize]) -> Cost {
     cost
 }
 
-/// Of the passes that are ready the one after which least is alive; then the one while which least is.
-fn list_schedule(graph: &PassGraph, items: &[PassItem]) -> Vec<usize> {
+/// Of the passes that are ready the one after which least is alive; then the one while which least is. `None` if the
+/// closure stopped it, which is asked before each pass.
+fn list_schedule(
+    graph: &PassGraph,
+    items: &[PassItem],
+    load: u64,
+    go_on: &mut impl FnMut(u64) -> bool,
+) -> Option<Vec<usize>> {
     let count = graph.len();
     let mut waits = vec![0_u32; count];
-    graph.edges().iter().for_each(|&(_, after)| waits[after as usize] += 1);
+    let mut next = vec![Vec::new(); count];
+    for &(before, after) in graph.edges() {
+        waits[after as usize] += 1;
+        next[before as usize].push(after as usize);
+    }
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
     let mut left: Vec<usize> = vec![0; items.len()];
     for (index, item) in items.iter().enumerate() {
@@ -119,6 +140,9 @@ fn list_schedule(graph: &PassGraph, items: &[PassItem]) -> Vec<usize> {
     let (mut begun, mut done) = (vec![false; items.len()], vec![false; count]);
     let mut order = Vec::with_capacity(count);
     while order.len() < count {
+        if !go_on(load) {
+            return None;
+        }
         let growth = |pass: usize| {
             let begins = users[pass].iter().filter(|&&item| !begun[item]).map(|&item| i128::from(items[item].size));
             let ends = users[pass].iter().filter(|&&item| left[item] == 1).map(|&item| i128::from(items[item].size));
@@ -133,10 +157,9 @@ fn list_schedule(graph: &PassGraph, items: &[PassItem]) -> Vec<usize> {
             begun[item] = true;
             left[item] -= 1;
         }
-        let after = graph.edges().iter().filter(|&&(before, _)| before as usize == pass);
-        after.for_each(|&(_, after)| waits[after as usize] -= 1);
+        next[pass].iter().for_each(|&after| waits[after] -= 1);
     }
-    order
+    Some(order)
 }
 
 /// Moves single passes as long as that helps.

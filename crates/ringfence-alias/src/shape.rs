@@ -168,6 +168,9 @@ impl Shape for Cliques {
     }
 }
 
+/// The most host memory that a relation may take, in bytes: 1 GiB. More is refused by a typed error.
+pub(super) const RELATION_BYTES_MAX: u64 = 1 << 30;
+
 /// A square matrix of bits.
 #[derive(Clone, Debug)]
 pub(super) struct Bits {
@@ -176,6 +179,12 @@ pub(super) struct Bits {
 }
 
 impl Bits {
+    /// Bytes of a matrix of `count` rows.
+    pub fn bytes(count: usize) -> u64 {
+        let count = count as u64;
+        count.div_ceil(64).saturating_mul(count).saturating_mul(8)
+    }
+
     /// `count` rows of `count` bits, all clear.
     pub fn new(count: usize) -> Self {
         let row_words = count.div_ceil(64);

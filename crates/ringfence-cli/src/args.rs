@@ -140,9 +140,10 @@ pub struct ReplayOptions {
 #[command(
     allow_negative_numbers = true,
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
-        ignored. A buffer is alive from lower until before upper. The output has the same rows in the same order \
-        under a heading, and their offset. Lines that begin with # are not read; an id that does is quoted. A quoted \
-        field ends on its line.\n\n\
+        ignored, and named in the figures. Rows that have an offset already (an earlier plan's, or MiniMalloc's) need \
+        --offsets; MiniMalloc's gaps are refused. A buffer is alive from lower until before upper. The output has the \
+        same rows in the same order under a heading, and their offset. Lines that begin with # are not read; an id \
+        that does is quoted. A quoted field ends on its line.\n\n\
         Further columns of a row:\n  \
         uses      its passes, as in \"3w 5 9w\" (w: written there): advice on their order\n  \
         pinned    it has to lie at this offset\n  \
@@ -177,6 +178,9 @@ pub struct PlanOptions {
     /// What the input is: csv, xla, tvm, or auto, which looks at its first lines
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
     pub format: crate::plan::Format,
+    /// What the column offset is for: replace (an earlier plan's), or pin (rows have to lie there, as for MiniMalloc)
+    #[arg(long, value_name = "WHAT", value_parser = offsets)]
+    pub offsets: Option<crate::plan::Offsets>,
     /// Bytes of a heap, once for each: rows lie in the first of their heaps that holds them
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub heap: Vec<u64>,
@@ -283,6 +287,14 @@ pub struct CompletionsOptions {
 pub enum StrategyChoice {
     All,
     One(Strategy),
+}
+
+fn offsets(text: &str) -> Result<crate::plan::Offsets, String> {
+    match text {
+        "replace" => Ok(crate::plan::Offsets::Replace),
+        "pin" => Ok(crate::plan::Offsets::Pin),
+        _ => Err("expected replace or pin".to_owned()),
+    }
 }
 
 fn strategy(text: &str) -> Result<StrategyChoice, String> {

@@ -34,6 +34,7 @@ use crate::units::{bytes, count};
 use crate::{output as files, progress};
 
 pub use formats::Format;
+pub use input::Offsets;
 
 /// What exit code says that the capacity was not met.
 const NOT_MET: u8 = 2;
@@ -75,6 +76,8 @@ struct Figures {
     seconds: f64,
     /// What fewer transitions then took.
     lowering_seconds: f64,
+    /// Columns of the input that were not read.
+    unread_columns: Vec<String>,
     /// Another order of the passes, where the input says which passes use a row.
     advice: Option<advice::Advice>,
 }
@@ -95,7 +98,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     for path in [&options.output, &options.report].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
         files::check(path)?;
     }
-    let input = input::read(&options.input, options.alignment, options.format)?;
+    let input = input::read(&options.input, options)?;
     if heaps::are_named(&input, options) {
         if options.threads > NonZeroUsize::MIN {
             return Err("--threads is for plans of one heap, without pins and pages".into());
@@ -143,6 +146,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         transitions,
         seconds,
         lowering_seconds,
+        unread_columns: input.unread.clone(),
         advice,
     };
     if let Some(path) = &options.report {
@@ -211,6 +215,11 @@ fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Trans
     Transitions { found, left }
 }
 
+/// The line for people on columns that were not read, if there are any.
+fn unread(columns: &[String]) -> Option<(String, String)> {
+    (!columns.is_empty()).then(|| ("Not read".to_owned(), format!("the columns {}", columns.join(", "))))
+}
+
 impl Figures {
     /// The lines for people: label and value.
     fn facts(&self) -> Vec<(String, String)> {
@@ -241,6 +250,7 @@ impl Figures {
             time += &format!(", then {:.3} s for fewer transitions", self.lowering_seconds);
         }
         facts.push(("Time".to_owned(), time));
+        facts.extend(unread(&self.unread_columns));
         if let Some(advice) = &self.advice {
             let none = || "no order of the passes was found in which less is alive at once".to_owned();
             facts.push(("Advice".to_owned(), advice.line().unwrap_or_else(none)));

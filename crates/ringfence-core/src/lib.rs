@@ -94,5 +94,5 @@ pub mod tlsf;
 #[allow(unsafe_code, reason = "shared without a lock; it says why")]
 pub mod try_cell;
 
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;

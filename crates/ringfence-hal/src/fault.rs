@@ -15,16 +15,18 @@
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
 //! use ringfence_hal::{DeviceError, Driver, MemoryDesc, Priority, ResourceClass};
-//! use ringfence_sim::{Device, Profile, SimOptions};
 //!
-//! let (device, faults) = FaultInjector::new(Device::new(Profile::h200(), SimOptions::default()));
-//! faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
-//! let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
-//! let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "", share: None };
-//! // SAFETY: the device has a memory type 0.
-//! let refused = unsafe { device.allocate_memory(&desc) };
-//! assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory);
-//! assert_eq!(faults.injected(), 1);
+//! /// Over any device, such as `ringfence_sim::Device`.
+//! fn memory_runs_out<D: Driver>(device: D) {
+//!     let (device, faults) = FaultInjector::new(device);
+//!     faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
+//!     let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
+//!     let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "", share: None };
+//!     // SAFETY: the device has a memory type 0.
+//!     let refused = unsafe { device.allocate_memory(&desc) };
+//!     assert!(matches!(refused, Err(DeviceError::OutOfDeviceMemory)));
+//!     assert_eq!(faults.injected(), 1);
+//! }
 //! ```
 
 use std::fmt;

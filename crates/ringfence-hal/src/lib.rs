@@ -79,11 +79,9 @@
 //!     }
 //!     Ok(())
 //! }
-//!
-//! use ringfence_sim::{Device, Profile, SimOptions};
-//! dedicated(&Device::new(Profile::h200(), SimOptions::default()))?;
-//! # Ok::<(), DeviceError>(())
 //! ```
+//!
+//! Any device will do: `ringfence_sim::Device` is one without a GPU.
 
 mod api_result;
 mod capabilities;

@@ -1,8 +1,9 @@
-//! The chapters of the guide, whose code is compiled and run as tests.
+//! The chapters of the guide, whose code is compiled and run as tests. `guide` links to the folder `docs/guide` of the
+//! repository, so that the package has them.
 
 macro_rules! chapters {
     ($($name:ident = $file:literal),* $(,)?) => {
-        $(#[doc = include_str!(concat!("../../../docs/guide/", $file, ".md"))]
+        $(#[doc = include_str!(concat!("../guide/", $file, ".md"))]
         struct $name;)*
     };
 }

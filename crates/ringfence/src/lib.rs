@@ -55,8 +55,8 @@
 //! # An example without a GPU
 //!
 //! With the feature `sim`:
-//!
-//! ```
+#![cfg_attr(feature = "sim", doc = "```")]
+#![cfg_attr(not(feature = "sim"), doc = "```ignore")]
 //! use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 //! use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, sim};
 //!
@@ -90,11 +90,11 @@
 #![warn(missing_docs)]
 
 /// The examples of the README, compiled as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "sim"))]
 mod guide;
 
 #[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]

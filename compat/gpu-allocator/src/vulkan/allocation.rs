@@ -128,6 +128,33 @@ impl Allocation {
         self.mapped.map(|MappedPtr(pointer)| pointer)
     }
 
+    /// The bytes of the allocation; `None` if it is not mapped, larger than any slice may be, or its allocator is gone. The
+    /// signature is gpu-allocator's, with the feature `mapped-slice`.
+    ///
+    /// Prefer [`Allocation::try_as_mapped_slab`]: this function is safe to call, and nothing checks what it relies on. While
+    /// the slice lives, neither the GPU nor a copy of [`Allocation::mapped_ptr`] may write to the bytes, and the allocator
+    /// may not be dropped; otherwise the behaviour is undefined. Bytes that were never written have any value. Memory that
+    /// the host does not cache is read slowly: some hundred MB/s.
+    #[cfg(feature = "mapped-slice")]
+    #[must_use]
+    pub fn mapped_slice(&self) -> Option<&[u8]> {
+        let (start, size) = (self.start()?, slab_size(self.size)?);
+        // SAFETY: `size` bytes from `start` are mapped and this allocation's own, as its pool is there, and they came from the
+        // driver, so that they are initialised. That the GPU leaves them alone is for the program to see to, which asked for
+        // this by the feature.
+        Some(unsafe { std::slice::from_raw_parts(start, size) })
+    }
+
+    /// The bytes of the allocation, to write to; `None` as for [`Allocation::mapped_slice`], whose note on what nothing checks
+    /// holds here too: while the slice lives, the GPU may not read the bytes either.
+    #[cfg(feature = "mapped-slice")]
+    #[must_use]
+    pub fn mapped_slice_mut(&mut self) -> Option<&mut [u8]> {
+        let (start, size) = (self.start()?, slab_size(self.size)?);
+        // SAFETY: as above, and the allocation is borrowed mutably.
+        Some(unsafe { std::slice::from_raw_parts_mut(start, size) })
+    }
+
     /// Where the host sees its first byte, if its allocator is still there.
     fn start(&self) -> Option<*mut u8> {
         self.ticket.filter(|ticket| ticket.has_pool())?;

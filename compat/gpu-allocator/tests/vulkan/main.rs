@@ -170,6 +170,29 @@ fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
     rig.finish();
 }
 
+#[cfg(feature = "mapped-slice")]
+#[test]
+fn a_mapped_slice_is_the_allocation_s_own_bytes_and_there_is_none_without_an_allocator() {
+    let Some(mut rig) = Rig::open() else { return };
+    let needs = vk::MemoryRequirements { size: 1000, alignment: 64, memory_type_bits: u32::MAX };
+    let mut first = rig.allocate(needs, MemoryLocation::CpuToGpu, "first").expect("memory");
+    let mut second = rig.allocate(needs, MemoryLocation::GpuToCpu, "second").expect("memory");
+    for (allocation, byte) in [(&mut first, 1), (&mut second, 2)] {
+        allocation.mapped_slice_mut().expect("it is mapped").fill(byte);
+    }
+    for (allocation, byte) in [(&first, 1), (&second, 2)] {
+        let slice = allocation.mapped_slice().expect("it is mapped");
+        assert_eq!(slice.len() as u64, allocation.size());
+        assert_eq!(slice.as_ptr(), allocation.mapped_ptr().expect("it is mapped").as_ptr().cast::<u8>());
+        assert!(slice.iter().all(|held| *held == byte));
+    }
+    let mut nothing = Allocation::default();
+    assert!(nothing.mapped_slice().is_none() && nothing.mapped_slice_mut().is_none());
+    rig.drop_allocator();
+    assert!(first.mapped_slice().is_none() && second.mapped_slice_mut().is_none(), "the memory is freed");
+    rig.finish();
+}
+
 #[test]
 fn one_that_holds_nothing_can_be_freed_and_renamed() {
     let Some(mut rig) = Rig::open() else { return };

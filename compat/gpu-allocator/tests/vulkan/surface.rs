@@ -91,6 +91,10 @@ macro_rules! surface {
                 let _: fn(&Allocation) -> u64 = Allocation::size;
                 let _: fn(&Allocation) -> Option<NonNull<c_void>> = Allocation::mapped_ptr;
                 let _: fn(&Allocation) -> bool = Allocation::is_null;
+                #[cfg(feature = "mapped-slice")]
+                let _: fn(&Allocation) -> Option<&[u8]> = Allocation::mapped_slice;
+                #[cfg(feature = "mapped-slice")]
+                let _: fn(&mut Allocation) -> Option<&mut [u8]> = Allocation::mapped_slice_mut;
 
                 let _: fn(u64, u64) -> AllocationSizes = AllocationSizes::new;
                 let _: fn(AllocationSizes, u64) -> AllocationSizes = AllocationSizes::with_max_device_memblock_size;

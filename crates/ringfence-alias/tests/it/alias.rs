@@ -604,6 +604,63 @@ fn a_pass_that_can_wait_is_moved() {
     assert_eq!((advice.load_before, advice.load_after, advice.saving()), (200, 100, 100));
     let stopped = suggest_order(&graph, &[], &[0, 1, 2, 3], |_| false);
     assert_eq!(stopped.order, [0, 1, 2, 3]);
+    let mut calls = 0;
+    let _ = suggest_order(&graph, &[], &[0, 1, 2, 3], |_| {
+        calls += 1;
+        false
+    });
+    assert_eq!(calls, 1, "it was stopped");
+}
+
+#[test]
+fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
+    let bytes_max = 1 << 30;
+    for (count, bytes) in [(1 << 20, 1 << 37), (1 << 40, u64::MAX), (92_700, 1_074_579_600)] {
+        let refused = PassGraph::new(count, &[]).expect_err("as much");
+        let PassError::TooMany { count: named, bytes: needed, bytes_max: most } = refused else { panic!("{refused}") };
+        assert_eq!((named, most), (count, bytes_max));
+        assert!(needed >= bytes && needed <= bytes.saturating_add(bytes / 100), "{refused}");
+    }
+    // Two matrices of 66,000 rows, one of 93,000, and lists of 30,000 items, 15,000 of which are alive at once.
+    let graph = PassGraph::new(1, &[]).unwrap();
+    let used = vec![PassItem { size: 1, alignment: 1, passes: vec![0] }; 66_000];
+    let held = |count: u64, length: u64| -> Vec<RecurringItem> {
+        let one =
+            |lower| RecurringItem { size: 1, alignment: 1, lifetimes: vec![Lifetime { lower, upper: lower + length }] };
+        (0..count).map(one).collect()
+    };
+    let refusals = [
+        (66_000, Problem::with_passes(&graph, &used)),
+        (93_000, Problem::with_recurring(&held(93_000, 1))),
+        (30_000, Problem::with_recurring(&held(30_000, 15_000))),
+    ];
+    for (items, refused) in refusals {
+        let refused = refused.expect_err("it would take gigabytes");
+        let is_so = matches!(refused, ItemError::RelationTooLarge { count, bytes, bytes_max: most }
+            if count == items && bytes > most && most == bytes_max);
+        assert!(is_so, "{refused}");
+    }
+}
+
+#[test]
+fn transitions_of_too_many_columns_stay_as_they_are() {
+    // A staircase: each item has bytes of 10,000 columns.
+    let items: Vec<Item> = (0..10_000).map(|at| Item::new(10_000, at, at + 1)).collect();
+    let problem = Problem::new(&items).unwrap();
+    let offsets: Vec<u64> = (0..10_000).collect();
+    let mut plan = AliasPlan { offsets: offsets.clone(), height: 20_000, load: problem.load(), lower_bound: 10_000 };
+    let mut calls = 0;
+    let left = lower_transitions(
+        &problem,
+        &mut plan,
+        |_| true,
+        |_| {
+            calls += 1;
+            true
+        },
+    );
+    assert_eq!((left, calls), (transitions(&items, &offsets).len(), 0));
+    assert_eq!(plan.offsets, offsets);
 }
 
 #[test]

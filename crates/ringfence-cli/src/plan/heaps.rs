@@ -45,6 +45,8 @@ struct Figures {
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     seconds: f64,
+    /// Columns of the input that were not read.
+    unread_columns: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -406,6 +408,7 @@ fn figures(
         capacity_bytes: options.capacity,
         is_capacity_met: options.capacity.map(|capacity| peak_bytes <= capacity),
         seconds,
+        unread_columns: input.unread.clone(),
     })
 }
 
@@ -434,6 +437,7 @@ impl Figures {
             facts.push(("Capacity".to_owned(), format!("{}, {answer}", both(capacity))));
         }
         facts.push(("Time".to_owned(), format!("{:.3} s", self.seconds)));
+        facts.extend(super::unread(&self.unread_columns));
         facts
     }
 

@@ -11,7 +11,8 @@ use std::path::Path;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use ringfence::alias::{Item, ItemError, Lifetime, RecurringItem};
 
-use super::formats::{self, Format};
+use super::formats;
+use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::input::{name_of, open, read_whole};
 
@@ -31,6 +32,17 @@ pub struct Input {
     /// Of each row the first one of its buffer, which has the same offset; empty where every row is a buffer.
     pub owners: Vec<usize>,
     pub columns: Columns,
+    /// Columns that the command does not read, by name.
+    pub unread: Vec<String>,
+}
+
+/// What the offsets that rows have already are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offsets {
+    /// They are those of an earlier plan, and are replaced.
+    Replace,
+    /// The rows are placed there, as by MiniMalloc.
+    Pin,
 }
 
 /// Where each column stands.
@@ -60,12 +72,15 @@ pub struct Columns {
     pub pool: Option<usize>,
     /// The row that has the first lifetime of the same buffer.
     again_of: Option<usize>,
+    /// When a row is not alive, as MiniMalloc reads it: refused.
+    gaps: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
 
 /// Reads all rows; `-` is standard input.
-pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failure> {
+pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
+    let PlanOptions { alignment, format, offsets, .. } = *options;
     let name = name_of(path);
     let text = open(path).and_then(read_whole).map_err(|error| format!("cannot read {name}: {error}"))?;
     let rows = formats::read(format, &text).map_err(|what| format!("{name}{what}"))?;
@@ -74,7 +89,8 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
         None => (text, Vec::new(), None, Vec::new()),
     };
     let (items, owners, columns) = (Vec::new(), Vec::new(), Columns::BY_PLACE);
-    let mut input = Input { name, text, dump_lines, given_bytes, heap_bytes, items, owners, columns };
+    let unread = Vec::new();
+    let mut input = Input { name, text, dump_lines, given_bytes, heap_bytes, items, owners, columns, unread };
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
@@ -86,13 +102,21 @@ pub fn read(path: &Path, alignment: u64, format: Format) -> Result<Input, Failur
         let is_first = first.is_none();
         let (first_line, fields) = *first.get_or_insert((line, record.len()));
         if is_first && let Some(columns) = Columns::of(&record).map_err(at)? {
-            input.columns = columns;
+            input.columns = columns.with(offsets).map_err(at)?;
+            if !input.is_dump() {
+                input.unread = Columns::unread(&record);
+            }
             continue;
+        }
+        if is_first {
+            let further = Columns::BY_PLACE_COUNT..record.len();
+            input.unread = further.map(|place| format!("column {}", place + 1)).collect();
         }
         if record.len() != fields {
             let found = record.len();
             return Err(at(format!("expected {fields} fields, as in line {first_line}, found {found}")).into());
         }
+        input.columns.check_minimalloc(&record, offsets).map_err(at)?;
         let (id, item) = row(&record, &input.columns, alignment).map_err(at)?;
         let count = u32::try_from(items.len()).map_err(|_| at(format!("expected at most {} rows", u32::MAX)))?;
         ids.push((hash(id), count));
@@ -166,13 +190,14 @@ impl Columns {
         heap: None,
         pool: None,
         again_of: None,
+        gaps: None,
     };
 
     /// So many columns have a place; further ones are ignored.
     const BY_PLACE_COUNT: usize = 5;
 
     /// What the command reads, or writes; first those that have a place.
-    const NAMES: [&[u8]; 13] = [
+    const NAMES: [&[u8]; 15] = [
         b"id",
         b"lower",
         b"upper",
@@ -186,6 +211,8 @@ impl Columns {
         b"kind",
         b"heap",
         b"again_of",
+        b"pool",
+        b"gaps",
     ];
 
     /// From a heading, if it is one: if none of its fields is a number.
@@ -201,6 +228,7 @@ impl Columns {
                 return Err(format!("expected each column once, there are two of the name {name}"));
             }
         }
+        Self::check_spelling(record)?;
         let column = |name: &str| record.iter().position(|held| held == name.as_bytes());
         let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; there is no {name}"));
         Ok(Some(Self {
@@ -219,7 +247,58 @@ impl Columns {
             heap: column("heap"),
             pool: column("pool"),
             again_of: column("again_of"),
+            gaps: column("gaps"),
         }))
+    }
+
+    /// Refuses a name that another spelling makes a column that is read: it would be another problem without it.
+    fn check_spelling(record: &ByteRecord) -> Result<(), String> {
+        for name in record {
+            let known = Self::NAMES.iter().find(|known| known.eq_ignore_ascii_case(name) && **known != name);
+            if let Some(known) = known {
+                let [found, known] = [name, known].map(String::from_utf8_lossy);
+                return Err(format!("expected the column {found} to be called {known}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of a heading that are not read.
+    fn unread(record: &ByteRecord) -> Vec<String> {
+        let unread = record.iter().filter(|name| !Self::NAMES.contains(name));
+        unread.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    /// The same where rows are pinned at their offsets, if that was asked for.
+    fn with(self, offsets: Option<Offsets>) -> Result<Self, String> {
+        if offsets != Some(Offsets::Pin) {
+            return Ok(self);
+        }
+        let other = [(self.pinned, "pinned"), (self.heap, "heap")].into_iter().find(|held| held.0.is_some());
+        match (self.offset, other) {
+            (None, _) => Err("expected a column offset with --offsets pin".to_owned()),
+            (_, Some((_, name))) => Err(format!("expected no column {name} with --offsets pin")),
+            (offset, None) => Ok(Self { pinned: offset, ..self }),
+        }
+    }
+
+    /// Refuses what MiniMalloc reads and this command would drop: the plan would be that of another problem.
+    fn check_minimalloc(&self, record: &ByteRecord, offsets: Option<Offsets>) -> Result<(), String> {
+        let field = |at: Option<usize>| {
+            let text = record.get(at?).filter(|text| !text.is_empty())?;
+            Some(String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned())
+        };
+        if let Some(found) = field(self.gaps) {
+            let instead = "a row of its own for each lifetime, with the first one's id in the column again_of";
+            return Err(format!("expected no gaps but {instead}, found gaps {found:?}"));
+        }
+        match field(self.offset).filter(|_| offsets.is_none()) {
+            Some(found) => {
+                let ways = "--offsets replace (they are an earlier plan's) or --offsets pin (rows have to lie there)";
+                Err(format!("expected {ways}, as the row has the offset {found:?}"))
+            }
+            None => Ok(()),
+        }
     }
 }
 

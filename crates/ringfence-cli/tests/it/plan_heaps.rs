@@ -42,7 +42,8 @@ fn rows_lie_where_they_are_pinned_and_in_the_heap_they_prefer_while_it_holds_the
     assert_eq!((&large["fallback_bytes"], &large["heaps"][0]["rows"]), (&0.into(), &3.into()));
     // A heap that no row names may stay empty; what was planned can be planned again.
     let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
-    assert_eq!(planned(&["--heap", "1024", "--heap", "1MiB"], &(again.join("\n") + "\n")), rows);
+    let arguments = ["--offsets", "replace", "--heap", "1024", "--heap", "1MiB"];
+    assert_eq!(planned(&arguments, &(again.join("\n") + "\n")), rows);
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn without_heaps_of_a_size_there_are_as_many_as_the_rows_name() {
 #[test]
 fn the_heaps_of_an_earlier_plan_do_not_stay_where_there_is_one() {
     let text = "id,lower,upper,size,offset,heap\na,0,9,10,7,1\nb,0,9,10,0,3\n";
-    for arguments in [&["--heap", "1KiB"][..], &[]] {
+    for arguments in [&["--offsets", "replace", "--heap", "1KiB"][..], &["--offsets", "replace"]] {
         let rows = planned(arguments, text);
         assert_eq!(rows[0].join(","), "id,lower,upper,size,offset,heap");
         assert!(rows[1][5] == "0" && rows[2][5] == "0", "{rows:?}");

@@ -9,12 +9,14 @@ use crate::{Device, RawBuffer, RawTexture};
 /// ```
 /// # use ringfence_hal::fault::{FaultInjector, Recorder};
 /// # use ringfence_hal::record::Record;
-/// # use ringfence_sim as sim;
-/// let mut recorder = Recorder(Vec::<sim::Command>::new());
+/// # fn records<D: ringfence_hal::Device>(_: &mut impl Record<FaultInjector<D>>) {}
+/// # fn example<D: ringfence_hal::Device, R: Record<D>>(commands: R) -> R {
+/// let mut recorder = Recorder(commands); // what the device itself records into
 /// // unsafe { batch.record(&mut recorder) }
-/// # fn records(_: &mut impl Record<FaultInjector<sim::Device>>) {}
-/// # records(&mut recorder);
-/// let commands = recorder.0; // for the device itself
+/// # records::<D>(&mut recorder);
+/// let commands = recorder.0;
+/// # commands
+/// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Recorder<R>(pub R);

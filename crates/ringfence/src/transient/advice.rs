@@ -35,7 +35,7 @@ impl<D: Device> State<D> {
         if let Some(place) = is_unknown.or(is_reversed).or(is_unused) {
             return Err(TransientError::NotPlanned { place });
         }
-        let graph = PassGraph::new(pass_count, &edges).expect("every pair leads to a later pass");
+        let graph = PassGraph::new(pass_count, &edges).map_err(TransientError::Passes)?;
         let mut items = Vec::with_capacity(resources.len());
         let mut sum = 0_u64;
         for (info, uses) in resources {

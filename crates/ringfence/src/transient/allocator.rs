@@ -77,10 +77,12 @@ impl<D: Device> TransientAllocator<D> {
     ///
     /// # Errors
     /// A pass that does not exist, a resource without a use, a pair whose passes are not in order now
-    /// ([`TransientError::NotPlanned`]); or the driver refuses a description.
+    /// ([`TransientError::NotPlanned`]); more passes than 92,680, whose table would be larger than 1 GiB
+    /// ([`TransientError::Passes`]); or the driver refuses a description.
     ///
     /// # Example
-    /// ```
+    #[cfg_attr(feature = "sim", doc = "```")]
+    #[cfg_attr(not(feature = "sim"), doc = "```ignore")]
     /// # use ringfence::device::{Create, TextureDesc, Textures};
     /// # use ringfence::sim;
     /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc};

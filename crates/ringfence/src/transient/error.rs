@@ -1,5 +1,6 @@
 //! Errors of transient resources. Nothing has changed then.
 
+use ringfence_alias::{ItemError, PassError};
 use ringfence_core::sync::TimelineId;
 
 use super::pass::{Pass, TransientId};
@@ -69,6 +70,12 @@ pub enum TransientError {
         /// Its number.
         execution: u64,
     },
+    /// The passes of a frame cannot be ordered: the planner's table of them would be too large.
+    #[error("the passes cannot be planned: {0}")]
+    Passes(PassError),
+    /// The resources of a frame cannot be planned together: the planner's table of them would be too large.
+    #[error("the resources cannot be planned: {0}")]
+    Resources(ItemError),
     /// More queues than a transient allocator supports.
     #[error("a transient allocator works with {max} queues at the most")]
     TooManyQueues {

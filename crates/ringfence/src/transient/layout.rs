@@ -48,9 +48,7 @@ pub(super) fn plan(
     go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<Layout, TransientError> {
     let is_one_queue = passes.windows(2).all(|pair| pair[0].queue == pair[1].queue);
-    let problem = if is_one_queue { on_one_queue(pieces) } else { on_several_queues(passes, pieces) };
-    let problem =
-        problem.map_err(|_| DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more"))?;
+    let problem = if is_one_queue { on_one_queue(pieces)? } else { on_several_queues(passes, pieces)? };
     let plan = alias::plan(&problem, go_on);
     let lower_bound = plan.lower_bound;
     let kept = last.and_then(|last| alias::plan_keeping(&problem, &last.offsets, plan.height.max(last.height)));
@@ -67,28 +65,35 @@ pub(super) fn plan(
     Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound })
 }
 
-fn on_one_queue(pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {
+fn refused(error: ItemError) -> TransientError {
+    match error {
+        ItemError::RelationTooLarge { .. } => TransientError::Resources(error),
+        _ => DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more").into(),
+    }
+}
+
+fn on_one_queue(pieces: &[Piece<'_>]) -> Result<Problem, TransientError> {
     let item = |piece: &Piece<'_>| {
         let end = piece.last.iter().copied().max().unwrap_or(0).max(piece.first) as u64 + 1;
         let lifetime = Lifetime { lower: piece.first as u64, upper: end };
         Item { alignment: piece.alignment, lifetime, ..Item::new(piece.size, 0, 1) }
     };
-    Problem::new(&pieces.iter().map(item).collect::<Vec<_>>())
+    Problem::new(&pieces.iter().map(item).collect::<Vec<_>>()).map_err(refused)
 }
 
-fn on_several_queues(passes: &[FramePass<'_>], pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {
+fn on_several_queues(passes: &[FramePass<'_>], pieces: &[Piece<'_>]) -> Result<Problem, TransientError> {
     let mut edges: Vec<(usize, usize)> = Vec::new();
     for (at, pass) in passes.iter().enumerate() {
         edges.extend(passes[..at].iter().rposition(|other| other.queue == pass.queue).map(|before| (before, at)));
         edges.extend(pass.waits.iter().map(|wait| (*wait, at)));
     }
-    let graph = PassGraph::new(passes.len(), &edges).expect("every edge leads from an earlier place to a later one");
+    let graph = PassGraph::new(passes.len(), &edges).map_err(TransientError::Passes)?;
     let item = |piece: &Piece<'_>| PassItem {
         size: piece.size,
         alignment: piece.alignment,
         passes: piece.last.iter().copied().chain([piece.first]).collect(),
     };
-    Problem::with_passes(&graph, &pieces.iter().map(item).collect::<Vec<_>>())
+    Problem::with_passes(&graph, &pieces.iter().map(item).collect::<Vec<_>>()).map_err(refused)
 }
 
 #[cfg(test)]

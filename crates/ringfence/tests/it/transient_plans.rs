@@ -2,7 +2,7 @@
 //! traces tell of the objects.
 
 use ringfence::Error;
-use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
+use ringfence::alias::{Item, PassError, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, DeviceError};
 use ringfence::sim::{Command, Device, Profile, SimOptions};
@@ -193,6 +193,11 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     assert_eq!(refused(3, &resources(), &[]), TransientError::NotPlanned { place: 3 });
     assert_eq!(refused(4, &resources(), &[(2, 1)]), TransientError::NotPlanned { place: 2 });
     assert_eq!(refused(4, &[pair(&[][..])], &[]), TransientError::NotPlanned { place: 0 });
+    // The table of what comes before what would have a bit for each two passes.
+    for (count, bytes) in [(1 << 20, 1 << 37), (1 << 40, u64::MAX)] {
+        let many = PassError::TooMany { count, bytes, bytes_max: 1 << 30 };
+        assert_eq!(refused(count, &resources(), &[]), TransientError::Passes(many));
+    }
     assert_eq!(world.memory.statistics().calls.create_object, 0, "nothing was made");
 }
 
