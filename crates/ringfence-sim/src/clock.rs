@@ -49,6 +49,7 @@ impl State {
                 (uses.len(), if matches!(command, Command::Kernel(_)) { How::Kernel } else { How::Copy });
             if let Command::Barrier(barrier) = command {
                 overlaps.barrier(barrier);
+                self.note_activated(barrier);
             }
             let steps = self.steps(command, &mut uses);
             if self.watches_barriers {

@@ -73,6 +73,7 @@ mod sparse;
 mod state;
 mod step;
 mod store;
+mod targets;
 mod texels;
 mod tiles;
 
