@@ -284,7 +284,8 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
         if round % 4 != 0 {
             continue;
         }
-        for (mip, layer) in (0..tiling.tail_first_mip.min(desc.mips)).flat_map(|mip| [(mip, 0), (mip, 1)]) {
+        let tiled = 0..tiling.tail_first_mip.min(desc.mips);
+        for (mip, layer) in tiled.flat_map(|mip| (0..layers).map(move |layer| (mip, layer))) {
             let page = |column, row| tiling.page(TilePlace::Tile { mip, layer, column, row }) as usize;
             let is_of = |at: usize| match tiling.place(at as u64) {
                 TilePlace::Tile { mip: of, layer: its, .. } => (of, its) == (mip, layer),
