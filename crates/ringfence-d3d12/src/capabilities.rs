@@ -11,6 +11,7 @@
 use std::ffi::c_void;
 
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_D32_FLOAT_S8X24_UINT, DXGI_SAMPLE_DESC};
 use windows::Win32::Graphics::Dxgi::{
     CreateDXGIFactory1, DXGI_ADAPTER_DESC, DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL,
     DXGI_QUERY_VIDEO_MEMORY_INFO, IDXGIAdapter, IDXGIAdapter3, IDXGIFactory4,
@@ -120,7 +121,11 @@ pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
 }
 
 /// The device as `ringfence_hal` describes it, and the heap type behind each memory type.
-pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capabilities, Vec<D3D12_HEAP_TYPE>) {
+pub(super) fn query(
+    device: &ID3D12Device,
+    adapter: Option<&IDXGIAdapter>,
+    features: Features,
+) -> (Capabilities, Vec<D3D12_HEAP_TYPE>) {
     // SAFETY: a call without arguments on a live object.
     let adapter = adapter.and_then(|adapter| unsafe { adapter.GetDesc() }.ok());
     let (heap_types, memory_types) = memory_types(features);
@@ -137,6 +142,7 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         memory_object_bytes_max: 1_u64.checked_shl(features.resource_address_bits).unwrap_or(u64::MAX),
         texture_copy_offset_alignment: D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT.into(),
         texture_copy_row_alignment: D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into(),
+        depth_stencil_copy_row_alignment: planar_pitch(device),
         partial_depth_copies: false,
         constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
         storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
@@ -145,6 +151,33 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         memory_priority: MemoryPriority::None,
     };
     (capabilities, heap_types)
+}
+
+/// The row pitch of one texel of depth in a format with stencil. Undocumented: the documentation names 256 for every
+/// format, and drivers lay out such rows at multiples of 512.
+fn planar_pitch(device: &ID3D12Device) -> u64 {
+    let desc = D3D12_RESOURCE_DESC {
+        Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
+        Width: 1,
+        Height: 1,
+        DepthOrArraySize: 1,
+        MipLevels: 1,
+        Format: DXGI_FORMAT_D32_FLOAT_S8X24_UINT,
+        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+        Flags: D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL,
+        ..Default::default()
+    };
+    let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
+    // SAFETY: the description and the layout live through the call.
+    unsafe { device.GetCopyableFootprints(&desc, 0, 1, 0, Some(&mut layout), None, None, None) };
+    let pitch = layout.Footprint.RowPitch;
+    // A device without the format answers with all bits.
+    let known = pitch.is_power_of_two() && pitch <= D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT;
+    u64::from(if known {
+        pitch.max(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT)
+    } else {
+        D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT
+    })
 }
 
 fn adapter_name(desc: &DXGI_ADAPTER_DESC) -> String {

@@ -366,6 +366,20 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     if is_unread { allowed | D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE } else { allowed }
 }
 
+/// The state that a resource begins in, in a heap that leaves a choice.
+///
+/// The API ignores the state in the description of a buffer and of a texture for simultaneous access, which begin in the
+/// common state; except that a buffer of an acceleration structure has that state, permanently.
+pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
+    let is_structure = info.initial_state == D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
+    let decays = if Buffers::is_shape_of(&info.desc) {
+        !is_structure
+    } else {
+        info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS)
+    };
+    if decays { D3D12_RESOURCE_STATE_COMMON } else { info.initial_state }
+}
+
 /// What distinguishes a description from others: all of its numbers.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
@@ -387,8 +401,9 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
         desc.SampleDesc.Quality,
         desc.Layout.0 as u32,
         desc.Flags.0 as u32,
-        info.initial_state.0 as u32,
+        initial_state(info).0 as u32,
     ]);
+    words[13] = info.zeroed.into();
     words[14..].copy_from_slice(&[kind, format, red, green, blue, alpha]);
     InfoKey::new(&words)
 }
@@ -449,6 +464,22 @@ mod tests {
             };
             assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");
         }
+    }
+
+    #[test]
+    fn the_initial_state_of_buffers_and_simultaneous_textures_is_the_common_one() {
+        let desc = Buffers::resource_desc(&BufferDesc { size: 16, usage: BufferUsage::COPY_DST }).expect("a buffer");
+        let of = |desc, state| ResourceInfo { initial_state: state, ..ResourceInfo::from(desc) };
+        let copied = of(desc, D3D12_RESOURCE_STATE_COPY_DEST);
+        assert_eq!(initial_state(&copied), D3D12_RESOURCE_STATE_COMMON);
+        assert!(key(&copied) == key(&desc.into()), "one description, whatever state it names");
+        let structure = D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
+        assert_eq!(initial_state(&of(desc, structure)), structure);
+        assert!(key(&of(desc, structure)) != key(&desc.into()));
+        let texture = Textures::resource_desc(&TextureDesc::default()).expect("a texture");
+        assert_eq!(initial_state(&of(texture, structure)), structure);
+        let shared = D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS, ..texture };
+        assert_eq!(initial_state(&of(shared, D3D12_RESOURCE_STATE_COPY_DEST)), D3D12_RESOURCE_STATE_COMMON);
     }
 
     #[test]

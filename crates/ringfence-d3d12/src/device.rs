@@ -40,9 +40,8 @@ impl Device {
     }
 
     /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: of the same memory
-    /// (`GetCustomHeapProperties`), but what is placed in them may change its state. What the library places there
-    /// begins in the state that UPLOAD and READBACK prescribe; programs that place their resources themselves choose
-    /// one.
+    /// (`GetCustomHeapProperties`), but what is placed in them may change its state, and begins in the common one, as
+    /// buffers do elsewhere.
     ///
     /// # Errors
     /// As [`Device::new`].
@@ -56,7 +55,7 @@ impl Device {
             .map_err(error::failed(error::call!("ID3D12Device::GetDeviceRemovedReason", "a removed device")))?;
         let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
         let features = Features::query(device)?;
-        let (mut capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
+        let (mut capabilities, heap_types) = capabilities::query(device, adapter.as_ref(), features);
         let raw1 = device.cast().ok();
         if raw1.is_some() {
             capabilities.memory_priority = MemoryPriority::AtAnyTime;
@@ -118,7 +117,7 @@ impl Device {
         Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
 
-    /// Without zeroing where the device can: a program that needs zeros writes them itself.
+    /// Without zeroing where the runtime can: see [`ResourceInfo::zeroed`](super::ResourceInfo::zeroed).
     pub(super) fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
         if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
     }

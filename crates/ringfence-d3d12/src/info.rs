@@ -13,7 +13,9 @@ pub struct ResourceInfo {
     /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one
     /// that is never shown as constants.
     pub desc: D3D12_RESOURCE_DESC,
-    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
+    /// The state that a texture begins in. Of no effect on buffers and on textures for simultaneous access, which begin
+    /// in the common state, as the API ignores it; except `RAYTRACING_ACCELERATION_STRUCTURE`, which a buffer keeps. In
+    /// upload and readback heaps a buffer has the one state of its heap type.
     pub initial_state: D3D12_RESOURCE_STATES,
     /// The colour or depth that clearing is made fast for, in the typed format that it is cleared in; only for render
     /// targets and depth-stencils. Not `D3D12_CLEAR_VALUE`, whose union does not say what it holds.
@@ -23,14 +25,26 @@ pub struct ResourceInfo {
     /// finds it as if it were new. If the program breaks this, the next owner's first barrier names a state that the
     /// texture is not in; the debug layer says so.
     ///
-    /// Buffers, and textures for simultaneous access in the common state, return to it by themselves, so that this is
-    /// of no effect.
+    /// Buffers, and textures for simultaneous access, return to their state by themselves, so that this is of no effect.
     pub returns_to_initial_state: bool,
+    /// Whether the resource gets memory of its own that the system fills with zeros, which takes time.
+    ///
+    /// Without it, memory is made with `CREATE_NOT_ZEROED` where the runtime knows that flag, and holds anything at
+    /// first. A render target or a depth buffer then has to be initialised before any other use: by a clear, by
+    /// `DiscardResource`, or by a copy to a whole subresource. With it, that is not needed. A zeroed resource is
+    /// committed and is never recycled; it cannot be placed, shared or sparse.
+    pub zeroed: bool,
 }
 
 impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
-    /// In the common state, without a clear value, and not said to return to it.
+    /// In the common state, without a clear value, not said to return to it, and not zeroed.
     fn from(desc: D3D12_RESOURCE_DESC) -> Self {
-        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None, returns_to_initial_state: false }
+        Self {
+            desc,
+            initial_state: D3D12_RESOURCE_STATE_COMMON,
+            clear_value: None,
+            returns_to_initial_state: false,
+            zeroed: false,
+        }
     }
 }

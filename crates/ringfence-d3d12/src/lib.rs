@@ -23,6 +23,7 @@
 
 #![cfg(windows)]
 
+mod backing;
 mod capabilities;
 mod describe;
 mod descriptor;
@@ -38,6 +39,7 @@ mod resource;
 mod sharing;
 mod sparse;
 
+pub use self::backing::{Backing, backing};
 pub use self::capabilities::Features;
 pub use self::describe::{Shape, texel_format};
 pub use self::descriptor::{DescriptorHeap, View, cpu_handle, gpu_handle};

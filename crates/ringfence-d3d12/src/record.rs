@@ -1,17 +1,18 @@
 //! Copies into a Direct3D 12 command list.
 //!
 //! ```text
-//!   ResourceBarrier       COMMON ─▶ COPY_DEST, all resources in one call
+//!   ResourceBarrier       aliasing, of placed and reserved textures that discard what they held
+//!   ResourceBarrier       textures COMMON ─▶ COPY_DEST, all in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
-//!   ResourceBarrier       COPY_DEST ─▶ COMMON, all resources in one call
+//!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers in one call
 //!   CopyResource …        textures as a whole, between barriers of their own
 //! ```
 //!
-//! Buffers decay to the common state when a call of `ExecuteCommandLists` has run, not between the lists of one call,
-//! and are promoted from there by whatever uses them first. So all lists are left with their destinations in the common
-//! state, which is the one in which every later use finds them; a list before this one in the same call has to do so
-//! too with what it uses of them. What is copied *from* lies in an upload heap and keeps its one state, as does what
-//! texels are read into, in a readback heap: a buffer there has no other.
+//! A buffer in the common state is promoted to `COPY_DEST` by the copy, without a barrier. It decays to the common state
+//! when its call of `ExecuteCommandLists` has run, but not between the lists of one call, and a promoted write is not
+//! promoted again. So one transition returns it to the common state, in which every later use of the same call finds it;
+//! an earlier use in the same call has to leave it in that state too. Sources of uploads in upload heaps keep their one
+//! state, and so do buffers in readback heaps.
 
 use std::mem::ManuallyDrop;
 
@@ -19,17 +20,18 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
+use super::backing::{Backing, backing};
 use super::describe;
 use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Records copies into a command list. All destinations are in the common state before and after.
+/// Records copies into a command list. All destinations have to be in the common state before, and are in it after.
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
-    /// Whether aliasing barriers are recorded: a copy queue's lists have transitions alone.
+    /// Whether aliasing barriers are recorded: lists for copy queues take transitions alone.
     aliases: bool,
 }
 
@@ -54,10 +56,11 @@ impl<'a> CopyRecorder<'a> {
         }
     }
 
-    /// What these textures hold now is no one else's.
+    /// Records aliasing barriers for those of these textures that can share memory: a committed one has its own, and the
+    /// API forbids the barrier.
     fn alias<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
         if self.aliases {
-            self.barrier(textures.map(aliasing));
+            self.barrier(textures.filter(|texture| backing(texture) != Backing::Committed).map(aliasing));
         }
     }
 
@@ -71,24 +74,26 @@ impl<'a> CopyRecorder<'a> {
     }
 }
 
-/// Every resource with what changes of it.
-fn touched<'b>(
-    buffers: &'b [ID3D12Resource],
-    textures: &'b [TextureTarget<ID3D12Resource>],
-) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
-    let buffers = buffers
-        .iter()
-        .filter(|buffer| has_states(buffer))
-        .map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES));
-    let textures = textures.iter().flat_map(|target| {
+/// The subresources of textures that are copied to.
+fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
+    textures.iter().flat_map(|target| {
         let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
         planes.map(|index| (&target.texture, index))
-    });
-    buffers.chain(textures)
+    })
 }
 
-/// Whether a buffer's heap leaves it other states than one. One of a reserved buffer, which has no heap, does.
+/// The buffers whose state a copy changes.
+fn promoted(buffers: &[ID3D12Resource]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
+    let changed = buffers.iter().filter(|buffer| has_states(buffer));
+    changed.map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
+}
+
+/// Returns `true` if a buffer's heap leaves it more than one state. A reserved buffer has no heap to ask for: the query
+/// would fail, which the debug layer reports.
 fn has_states(buffer: &ID3D12Resource) -> bool {
+    if backing(buffer) == Backing::Reserved {
+        return true;
+    }
     let mut heap = D3D12_HEAP_PROPERTIES::default();
     // SAFETY: the resource is alive, and the properties live through the call.
     let known = unsafe { buffer.GetHeapProperties(Some(&mut heap), None) };
@@ -257,9 +262,9 @@ impl CopyRecorder<'_> {
 }
 
 impl Record<Device> for CopyRecorder<'_> {
-    unsafe fn begin_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
+    unsafe fn begin_copies(&mut self, _buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
         self.alias(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
-        self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
+        self.transition(touched(textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
     }
 
     unsafe fn copy_buffer(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
@@ -304,6 +309,7 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn end_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
+        let all = promoted(buffers).chain(touched(textures));
+        self.transition(all, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
     }
 }

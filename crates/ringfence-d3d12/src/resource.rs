@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   heap type      may hold                                 begins in
-//!   DEFAULT        everything                               the state of its description
+//!   DEFAULT        everything                               textures the state of their description, buffers COMMON
 //!   UPLOAD         buffers that shaders do not write        GENERIC_READ, permanently
 //!   READBACK       buffers that shaders do not write        COPY_DEST, permanently
-//!   GPU_UPLOAD     buffers                                  the state of its description
+//!   GPU_UPLOAD     buffers                                  COMMON
 //! ```
 //!
 //! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 
 use windows::Win32::Graphics::Direct3D12::*;
 
+use super::backing::{Backing, mark};
 use super::describe::{self, Shape};
 use super::device::{Device, name_object};
 use super::error;
@@ -66,13 +67,15 @@ unsafe impl<K: Shape> Create<K> for Device {
         Some(describe::key(info))
     }
 
-    /// Buffers, and textures for simultaneous access, are in the common state again once the submissions that used them
-    /// are complete. Any other texture is in the state that its owner left it in, which only the owner knows.
+    /// Buffers, and textures for simultaneous access, are in their first state again once the submissions that used
+    /// them are complete. Any other texture is in the state that its owner left it in, which only the owner knows. Only
+    /// new memory is zeroed.
     fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
         let is_buffer = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
-        let decays = is_buffer || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS);
-        let is_common = decays && info.initial_state == D3D12_RESOURCE_STATE_COMMON;
-        (is_common || (info.returns_to_initial_state && !is_buffer)).then(|| describe::key(info))
+        let returns = is_buffer
+            || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS)
+            || info.returns_to_initial_state;
+        (returns && !info.zeroed).then(|| describe::key(info))
     }
 
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
@@ -96,7 +99,7 @@ unsafe impl<K: Shape> Create<K> for Device {
             memory_type_bits: self.memory_type_bits(&desc),
             class: class(&desc),
             prefers_dedicated: false,
-            requires_dedicated: false,
+            requires_dedicated: info.zeroed,
         };
         Ok((ResourceInfo { desc, ..*info }, requirements))
     }
@@ -111,6 +114,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         kind: ShareKind,
     ) -> Result<(ResourceInfo, Requirements), DeviceError> {
         check_share(kind)?;
+        if info.zeroed {
+            return Err(DeviceError::unsupported("shared memory that the system fills with zeros"));
+        }
         // SAFETY: `prepare` reads `info` alone, which holds no pointer.
         let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
         // Only heaps of the type DEFAULT can be shared.
@@ -127,6 +133,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         offset: u64,
     ) -> Result<Placed<ID3D12Resource>, DeviceError> {
         let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
+        if unplaced.zeroed {
+            return Err(DeviceError::unsupported("a place in a heap that the system fills with zeros"));
+        }
         let state = self.initial_state(unplaced, memory.memory_type);
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
@@ -152,7 +161,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         }
         let properties = self.heap_properties(desc.memory_type)?;
         let state = self.initial_state(unplaced, desc.memory_type);
-        let flags = self.base_heap_flags();
+        let flags = if unplaced.zeroed { D3D12_HEAP_FLAG_NONE } else { self.base_heap_flags() };
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
         let made = unsafe {
@@ -162,6 +171,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateCommittedResource", "a committed resource"))?;
+        mark(&object, Backing::Committed)?;
         name_object(&object, desc.name);
         let pageable = <&ID3D12Pageable>::from(&object).clone();
         let memory = Memory::new(None, pageable, desc);
@@ -234,9 +244,11 @@ impl Device {
 
     fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {
         match self.heap_type(memory_type) {
+            // Custom heaps do not prescribe a state, even where they stand for these types.
+            _ if self.0.custom_heaps => describe::initial_state(info),
             Some(D3D12_HEAP_TYPE_UPLOAD) => D3D12_RESOURCE_STATE_GENERIC_READ,
             Some(D3D12_HEAP_TYPE_READBACK) => D3D12_RESOURCE_STATE_COPY_DEST,
-            _ => info.initial_state,
+            _ => describe::initial_state(info),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Reserved buffers and textures: `CreateReservedResource`, `GetResourceTiling`, `UpdateTileMappings`.
 
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
+use super::backing::{Backing, mark};
 use super::device::Device;
 use super::info::ResourceInfo;
 use super::memory::Memory;
@@ -17,13 +19,7 @@ unsafe impl Sparse for Device {
     type BindQueue = ID3D12CommandQueue;
 
     fn sparse_support(&self) -> Option<UnboundReads> {
-        let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
-        let size = size_of_val(&options) as u32;
-        let asked =
-            // SAFETY: the pointer is to a local of the structure that the query fills, with its size.
-            unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
-        let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
-        match tier {
+        match self.tiled_tier() {
             D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED => None,
             D3D12_TILED_RESOURCES_TIER_1 => Some(UnboundReads::Undefined),
             _ => Some(UnboundReads::Zero),
@@ -34,6 +30,7 @@ unsafe impl Sparse for Device {
         if self.sparse_support().is_none() {
             return Err(DeviceError::unsupported("tiled resources"));
         }
+        check_zeroed(info)?;
         DeviceError::invalid("a buffer has at least one byte").at_least(info.desc.Width, 1)?;
         check::<Buffers>(&info.desc)?;
         let longest = u64::MAX / TILE_BYTES * TILE_BYTES;
@@ -41,10 +38,12 @@ unsafe impl Sparse for Device {
         let size = info.desc.Width.next_multiple_of(TILE_BYTES);
         let desc = D3D12_RESOURCE_DESC { Width: size, Alignment: 0, ..info.desc };
         let mut object: Option<ID3D12Resource> = None;
+        let state = describe::initial_state(info);
         // SAFETY: the pointers are to values that live through the call.
-        let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, None, &mut object) };
+        let made = unsafe { self.raw().CreateReservedResource(&desc, state, None, &mut object) };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
+        mark(&object, Backing::Reserved)?;
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
         let needs = Requirements {
             size,
@@ -92,13 +91,17 @@ unsafe impl Sparse for Device {
         if describe::plane_count(desc.Format) > 1 {
             return Err(DeviceError::unsupported("sparse textures of depth with stencil"));
         }
+        check_zeroed(info)?;
+        check_packed_layers(&desc, self.tiled_tier())?;
         let clear = clear_value(info);
         let clear = clear.as_ref().map(std::ptr::from_ref);
         let mut object: Option<ID3D12Resource> = None;
+        let state = describe::initial_state(info);
         // SAFETY: the pointers are to values that live through the call.
-        let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, clear, &mut object) };
+        let made = unsafe { self.raw().CreateReservedResource(&desc, state, clear, &mut object) };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved texture"))?;
+        mark(&object, Backing::Reserved)?;
         let tiling = self.tiling(&object, &desc)?;
         Ok((object, tiling))
     }
@@ -121,7 +124,43 @@ unsafe impl Sparse for Device {
     }
 }
 
+/// Refuses to zero what has no memory when it is made.
+fn check_zeroed(info: &ResourceInfo) -> Result<(), DeviceError> {
+    if info.zeroed { Err(DeviceError::unsupported("pages that the system fills with zeros")) } else { Ok(()) }
+}
+
+/// Texels across and down of the standard tile of a format; `None` if the format is not known here.
+fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
+    let format = describe::texel_format(format)?;
+    let bytes = format.block_bytes(format.first_aspect())?;
+    let blocks = (TILE_BYTES as u32 / bytes.next_power_of_two()).ilog2();
+    let [across, down] = format.block();
+    Some([across << blocks.div_ceil(2), down << (blocks / 2)])
+}
+
+/// Refuses an array with a mip level that is smaller than a tile: up to tier 3 the driver packs such levels, and no
+/// array has packed levels.
+fn check_packed_layers(desc: &D3D12_RESOURCE_DESC, tier: D3D12_TILED_RESOURCES_TIER) -> Result<(), DeviceError> {
+    let (Some(parts), Some([across, down])) = (describe::parts(desc), tile(desc.Format)) else { return Ok(()) };
+    let [width, height, _] = parts.extent(parts.mips.saturating_sub(1));
+    if parts.layers == 1 || tier.0 >= D3D12_TILED_RESOURCES_TIER_4.0 || (width >= across && height >= down) {
+        return Ok(());
+    }
+    let tier = Numbers::AtLeast { given: tier.0 as u32 as u64, min: D3D12_TILED_RESOURCES_TIER_4.0 as u32 as u64 };
+    Err(DeviceError::unsupported("sparse arrays with mip levels smaller than a tile below tiled resources tier 4")
+        .with(tier))
+}
+
 impl Device {
+    fn tiled_tier(&self) -> D3D12_TILED_RESOURCES_TIER {
+        let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
+        let size = size_of_val(&options) as u32;
+        let asked =
+            // SAFETY: the pointer is to a local of the structure that the query fills, with its size.
+            unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
+        if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED }
+    }
+
     /// How the driver cuts a texture.
     fn tiling(&self, texture: &ID3D12Resource, desc: &D3D12_RESOURCE_DESC) -> Result<TextureTiling, DeviceError> {
         let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
@@ -239,5 +278,50 @@ unsafe fn map(queue: &ID3D12CommandQueue, resource: &ID3D12Resource, map: &Map<'
             Some(&map.tiles),
             D3D12_TILE_MAPPING_FLAG_NONE,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windows::Win32::Graphics::Dxgi::Common::*;
+
+    /// The shapes of standard tiles, of 64 KiB.
+    #[test]
+    fn tiles_have_the_standard_shapes() {
+        for (format, expected) in [
+            (DXGI_FORMAT_R8_UNORM, [256, 256]),
+            (DXGI_FORMAT_R16_FLOAT, [256, 128]),
+            (DXGI_FORMAT_R8G8B8A8_UNORM, [128, 128]),
+            (DXGI_FORMAT_R16G16B16A16_FLOAT, [128, 64]),
+            (DXGI_FORMAT_R32G32B32A32_FLOAT, [64, 64]),
+            (DXGI_FORMAT_BC1_UNORM, [512, 256]),
+            (DXGI_FORMAT_BC7_UNORM, [256, 256]),
+        ] {
+            assert_eq!(tile(format), Some(expected), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn arrays_with_packed_mips_are_refused_by_name_below_tier_4() {
+        let desc = |layers, mips| D3D12_RESOURCE_DESC {
+            Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
+            Width: 512,
+            Height: 512,
+            DepthOrArraySize: layers,
+            MipLevels: mips,
+            Format: DXGI_FORMAT_R8G8B8A8_UNORM,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+            ..Default::default()
+        };
+        let [low, high] = [D3D12_TILED_RESOURCES_TIER_3, D3D12_TILED_RESOURCES_TIER_4];
+        // Mips of 512, 256 and 128 texels have whole tiles; one of 64 has not.
+        for (layers, mips, tier, is_refused) in
+            [(1, 10, low, false), (2, 3, low, false), (2, 4, low, true), (2, 0, low, true), (2, 4, high, false)]
+        {
+            let checked = check_packed_layers(&desc(layers, mips), tier);
+            assert_eq!(checked.is_err(), is_refused, "{layers} layers, {mips} mips, {tier:?}");
+            assert!(matches!(checked, Ok(()) | Err(DeviceError::Unsupported(_))));
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::format::TextureAspect;
 use super::usage::BufferUsage;
 
 bitflags::bitflags! {
@@ -125,6 +126,9 @@ pub struct Capabilities {
     pub texture_copy_offset_alignment: u64,
     /// Alignment in bytes of a row in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
+    /// The same of a row of a format with depth and stencil, which are planes of their own on Direct3D 12: drivers there
+    /// lay such rows out at twice the distance. At least [`texture_copy_row_alignment`](Self::texture_copy_row_alignment).
+    pub depth_stencil_copy_row_alignment: u64,
     /// Whether a part of a mip level of depth or stencil can be copied to or from a buffer; Direct3D 12 copies all of
     /// it.
     pub partial_depth_copies: bool,
@@ -143,6 +147,16 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Alignment in bytes of a row of this aspect in a buffer that is copied to a texture or from one: of depth and of
+    /// stencil what a format with both needs.
+    #[must_use]
+    pub const fn copy_row_alignment(&self, aspect: TextureAspect) -> u64 {
+        match aspect {
+            TextureAspect::Color => self.texture_copy_row_alignment,
+            TextureAspect::Depth | TextureAspect::Stencil => self.depth_stencil_copy_row_alignment,
+        }
+    }
+
     /// Whether host writes to memory of this type have to be followed by [`Driver::flush`](super::Driver::flush).
     #[inline]
     #[must_use]

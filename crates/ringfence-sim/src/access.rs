@@ -7,7 +7,7 @@ use super::objects::Shape;
 use super::order::Access;
 use super::state::State;
 use super::step::{Address, Rows, Step, Uses};
-use ringfence_hal::{BufferDesc, BufferUsage};
+use ringfence_hal::{BufferDesc, BufferUsage, TextureAspect};
 use std::ops::Range;
 
 /// A resource and where it lies.
@@ -162,10 +162,16 @@ impl State {
     }
 
     /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
-    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
+    pub(super) fn check_layout(
+        &mut self,
+        buffer: Buffer,
+        layout: BufferLayout,
+        (is_planar, texel_row_bytes): (bool, u64),
+    ) -> Option<()> {
         let capabilities = &self.profile.capabilities;
+        let rows = capabilities.copy_row_alignment(if is_planar { TextureAspect::Depth } else { TextureAspect::Color });
         let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
-            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
+            && layout.row_bytes.is_multiple_of(rows);
         let label = self.label_of(What::Buffer, buffer.0);
         if self.profile.strict && !is_aligned {
             return self.refuse(HazardKind::Unaligned, label, "the offset or row of a texture copy");

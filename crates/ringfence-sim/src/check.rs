@@ -42,6 +42,8 @@ impl State {
             Command::CopyTexture { src, dst, mip, layer } => {
                 self.texture_copy_steps((src, dst), (mip, layer), uses).unwrap_or_default()
             }
+            Command::Clear { texture, value } => self.clear_step(texture, Some(value), uses).into_iter().collect(),
+            Command::Discard { texture } => self.clear_step(texture, None, uses).into_iter().collect(),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses).into_iter().collect(),
             // Carried out with the submission.
             Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => Vec::new(),
@@ -55,6 +57,7 @@ impl State {
         let writes: Option<Vec<_>> = writes.into_iter().map(|range| self.buffer_access(range, None, true)).collect();
         let shown: Option<Vec<_>> = descriptors.iter().map(|&held| self.descriptor_accesses(held)).collect();
         let (reads, writes, shown) = (reads?, writes?, shown?);
+        shown.iter().flatten().try_for_each(|access| self.check_shown(access).ok_or(())).ok()?;
         uses.extend(reads.iter().chain(&writes).chain(shown.iter().flatten()).cloned());
         Some(Step::Kernel { reads, writes, descriptors, run })
     }

@@ -50,6 +50,7 @@ impl State {
                 (uses.len(), if matches!(command, Command::Kernel(_)) { How::Kernel } else { How::Copy });
             if let Command::Barrier(barrier) = command {
                 overlaps.barrier(barrier);
+                self.note_activated(barrier);
             }
             shared_uses.add_activation(self, &command);
             let steps = self.steps(command, &mut uses);

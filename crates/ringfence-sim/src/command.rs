@@ -85,6 +85,18 @@ pub enum Command {
         /// The array layer.
         layer: u32,
     },
+    /// Clears all of a render target or depth buffer to one byte, as a clear of a view of it.
+    Clear {
+        /// The texture.
+        texture: Texture,
+        /// What each byte becomes.
+        value: u8,
+    },
+    /// Initialises all of a render target or depth buffer without a value: its bytes are poison (`DiscardResource`).
+    Discard {
+        /// The texture.
+        texture: Texture,
+    },
     /// Runs a host closure in place of a shader.
     Kernel(Kernel),
     /// Keeps the commands before it apart from those behind it, where the device watches that.

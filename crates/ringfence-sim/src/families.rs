@@ -54,6 +54,9 @@ impl State {
                 self.use_by(queue, family, src.0, Use::Content);
                 self.use_by(queue, family, dst.0, Use::Content);
             }
+            Command::Clear { texture, .. } | Command::Discard { texture } => {
+                self.use_by(queue, family, texture.0, Use::Overwrite);
+            }
             Command::CopyTexture { src, dst, mip, layer } => {
                 self.use_by(queue, family, src.0, Use::Content);
                 let is_all = (*mip, *layer) == (0, 0);

@@ -74,6 +74,7 @@ mod sparse;
 mod state;
 mod step;
 mod store;
+mod targets;
 mod texels;
 mod tiles;
 

@@ -4,6 +4,7 @@ use super::contents::Contents;
 use super::ids::Label;
 use super::order::Access;
 use super::store::{DeviceView, HostView};
+use super::targets::Subresource;
 use ringfence_hal::descriptors::HeapKind;
 use ringfence_hal::{BufferDesc, Mapped, Priority, Requirements, ResourceClass, TextureDesc};
 use std::collections::BTreeMap;
@@ -61,6 +62,8 @@ pub(super) struct Resource {
     /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no location.
     pub(super) pages: Option<Box<[Option<Location>]>>,
     pub(super) owner: Owner,
+    /// Of a render target or depth buffer on a strict device: what may be used in other ways than to be initialised.
+    pub(super) initialized: Vec<Subresource>,
 }
 
 /// The queue family that owns a resource.

@@ -101,6 +101,7 @@ impl Profile {
                 memory_object_bytes_max: 2 * GIB,
                 texture_copy_offset_alignment: 128,
                 texture_copy_row_alignment: 128,
+                depth_stencil_copy_row_alignment: 128,
                 constant_alignment: 16,
                 ..vulkan_like()
             },
@@ -137,6 +138,7 @@ impl Profile {
                 memory_object_bytes_max: 4 * GIB,
                 texture_copy_offset_alignment: 512,
                 texture_copy_row_alignment: 256,
+                depth_stencil_copy_row_alignment: 512,
                 partial_depth_copies: false,
                 constant_alignment: 256,
                 ..vulkan_like()
@@ -204,6 +206,7 @@ impl Profile {
                 memory_object_bytes_max: GIB,
                 texture_copy_offset_alignment: 64,
                 texture_copy_row_alignment: 64,
+                depth_stencil_copy_row_alignment: 64,
                 constant_alignment: 256,
                 ..vulkan_like()
             },
@@ -269,6 +272,7 @@ fn vulkan_like() -> Capabilities {
         memory_object_bytes_max: GIB,
         texture_copy_offset_alignment: 1,
         texture_copy_row_alignment: 1,
+        depth_stencil_copy_row_alignment: 1,
         partial_depth_copies: true,
         constant_alignment: 64,
         storage_alignment: 16,

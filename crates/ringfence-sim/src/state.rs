@@ -282,7 +282,8 @@ impl State {
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
         let (location, pages, owner) = (None, None, Owner::Unowned);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, location, pages, owner };
+        let label = Label::unnamed(what, id);
+        let resource = Resource { label, shape, requirements, location, pages, owner, initialized: Vec::new() };
         self.resources.insert(id, resource);
         id
     }

@@ -67,6 +67,10 @@ struct TexelRows {
     slice_pitch: u64,
     block_bytes: u64,
     aspect: TextureAspect,
+    /// Whether the texture has depth and stencil, in planes of their own.
+    is_planar: bool,
+    /// Whether these are all texels of the subresource.
+    is_whole: bool,
     label: Label,
     space_label: Label,
 }
@@ -116,8 +120,12 @@ impl State {
         let texels = self.texel_rows(copy.texture, part, usage)?;
         self.check_single_sample(copy.texture)?;
         let BufferLayout { offset, row_bytes } = copy.layout;
-        self.check_layout(copy.buffer, copy.layout, texels.row_bytes)?;
+        self.check_layout(copy.buffer, copy.layout, (texels.is_planar, texels.row_bytes))?;
         self.check_blocks(copy.buffer, copy.layout, &texels)?;
+        let subresource = (part.mip, part.layer, part.aspect);
+        if !(copy.into_texture && texels.is_whole) {
+            self.check_initialized(copy.texture, subresource, &texels.label)?;
+        }
         let size = (texels.count - 1).saturating_mul(row_bytes).saturating_add(texels.row_bytes);
         let slice_bytes = texels.count.saturating_mul(row_bytes);
         let mut steps = Vec::new();
@@ -129,6 +137,9 @@ impl State {
             let (src, dst) = if copy.into_texture { (buffer_rows, texel_rows) } else { (texel_rows, buffer_rows) };
             uses.extend([in_buffer, texels.access(slice, copy.into_texture)]);
             steps.push(Step::Copy { src, dst, row_bytes: texels.row_bytes, rows: texels.count });
+        }
+        if copy.into_texture {
+            self.initialize(copy.texture, subresource);
         }
         Some(steps)
     }
@@ -155,6 +166,8 @@ impl State {
             let part = Part::whole(&desc, mip, layer, aspect);
             let rows = self.texel_rows(src, part, TextureUsage::COPY_SRC)?;
             let into = self.texel_rows(dst, part, TextureUsage::COPY_DST)?;
+            self.check_initialized(src, (mip, layer, aspect), &rows.label)?;
+            self.initialize(dst, (mip, layer, aspect));
             for slice in 0..rows.slices {
                 uses.extend([rows.access(slice, false), into.access(slice, true)]);
                 let (src, dst) = (rows.slice(slice), into.slice(slice));
@@ -195,6 +208,8 @@ impl State {
             slice_pitch,
             block_bytes: found.block_bytes,
             aspect: part.aspect,
+            is_whole: !is_part,
+            is_planar: desc.format.texels().aspects().bits().count_ones() > 1,
             label,
             space_label,
         })

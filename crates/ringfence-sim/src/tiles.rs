@@ -148,7 +148,7 @@ impl State {
         if !desc.usage.contains(usage) {
             return self.refuse(HazardKind::Misuse, label, "a texture not made for this usage");
         }
-        self.check_layout(copy.buffer, copy.layout, u64::from(width) * desc.format.texel_bytes())?;
+        self.check_layout(copy.buffer, copy.layout, (false, u64::from(width) * desc.format.texel_bytes()))?;
         let mut steps = Vec::new();
         for piece in pieces(&tiling, &desc, &TextureRegion { mip, layer, x, y, width, height }) {
             self.piece_steps(copy, &piece, &label, uses, &mut steps)?;

@@ -168,8 +168,14 @@ impl Gpu for D3d12Gpu {
         texels::describe(&self.device, format, desc)
     }
 
-    fn subresource_pitch(&self) -> u64 {
-        D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into()
+    fn subresource_pitch(&self, has_both: bool) -> u64 {
+        let capabilities = self.device.capabilities();
+        if has_both { capabilities.depth_stencil_copy_row_alignment } else { D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into() }
+    }
+
+    /// Nothing is copied to upload heaps: buffers there are in the state that shaders read, permanently.
+    fn can_copy_to(&self, memory_type: u32) -> bool {
+        self.device.heap_type(memory_type) != Some(D3D12_HEAP_TYPE_UPLOAD)
     }
 
     fn can_draw(&self) -> bool {

@@ -282,9 +282,17 @@ pub trait Gpu: Sized + Send + 'static {
     /// to and from; `None` if the device has no such texture, or does not copy to and from it.
     fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>>;
 
-    /// What rows in a buffer are multiples of, in bytes, where [`Command::CopySubresource`] copies them.
-    fn subresource_pitch(&self) -> u64 {
+    /// What rows in a buffer are multiples of, in bytes, where [`Command::CopySubresource`] copies them; `has_both` of a
+    /// texture with depth and stencil.
+    fn subresource_pitch(&self, has_both: bool) -> u64 {
+        let _ = has_both;
         1
+    }
+
+    /// Whether the device may copy to buffers in memory of this type.
+    fn can_copy_to(&self, memory_type: u32) -> bool {
+        let _ = memory_type;
+        true
     }
 
     /// Whether [`Command::Draw`] works here.

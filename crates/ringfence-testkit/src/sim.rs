@@ -266,8 +266,13 @@ impl Gpu for SimGpu {
         Some(info)
     }
 
-    fn subresource_pitch(&self) -> u64 {
-        if self.device.profile().strict { self.device.capabilities().texture_copy_row_alignment } else { 1 }
+    fn subresource_pitch(&self, has_both: bool) -> u64 {
+        let capabilities = self.device.capabilities();
+        match (self.device.profile().strict, has_both) {
+            (false, _) => 1,
+            (true, false) => capabilities.texture_copy_row_alignment,
+            (true, true) => capabilities.depth_stencil_copy_row_alignment,
+        }
     }
 
     fn can_draw(&self) -> bool {

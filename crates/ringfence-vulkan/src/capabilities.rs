@@ -174,6 +174,7 @@ fn assemble(
         memory_object_bytes_max,
         texture_copy_offset_alignment: limits.optimal_buffer_copy_offset_alignment.max(TEXEL_BYTES_MAX),
         texture_copy_row_alignment: limits.optimal_buffer_copy_row_pitch_alignment.max(1),
+        depth_stencil_copy_row_alignment: limits.optimal_buffer_copy_row_pitch_alignment.max(1),
         partial_depth_copies: true,
         constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
         storage_alignment: limits.min_storage_buffer_offset_alignment.max(1),

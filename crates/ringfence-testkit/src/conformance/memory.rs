@@ -14,6 +14,9 @@ pub fn a_buffer_in_each_location_holds_what_was_written<G: Gpu>(rig: &mut Rig<G>
     upload.write(0, &bytes).expect("upload memory is mapped");
     for location in [Location::Device, Location::DeviceUpload, Location::Upload] {
         let buffer = rig.buffer(8192, location, "target");
+        if !rig.gpu.can_copy_to(buffer.memory_type()) {
+            continue; // written by the host alone, as `upload` is
+        }
         rig.run(&[copy(&upload, 0, &buffer, 4096, 4096), copy(&buffer, 4096, &buffer, 0, 4096)]);
         assert_eq!(rig.download(&buffer, 4096), bytes, "{location:?}");
     }

@@ -232,12 +232,13 @@ fn plain_copies<G: Gpu>(
         let [across, rows] = facts.blocks(extent);
         let block_bytes = facts.bytes(part.aspect);
         // Texels of 3, 6 or 12 bytes: whole texels too, which layers of Direct3D 12 over Vulkan need.
-        let pitch = rig.gpu.subresource_pitch() * if block_bytes.is_multiple_of(3) { 3 } else { 1 };
+        let has_both = facts.aspects.len() > 1;
+        let pitch = rig.gpu.subresource_pitch(has_both) * if block_bytes.is_multiple_of(3) { 3 } else { 1 };
         let row_bytes = (across as u64 * u64::from(block_bytes)).next_multiple_of(pitch);
         let buffer_offset = end.next_multiple_of(PLAIN_ALIGNMENT);
         end = buffer_offset + row_bytes * rows as u64;
         let Part { mip, layer, aspect } = part;
-        let (block, has_both) = (facts.block, facts.aspects.len() > 1);
+        let block = facts.block;
         let place = Subresource { buffer_offset, row_bytes, mip, layer, aspect, has_both, extent, block, block_bytes };
         let (buffer, texture) = (buffer.object().clone(), subject.texture.object().clone());
         let discard = into_texture && aspect == facts.aspects[0].0;

@@ -10,7 +10,7 @@
 
 use std::mem::ManuallyDrop;
 
-use ringfence::d3d12::{CopyRecorder, Device, cpu_handle, gpu_handle};
+use ringfence::d3d12::{Backing, CopyRecorder, Device, backing, cpu_handle, gpu_handle};
 use ringfence::device::record::Record;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass, TextureAspect,
@@ -81,7 +81,7 @@ impl<'a> Recorder<'a> {
                 self.copy_subresource((buffer, texture), part, *into_texture, *discard)
             }
             Command::TakeOver { buffer } => {
-                self.barrier(&aliasing(buffer));
+                self.take_over(buffer);
                 Ok(())
             }
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
@@ -93,7 +93,7 @@ impl<'a> Recorder<'a> {
             }
             Command::CopyBufferToTexture { src, dst, region, discard } => {
                 if *discard {
-                    self.barrier(&aliasing(dst));
+                    self.take_over(dst);
                 }
                 self.copy_region((src, dst), region, true)
             }
@@ -203,7 +203,7 @@ impl<'a> Recorder<'a> {
         discard: bool,
     ) -> Result<(), DeviceError> {
         if discard {
-            self.barrier(&aliasing(texture));
+            self.take_over(texture);
         }
         // SAFETY: a call without arguments on a live object.
         let mut desc = unsafe { texture.GetDesc() };
@@ -311,14 +311,26 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
+    /// An aliasing barrier, where the API has one: not on lists for copy queues, and not for what brings its own memory.
+    fn take_over(&self, resource: &ID3D12Resource) {
+        // SAFETY: a call without arguments on a live object.
+        let kind = unsafe { self.list.GetType() };
+        if kind != D3D12_COMMAND_LIST_TYPE_COPY && backing(resource) != Backing::Committed {
+            self.barrier(&aliasing(resource));
+        }
+    }
+
     fn barrier(&self, barrier: &D3D12_RESOURCE_BARRIER) {
         // SAFETY: the list is open and the barrier names a live resource.
         unsafe { self.list.ResourceBarrier(std::slice::from_ref(barrier)) };
     }
 }
 
-/// Whether the resource's state may change: not in UPLOAD and READBACK heaps.
+/// Whether the resource's state may change: not in UPLOAD and READBACK heaps. A reserved one has no heap to ask for.
 fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
+    if backing(resource) == Backing::Reserved {
+        return Ok(true);
+    }
     let mut properties = D3D12_HEAP_PROPERTIES::default();
     // SAFETY: the pointer is to a local that lives through the call.
     unsafe { resource.GetHeapProperties(Some(&mut properties), None) }.map_err(|error| device_error(&error))?;

@@ -159,8 +159,12 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         self.inner.describe_texels(format, desc)
     }
 
-    fn subresource_pitch(&self) -> u64 {
-        self.inner.subresource_pitch()
+    fn subresource_pitch(&self, has_both: bool) -> u64 {
+        self.inner.subresource_pitch(has_both)
+    }
+
+    fn can_copy_to(&self, memory_type: u32) -> bool {
+        self.inner.can_copy_to(memory_type)
     }
 
     fn can_draw(&self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 
+mod barriers;
 mod recycled;
 mod residency;
 mod volumes;
@@ -148,6 +149,7 @@ fn a_device_says_what_it_is() {
     assert!(!(0..4).any(|index| capabilities.needs_flush(index)));
     assert_eq!((capabilities.texture_copy_offset_alignment, capabilities.texture_copy_row_alignment), (512, 256));
     assert_eq!(capabilities.constant_alignment, 256);
+    assert!([256, 512].contains(&capabilities.depth_stencil_copy_row_alignment));
 }
 
 #[test]
@@ -246,9 +248,15 @@ fn small_textures_are_packed_at_4_kib() {
     let device = gpu.device();
     let desc = TextureDesc { width: 64, height: 64, ..TextureDesc::default() };
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
-    assert_eq!((needs.size, needs.alignment), (16 << 10, 4 << 10));
+    // Tight alignment leaves both to the driver, which may need less.
+    if device.features().tight_alignment {
+        assert!(needs.size >= 16 << 10 && needs.alignment <= 4 << 10, "{needs:?}");
+    } else {
+        assert_eq!((needs.size, needs.alignment), (16 << 10, 4 << 10));
+    }
     let memory = heap(&device, 0, MEBIBYTE, ResourceClass::Texture).unwrap();
-    let textures = [0, needs.size, 2 * needs.size]
+    let each = needs.size.next_multiple_of(needs.alignment);
+    let textures = [0, each, 2 * each]
         // SAFETY: just measured; the ranges lie inside the heap, aligned and apart; destroyed once, before the heap.
         .map(|offset| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, offset) }.unwrap().object);
     let contents: Vec<_> = (0..3).map(|seed| pattern(64 * 64 * 4, seed)).collect();

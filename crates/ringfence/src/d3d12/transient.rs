@@ -15,12 +15,21 @@ impl TransientAllocator<Device> {
     ///
     /// The program records changes of state and discards itself, after it.
     ///
+    /// A list for copy queues gets none of them: the API allows only transitions there. On such a list the program's
+    /// own transitions order the copies: from `COPY_DEST` to the common state after the last use of the previous
+    /// resource, and from the common state to `COPY_DEST` before the first use of the next. A render target or a depth
+    /// buffer begins on a direct or compute list.
+    ///
     /// # Safety
     /// The list is of this device, open, and recorded by this thread alone.
     ///
     /// [`Barrier::on_direct3d_12`]: crate::transient::Barrier::on_direct3d_12
     /// [`Execution`]: crate::transient::Execution
     pub unsafe fn record_barriers(&self, pass: Pass, list: &ID3D12GraphicsCommandList) {
+        // SAFETY: the caller promises that the list is open: a call without arguments on a live object.
+        if unsafe { list.GetType() } == D3D12_COMMAND_LIST_TYPE_COPY {
+            return;
+        }
         let of_pass = self.barriers().iter().filter(|barrier| barrier.pass == pass);
         let native = of_pass.flat_map(|barrier| barrier.on_direct3d_12()).map(|barrier| self.native(barrier));
         let barriers: SmallVec<[_; 16]> = native.collect();

@@ -8,7 +8,7 @@
 //!
 //! | | offset | row |
 //! |---|---|---|
-//! | Direct3D 12 | 512 | 256 |
+//! | Direct3D 12 | 512 | 256; of depth and stencil 512 where the driver says so |
 //! | Vulkan | what the device likes, at least a block and 4 | what the device likes, in whole blocks |
 //!
 //! Sizes are in texels for every format, block-compressed ones included. A partial block at the edge of a mip level has
@@ -183,7 +183,7 @@ impl Layout {
             return Err(UploadError::ZeroSize);
         }
         let too_large = UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX };
-        let row_multiple = least_common_multiple(capabilities.texture_copy_row_alignment.max(1), block);
+        let row_multiple = least_common_multiple(capabilities.copy_row_alignment(texels.aspect).max(1), block);
         let multiple = least_common_multiple(capabilities.texture_copy_offset_alignment.max(4), block);
         let [rows, slices] = [texels.height.div_ceil(down), texels.depth].map(u64::from);
         let (layers, row) = (u64::from(texels.layers), u64::from(texels.width.div_ceil(across)) * block);

@@ -1,11 +1,15 @@
 //! Recycled textures: those that the program leaves in the state in which they were made.
 
-use ringfence::d3d12::{Device, ResourceInfo};
-use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence::d3d12::{Backing, Device, ResourceInfo, backing};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, TextureDesc, TextureUsage, Textures,
+};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 use ringfence_testkit::Gpu;
 use windows::Win32::Graphics::Direct3D12::{
-    D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATES,
+    D3D12_HEAP_FLAG_CREATE_NOT_ZEROED, D3D12_HEAP_FLAGS, D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS,
+    D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COPY_SOURCE,
+    D3D12_RESOURCE_STATES, ID3D12Resource,
 };
 use windows::core::Interface;
 
@@ -64,6 +68,81 @@ fn a_texture_is_not_recycled_for_another_state_nor_without_its_owners_word() {
     assert_eq!(memory.statistics().calls.recycled, 1, "its owner has not said that it returns to its state");
     assert_ne!(make(D3D12_RESOURCE_STATE_COPY_DEST, true), kept, "one in the common state is kept");
     assert_eq!((memory.statistics().calls.recycled, memory.statistics().recycled_count), (1, 1));
+    drop(memory);
+    super::assert_silent(&mut gpu);
+}
+
+/// The API ignores the initial state of buffers, and of textures for simultaneous access: both begin in the common
+/// state, whatever their description has, and are in it again.
+#[test]
+fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_name() {
+    let Some(mut gpu) = super::open(1) else { return };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let device = gpu.device();
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let mut texture = info(&device, usage, D3D12_RESOURCE_STATE_COMMON, false);
+    texture.desc.Flags |= D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS;
+    let buffer = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
+    let buffer = Create::<Buffers>::describe(&device, &buffer).expect("a plain buffer");
+    for state in [D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE] {
+        let before = memory.statistics().calls.recycled;
+        for _ in 0..4 {
+            let info = ResourceInfo { initial_state: state, ..buffer };
+            drop(memory.create_buffer(&info, AllocationDesc::default()).expect("there is room"));
+            memory.reclaim();
+            let info = ResourceInfo { initial_state: state, ..texture };
+            drop(memory.create_texture(&info, AllocationDesc::default()).expect("there is room"));
+            memory.reclaim();
+        }
+        let recycled = memory.statistics().calls.recycled - before;
+        assert!(recycled >= 4, "{state:?}: {recycled}");
+    }
+    drop(memory);
+    super::assert_silent(&mut gpu);
+}
+
+/// The flags of the heap that a resource has.
+fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
+    let mut flags = D3D12_HEAP_FLAGS::default();
+    // SAFETY: the texture is alive and has a heap; the flags live through the call.
+    unsafe { texture.GetHeapProperties(None, Some(&mut flags)) }.expect("it has a heap");
+    flags
+}
+
+/// Memory of its own that the system fills: not placed, not shared, and not an earlier owner's. That the memory holds
+/// zeros is the system's promise, which Wine does not keep.
+#[test]
+fn a_zeroed_resource_is_committed_and_never_recycled() {
+    let Some(mut gpu) = super::open(1) else { return };
+    let device = gpu.device();
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST | TextureUsage::RENDER_TARGET;
+    let plain = info(&device, usage, D3D12_RESOURCE_STATE_COMMON, true);
+    let zeroed = ResourceInfo { zeroed: true, ..plain };
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    let texture = memory.create_texture(&plain, alone).expect("there is room");
+    let is_left = heap_flags(texture.raw()).contains(D3D12_HEAP_FLAG_CREATE_NOT_ZEROED);
+    assert_eq!(is_left, device.features().not_zeroed, "a plain one, where the runtime knows the flag");
+    drop(texture);
+    memory.reclaim();
+    for _ in 0..3 {
+        let texture = memory.create_texture(&zeroed, AllocationDesc::default()).expect("there is room");
+        assert_eq!(backing(texture.raw()), Backing::Committed);
+        assert!(!heap_flags(texture.raw()).contains(D3D12_HEAP_FLAG_CREATE_NOT_ZEROED));
+        drop(texture);
+        memory.reclaim();
+    }
+    assert_eq!(memory.statistics().calls.recycled, 0);
+    let never = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
+    assert!(memory.create_texture(&zeroed, never).is_ok(), "as of any resource that requires memory of its own");
+    // SAFETY: the description holds no pointer.
+    let (unplaced, needs) = unsafe { Create::<Textures>::prepare(&device, &zeroed) }.expect("it can be measured");
+    let heap = super::heap(&device, 0, 4 << 20, needs.class).expect("there is room");
+    // SAFETY: the heap is larger than the texture.
+    let placed = unsafe { Create::<Textures>::place(&device, &unplaced, &heap, 0) };
+    assert!(matches!(placed, Err(DeviceError::Unsupported(_))));
+    // SAFETY: nothing lies in it.
+    unsafe { device.free_memory(heap) };
     drop(memory);
     super::assert_silent(&mut gpu);
 }

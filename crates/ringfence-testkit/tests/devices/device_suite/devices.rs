@@ -1,12 +1,15 @@
 //! How the suite opens each of Ringfence's own devices.
 
+#[cfg(any(not(windows), feature = "vulkan", feature = "d3d12"))]
 use ringfence_testkit::Options;
+use ringfence_testkit::rig::Rig;
 #[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
 use ringfence_testkit::rig::run_where;
-use ringfence_testkit::rig::{Rig, run_on};
-use ringfence_testkit::sim::SimGpu;
+#[cfg(not(windows))]
+use ringfence_testkit::{rig::run_on, sim::SimGpu};
 
 /// Runs a test on the simulated device with three queues.
+#[cfg(not(windows))]
 pub fn sim(profile: &str, test: impl FnOnce(&mut Rig<SimGpu>)) {
     let options = Options { queues: 3, seed: 11, name: Some(profile.to_owned()), ..Default::default() };
     run_on(&options, test);

@@ -23,7 +23,7 @@ fn part<G: Gpu>(rig: &Rig<G>, desc: &TextureDesc, mip: u32) -> Subresource {
     let extent = [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1));
     Subresource {
         buffer_offset: 0,
-        row_bytes: u64::from(extent[0] * TEXEL_BYTES).next_multiple_of(rig.gpu.subresource_pitch()),
+        row_bytes: u64::from(extent[0] * TEXEL_BYTES).next_multiple_of(rig.gpu.subresource_pitch(false)),
         mip,
         layer: 0,
         aspect: TextureAspect::Color,

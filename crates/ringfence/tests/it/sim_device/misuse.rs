@@ -2,10 +2,12 @@
 
 use super::gpu::{Gpu, copy, fill};
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, ResourceClass, TextureDesc,
     TextureUsage, Textures,
 };
-use ringfence::sim::{BufferLayout, BufferRange, Command, DescriptorUse, HazardKind, Kernel, Profile, TextureRegion};
+use ringfence::sim::{
+    Barrier, BufferLayout, BufferRange, Command, DescriptorUse, HazardKind, Kernel, Profile, TextureRegion,
+};
 
 #[test]
 fn dead_objects_are_named() {
@@ -249,4 +251,85 @@ fn empty_and_missing_descriptors_are_found() {
     gpu.no_hazard();
     gpu.device.write_descriptor(heap, 0, None);
     let _ = gpu.only_hazard(HazardKind::Stale);
+}
+
+/// On Direct3D 12 memory is not zeroed: a target is cleared, discarded, or copied to as a whole, before anything else.
+#[test]
+fn targets_are_initialised_before_any_other_use() {
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    for kind in [TextureUsage::RENDER_TARGET, TextureUsage::SAMPLED] {
+        for profile in [Profile::d3d12_tier1(), Profile::d3d12_modern(), Profile::h200()] {
+            let is_found = profile.strict && kind == TextureUsage::RENDER_TARGET;
+            let mut gpu = Gpu::new(profile, 1);
+            let desc = TextureDesc { width: 64, height: 64, mips: 2, usage: usage | kind, ..Default::default() };
+            let bytes = gpu.host_buffer("bytes", 64 << 10).buffer;
+            let back = gpu.device_buffer("back", 64 << 10).buffer;
+            let layout = BufferLayout { offset: 0, row_bytes: 256 };
+            let whole = |mip| TextureRegion::whole(&desc, mip, 0);
+            let part = TextureRegion { width: 8, ..whole(0) };
+            let fill = |dst, region| Command::CopyBufferToTexture { src: bytes, layout, dst, region };
+            let read = |src, region| Command::CopyTextureToBuffer { src, region, dst: back, layout };
+            // A first use that is none of the three.
+            for writes in [true, false] {
+                let (texture, _) = gpu.texture("target", &desc);
+                gpu.submit(0, &[], vec![if writes { fill(texture, part) } else { read(texture, whole(0)) }]);
+                if is_found {
+                    let hazard = gpu.only_hazard(HazardKind::Misuse);
+                    assert!(hazard.detail.contains("before a clear, a discard or a copy"), "{hazard}");
+                }
+                gpu.no_hazard();
+            }
+            // One subresource says nothing of another.
+            let (texture, _) = gpu.texture("target", &desc);
+            gpu.submit(0, &[], vec![fill(texture, whole(1)), read(texture, whole(1)), read(texture, whole(0))]);
+            if is_found {
+                let _ = gpu.only_hazard(HazardKind::Misuse);
+            }
+            gpu.no_hazard();
+            if kind == TextureUsage::SAMPLED {
+                continue;
+            }
+            for first in [Command::Clear { texture, value: 3 }, Command::Discard { texture }] {
+                gpu.submit(0, &[], vec![first, fill(texture, part), read(texture, whole(0))]);
+                gpu.no_hazard();
+            }
+            // Activated by an aliasing barrier, it is as new.
+            let barrier = Barrier::Aliasing { before: None, after: texture.into() };
+            gpu.submit(0, &[], vec![Command::Barrier(barrier), read(texture, whole(0))]);
+            if is_found {
+                let _ = gpu.only_hazard(HazardKind::Misuse);
+            }
+            gpu.no_hazard();
+        }
+    }
+}
+
+#[test]
+fn only_targets_are_cleared() {
+    let mut gpu = Gpu::h200();
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let (texture, _) = gpu.texture("plain", &TextureDesc { width: 8, height: 8, usage, ..Default::default() });
+    gpu.submit(0, &[], vec![Command::Clear { texture, value: 0 }]);
+    let _ = gpu.only_hazard(HazardKind::Misuse);
+}
+
+/// Depth and stencil lie in planes on Direct3D 12, whose drivers lay rows out at multiples of 512 bytes.
+#[test]
+fn rows_of_depth_and_stencil_have_an_alignment_of_their_own() {
+    for (format, is_found) in [(Format::D24UnormS8Uint, true), (Format::D32Float, false)] {
+        let mut gpu = Gpu::new(Profile::d3d12_modern(), 1);
+        let usage = TextureUsage::COPY_DST | TextureUsage::DEPTH_STENCIL;
+        let desc = TextureDesc { width: 8, height: 8, usage, format, ..Default::default() };
+        let (texture, _) = gpu.texture("depth", &desc);
+        let bytes = gpu.host_buffer("bytes", 64 << 10).buffer;
+        for (row_bytes, is_short) in [(256, true), (512, false)] {
+            let layout = BufferLayout { offset: 0, row_bytes };
+            let region = TextureRegion::whole(&desc, 0, 0);
+            gpu.submit(0, &[], vec![Command::CopyBufferToTexture { src: bytes, layout, dst: texture, region }]);
+            if is_short && is_found {
+                let _ = gpu.only_hazard(HazardKind::Unaligned);
+            }
+            gpu.no_hazard();
+        }
+    }
 }

@@ -1,0 +1,95 @@
+//! Render targets and depth buffers: what each subresource needs before its first use.
+//!
+//! ```text
+//!   made, or activated by an aliasing barrier ──▶ undefined ──clear, discard, copy of all of it──▶ initialised
+//!                                                    └──any other use: a hazard
+//! ```
+//!
+//! The rule of Direct3D 12, so that only strict profiles have it: memory that is not zeroed may hold metadata there which
+//! no driver wrote. A clear and a discard are commands of their own here; they are for all of a texture.
+
+use super::access::Placed;
+use super::command::{Barrier, Resource};
+use super::hazard::HazardKind;
+use super::ids::{Label, Texture, What};
+use super::objects::Shape;
+use super::order::Access;
+use super::state::State;
+use super::step::{Address, Step, Uses};
+use ringfence_hal::{TextureAspect, TextureDesc, TextureUsage};
+
+const TARGETS: TextureUsage = TextureUsage::RENDER_TARGET.union(TextureUsage::DEPTH_STENCIL);
+const UNDEFINED: &str = "a render target or depth buffer before a clear, a discard or a copy of a whole subresource";
+
+/// An aspect of a mip of a layer.
+pub(super) type Subresource = (u32, u32, TextureAspect);
+
+/// Every subresource of a texture.
+fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Subresource> + use<> {
+    let (mips, layers, has) = (desc.mips, desc.layers, desc.format.texels().aspects());
+    let aspects = move || TextureAspect::ALL.into_iter().filter(move |aspect| has.contains(aspect.flag()));
+    let of_mip = move |mip| (0..layers).flat_map(move |layer| aspects().map(move |aspect| (mip, layer, aspect)));
+    (0..mips).flat_map(of_mip)
+}
+
+impl State {
+    /// The subresources of a target that are initialised; `None` where that is of no matter.
+    fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Subresource>> {
+        let is_strict = self.profile.strict;
+        let held = self.resources.get_mut(&texture)?;
+        let is_target = matches!(held.shape, Shape::Texture(desc) if desc.usage.intersects(TARGETS));
+        (is_strict && is_target && held.pages.is_none()).then_some(&mut held.initialized)
+    }
+
+    pub(super) fn initialize(&mut self, texture: Texture, part: Subresource) {
+        if let Some(held) = self.initialized(texture.0)
+            && !held.contains(&part)
+        {
+            held.push(part);
+        }
+    }
+
+    /// `None` if a subresource is a target's and is not initialised, which is then reported.
+    pub(super) fn check_initialized(&mut self, texture: Texture, part: Subresource, label: &Label) -> Option<()> {
+        match self.initialized(texture.0) {
+            Some(held) if !held.contains(&part) => self.refuse(HazardKind::Misuse, label.clone(), UNDEFINED),
+            _ => Some(()),
+        }
+    }
+
+    /// The same of what a kernel goes to through a descriptor, of which no subresource is initialised.
+    pub(super) fn check_shown(&mut self, shown: &Access) -> Option<()> {
+        let is_texture = shown.label.what == What::Texture;
+        match self.initialized(shown.label.id) {
+            Some(held) if is_texture && held.is_empty() => {
+                self.refuse(HazardKind::Misuse, shown.label.clone(), UNDEFINED)
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// A target that gets bytes of another resource has to be initialised again.
+    pub(super) fn note_activated(&mut self, barrier: Barrier) {
+        if let Barrier::Aliasing { after: Resource::Texture(texture), .. } = barrier
+            && let Some(held) = self.initialized(texture.0)
+        {
+            held.clear();
+        }
+    }
+
+    /// The step of a clear of all of a target, or of a discard, which leaves poison; `None` if it is wrong, which is then
+    /// reported.
+    pub(super) fn clear_step(&mut self, texture: Texture, value: Option<u8>, uses: &mut Uses) -> Option<Step> {
+        let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
+        let Shape::Texture(desc) = shape else { return None };
+        if !desc.usage.intersects(TARGETS) {
+            return self.refuse(HazardKind::Misuse, label, "a clear of what is no render target or depth buffer");
+        }
+        subresources(&desc).for_each(|part| self.initialize(texture, part));
+        let size = self.resources.get(&texture.0)?.requirements.size;
+        let access = Access { space: memory, range: base..base + size, writes: true, label, space_label };
+        let step = Step::Fill { dst: Address::of(&access), size, value: value.unwrap_or(self.poison) };
+        uses.push(access);
+        Some(step)
+    }
+}
