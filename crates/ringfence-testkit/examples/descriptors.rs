@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View,
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap,
+    View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver};
