@@ -49,6 +49,17 @@ pub trait Shape: Kind + sealed::Sealed {
         let _ = (desc, value);
     }
 
+    /// Returns `true` for a cube.
+    fn is_cube(desc: &Self::Desc) -> bool {
+        let _ = desc;
+        false
+    }
+
+    /// Makes a portable description of two-dimensional layers one of a cube, if their number allows it.
+    fn set_cube(desc: &mut Self::Desc) {
+        let _ = desc;
+    }
+
     /// What all of a texture is; `None` for buffers.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
@@ -169,6 +180,16 @@ impl Shape for Textures {
 
     fn set_clear_value(desc: &mut TextureDesc, value: ClearValue) {
         desc.clear_value = Some(value);
+    }
+
+    fn is_cube(desc: &TextureDesc) -> bool {
+        desc.dimension == Dimension::Cube
+    }
+
+    fn set_cube(desc: &mut TextureDesc) {
+        if desc.dimension == Dimension::D2 && desc.layers.is_multiple_of(6) {
+            desc.dimension = Dimension::Cube;
+        }
     }
 
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
@@ -403,7 +424,7 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
         desc.Flags.0 as u32,
         initial_state(info).0 as u32,
     ]);
-    words[13] = info.zeroed.into();
+    words[13] = u32::from(info.zeroed) | u32::from(info.is_cube) << 1;
     words[14..].copy_from_slice(&[kind, format, red, green, blue, alpha]);
     InfoKey::new(&words)
 }

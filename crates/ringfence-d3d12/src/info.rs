@@ -34,10 +34,13 @@ pub struct ResourceInfo {
     /// `DiscardResource`, or by a copy to a whole subresource. With it, that is not needed. A zeroed resource is
     /// committed and is never recycled; it cannot be placed, shared or sparse.
     pub zeroed: bool,
+    /// Whether the layers of a two-dimensional texture are the faces of cubes, so that portable views show cubes. The API's
+    /// own description does not say so; a portable description of a cube sets it.
+    pub is_cube: bool,
 }
 
 impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
-    /// In the common state, without a clear value, not said to return to it, and not zeroed.
+    /// In the common state, without a clear value, not said to return to it, not zeroed, and no cube.
     fn from(desc: D3D12_RESOURCE_DESC) -> Self {
         Self {
             desc,
@@ -45,6 +48,7 @@ impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
             clear_value: None,
             returns_to_initial_state: false,
             zeroed: false,
+            is_cube: false,
         }
     }
 }

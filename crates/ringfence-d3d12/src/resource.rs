@@ -48,13 +48,17 @@ unsafe impl<K: Shape> Create<K> for Device {
         if self.features().tight_alignment {
             described.Alignment = K::floor(desc);
         }
-        Ok(ResourceInfo { clear_value: K::clear_value(desc), ..ResourceInfo::from(described) })
+        let (clear_value, is_cube) = (K::clear_value(desc), K::is_cube(desc));
+        Ok(ResourceInfo { clear_value, is_cube, ..ResourceInfo::from(described) })
     }
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
         let mut desc = K::portable_desc(&info.desc)?;
         if let Some((_, value)) = info.clear_value {
             K::set_clear_value(&mut desc, value);
+        }
+        if info.is_cube {
+            K::set_cube(&mut desc);
         }
         Some(desc)
     }

@@ -20,7 +20,10 @@ mod error;
 use std::fmt;
 use std::ops::Range;
 
-use super::{BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage};
+use super::{
+    BufferDesc, BufferUsage, Device, DeviceError, Dimension, Format, RawBuffer, RawTexture, TextureAspect, TextureDesc,
+    TextureUsage,
+};
 
 pub use error::{DescriptorError, Region};
 
@@ -229,16 +232,121 @@ impl BufferViewKind {
     }
 }
 
-/// What a slot of a texture shows.
+/// A view of subresources of a texture.
+///
+/// ```
+/// use ringfence_hal::descriptors::{TextureView, TextureViewKind, ViewDimension};
+///
+/// // The natural dimension: a cube, if the texture is one.
+/// let sky = TextureView::new(TextureViewKind::Sampled, 0..1, 0..6);
+/// // The same faces as an array of six two-dimensional layers.
+/// let faces = sky.clone().dimension(ViewDimension::D2Array);
+/// assert_ne!(sky, faces);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TextureView {
-    /// As what.
+    /// The way in which shaders or draws use it.
     pub kind: TextureViewKind,
     /// Mip levels; one for everything but [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers. A single one is shown as a plain texture, several as an array, however many the texture has. On
-    /// Direct3D 12, whose plain views are of the first layer, another single one is an array of one layer.
+    /// Array layers; `0..1` of three dimensions. On Direct3D 12, whose plain views are of the first layer, another single
+    /// layer is an array of one layer.
     pub layers: Range<u32>,
+    /// The dimension that shaders declare; `None` is the natural one, see [`TextureView::dimension_in`].
+    pub dimension: Option<ViewDimension>,
+    /// The aspect that shaders read. Required if the format has depth and stencil; `None` for colour, and for targets, which
+    /// have all aspects.
+    pub aspect: Option<TextureAspect>,
+    /// The layout that the texture is in when shaders use the view. Vulkan alone has layouts.
+    pub layout: ViewLayout,
+}
+
+impl TextureView {
+    /// Returns a view of the natural dimension, in the general layout.
+    #[must_use]
+    pub const fn new(kind: TextureViewKind, mips: Range<u32>, layers: Range<u32>) -> Self {
+        Self { kind, mips, layers, dimension: None, aspect: None, layout: ViewLayout::General }
+    }
+
+    /// Sets the dimension.
+    #[must_use]
+    pub const fn dimension(mut self, dimension: ViewDimension) -> Self {
+        self.dimension = Some(dimension);
+        self
+    }
+
+    /// Sets the aspect.
+    #[must_use]
+    pub const fn aspect(mut self, aspect: TextureAspect) -> Self {
+        self.aspect = Some(aspect);
+        self
+    }
+
+    /// Sets the layout.
+    #[must_use]
+    pub const fn layout(mut self, layout: ViewLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Returns the dimension of the view: the one that was set, or the natural one of a texture.
+    ///
+    /// | texture | one layer | several layers |
+    /// |---|---|---|
+    /// | 1-D | `D1` | `D1Array` |
+    /// | 2-D | `D2` | `D2Array` |
+    /// | 3-D | `D3` | – |
+    /// | cube, sampled, six layers from a multiple of six on | – | `Cube` |
+    /// | cube, sampled, more multiples of six | – | `CubeArray` |
+    /// | cube otherwise | `D2` | `D2Array` |
+    #[must_use]
+    pub fn dimension_in(&self, texture: Dimension) -> ViewDimension {
+        if let Some(dimension) = self.dimension {
+            return dimension;
+        }
+        let is_array = self.layers.len() > 1;
+        let is_whole = self.layers.start.is_multiple_of(6) && self.layers.len().is_multiple_of(6);
+        match texture {
+            Dimension::D3 => ViewDimension::D3,
+            Dimension::D1 if is_array => ViewDimension::D1Array,
+            Dimension::D1 => ViewDimension::D1,
+            Dimension::Cube if self.kind == TextureViewKind::Sampled && is_array && is_whole => {
+                if self.layers.len() == 6 { ViewDimension::Cube } else { ViewDimension::CubeArray }
+            }
+            Dimension::Cube | Dimension::D2 if is_array => ViewDimension::D2Array,
+            Dimension::Cube | Dimension::D2 => ViewDimension::D2,
+        }
+    }
+}
+
+/// The dimension of a view, as shaders declare it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ViewDimension {
+    /// One dimension, one layer.
+    D1,
+    /// Layers of one dimension.
+    D1Array,
+    /// Two dimensions, one layer.
+    D2,
+    /// Layers of two dimensions.
+    D2Array,
+    /// Six layers as the faces of a cube.
+    Cube,
+    /// Layers of cubes, six array layers each.
+    CubeArray,
+    /// Three dimensions.
+    D3,
+}
+
+/// The layout that a texture is in when shaders use a view of it. Direct3D 12 and the simulated device have no layouts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum ViewLayout {
+    /// `VK_IMAGE_LAYOUT_GENERAL`: the layout in which a copy recorder leaves textures, unless another one is set there.
+    #[default]
+    General,
+    /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views alone. On some hardware reads are faster than in the
+    /// general layout. The program transitions the texture, or sets this layout on the copy recorder.
+    ReadOnly,
 }
 
 /// As what a texture is shown.

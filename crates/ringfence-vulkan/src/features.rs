@@ -64,6 +64,8 @@ bitflags::bitflags! {
         const PROTECTED_MEMORY = 1 << 19;
         /// `VK_AMD_device_coherent_memory` with its feature. Without it memory of device-coherent types is refused.
         const DEVICE_COHERENT_MEMORY = 1 << 20;
+        /// The feature `imageCubeArray`. Without it portable views of cube arrays are refused.
+        const IMAGE_CUBE_ARRAY = 1 << 21;
     }
 }
 

@@ -7,9 +7,9 @@ use crate::describe::{depth_format, shader_format};
 use crate::device::Device;
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
-    TextureView, TextureViewKind,
+    TextureView, TextureViewKind, ViewDimension,
 };
-use ringfence_hal::{BufferDesc, DeviceError, TextureDesc};
+use ringfence_hal::{BufferDesc, DeviceError, Format, TextureAspect, TextureDesc};
 
 /// A view as Direct3D 12 describes it. Where a resource or a description is `None`, the driver's rules for null apply.
 #[derive(Clone)]
@@ -164,18 +164,31 @@ fn buffer_srv(format: DXGI_FORMAT, first: u64, count: u32, stride: u32) -> D3D12
 fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> Result<View, DeviceError> {
     let object = Some(object.clone());
     let (mip, layers) = (view.mips.start, view.layers.clone());
-    if view.kind == TextureViewKind::DepthStencil {
-        return Ok(View::DepthStencil(object, Some(dsv(depth_format(desc.format)?, desc.samples, mip, layers))));
-    }
-    let format = shader_format(desc.format)?;
     Ok(match view.kind {
-        TextureViewKind::Sampled => View::ShaderResource(object, Some(srv(format, desc, view))),
-        TextureViewKind::Storage => {
-            View::UnorderedAccess { resource: object, counter: None, desc: Some(uav(format, mip, layers)) }
+        TextureViewKind::Sampled => {
+            let format = aspect_format(desc.format, view.aspect)?;
+            View::ShaderResource(object, Some(srv(format, desc, view)))
         }
-        TextureViewKind::RenderTarget => View::RenderTarget(object, Some(rtv(format, desc.samples, mip, layers))),
-        TextureViewKind::DepthStencil => unreachable!("made above"),
+        TextureViewKind::Storage => {
+            let format = shader_format(desc.format)?;
+            View::UnorderedAccess { resource: object, counter: None, desc: Some(uav(format, desc, view)) }
+        }
+        TextureViewKind::RenderTarget => {
+            View::RenderTarget(object, Some(rtv(shader_format(desc.format)?, desc.samples, mip, layers)))
+        }
+        TextureViewKind::DepthStencil => {
+            View::DepthStencil(object, Some(dsv(depth_format(desc.format)?, desc.samples, mip, layers)))
+        }
     })
+}
+
+/// The format in which shaders read an aspect.
+fn aspect_format(format: Format, aspect: Option<TextureAspect>) -> Result<DXGI_FORMAT, DeviceError> {
+    match (aspect, format) {
+        (Some(TextureAspect::Stencil), Format::D24UnormS8Uint) => Ok(DXGI_FORMAT_X24_TYPELESS_G8_UINT),
+        (Some(TextureAspect::Stencil), Format::D32FloatS8Uint) => Ok(DXGI_FORMAT_X32_TYPELESS_G8X24_UINT),
+        _ => shader_format(format),
+    }
 }
 
 /// Whether these layers are shown as a plain texture: a single one is. A plain view has no number of a layer, so that
@@ -185,52 +198,133 @@ fn is_plain(layers: &std::ops::Range<u32>) -> bool {
 }
 
 fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
-    type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
-    let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
-    let (first, count) = (view.layers.start, view.layers.len() as u32);
-    let (dimension, shown) = match (desc.samples > 1, is_plain(&view.layers)) {
-        (false, true) => (
-            D3D12_SRV_DIMENSION_TEXTURE2D,
-            Shown { Texture2D: D3D12_TEX2D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() } },
-        ),
-        (false, false) => (
-            D3D12_SRV_DIMENSION_TEXTURE2DARRAY,
-            Shown {
-                Texture2DArray: D3D12_TEX2D_ARRAY_SRV {
-                    MostDetailedMip: first_mip,
-                    MipLevels: mips,
-                    FirstArraySlice: first,
-                    ArraySize: count,
-                    ..Default::default()
-                },
-            },
-        ),
-        (true, true) => (D3D12_SRV_DIMENSION_TEXTURE2DMS, Shown { Texture2DMS: D3D12_TEX2DMS_SRV::default() }),
-        (true, false) => (
-            D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY,
-            Shown { Texture2DMSArray: D3D12_TEX2DMS_ARRAY_SRV { FirstArraySlice: first, ArraySize: count } },
-        ),
+    let dimension = view.dimension_in(desc.dimension);
+    let (dimension, shown) = match dimension {
+        ViewDimension::Cube | ViewDimension::CubeArray => srv_of_cubes(dimension, view),
+        _ if desc.samples > 1 => srv_of_samples(view),
+        _ => srv_of_texels(dimension, view),
+    };
+    // The API has stencil in the second component, shaders of other APIs in the first.
+    let mapping = match format {
+        DXGI_FORMAT_X24_TYPELESS_G8_UINT | DXGI_FORMAT_X32_TYPELESS_G8X24_UINT => STENCIL_FIRST,
+        _ => D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
     };
     D3D12_SHADER_RESOURCE_VIEW_DESC {
         Format: format,
         ViewDimension: dimension,
-        Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
+        Shader4ComponentMapping: mapping,
         Anonymous: shown,
     }
 }
 
-fn uav(format: DXGI_FORMAT, mip: u32, layers: std::ops::Range<u32>) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
-    let (dimension, shown) = if is_plain(&layers) {
-        let plain = D3D12_TEX2D_UAV { MipSlice: mip, PlaneSlice: 0 };
-        (D3D12_UAV_DIMENSION_TEXTURE2D, D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Texture2D: plain })
-    } else {
-        let array = D3D12_TEX2D_ARRAY_UAV {
-            MipSlice: mip,
-            FirstArraySlice: layers.start,
-            ArraySize: layers.len() as u32,
-            PlaneSlice: 0,
-        };
-        (D3D12_UAV_DIMENSION_TEXTURE2DARRAY, D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Texture2DArray: array })
+/// D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING of the second component, 0, 0 and 1.
+const STENCIL_FIRST: u32 = 1 | 4 << 3 | 4 << 6 | 5 << 9 | 1 << 12;
+
+type Srv = (D3D12_SRV_DIMENSION, D3D12_SHADER_RESOURCE_VIEW_DESC_0);
+
+/// A plain cube view begins at the first layer; one behind it is an array of one cube.
+fn srv_of_cubes(dimension: ViewDimension, view: &TextureView) -> Srv {
+    let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
+    if dimension == ViewDimension::Cube && view.layers.start == 0 {
+        let cube = D3D12_TEXCUBE_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() };
+        return (D3D12_SRV_DIMENSION_TEXTURECUBE, D3D12_SHADER_RESOURCE_VIEW_DESC_0 { TextureCube: cube });
+    }
+    let cubes = D3D12_TEXCUBE_ARRAY_SRV {
+        MostDetailedMip: first_mip,
+        MipLevels: mips,
+        First2DArrayFace: view.layers.start,
+        NumCubes: view.layers.len() as u32 / 6,
+        ..Default::default()
+    };
+    (D3D12_SRV_DIMENSION_TEXTURECUBEARRAY, D3D12_SHADER_RESOURCE_VIEW_DESC_0 { TextureCubeArray: cubes })
+}
+
+fn srv_of_samples(view: &TextureView) -> Srv {
+    type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
+    let (first, count) = (view.layers.start, view.layers.len() as u32);
+    if is_plain(&view.layers) && view.dimension != Some(ViewDimension::D2Array) {
+        return (D3D12_SRV_DIMENSION_TEXTURE2DMS, Shown { Texture2DMS: D3D12_TEX2DMS_SRV::default() });
+    }
+    let array = D3D12_TEX2DMS_ARRAY_SRV { FirstArraySlice: first, ArraySize: count };
+    (D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray: array })
+}
+
+/// One, two or three dimensions. As two-dimensional ones, plain one-dimensional views are of the first layer.
+fn srv_of_texels(dimension: ViewDimension, view: &TextureView) -> Srv {
+    type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
+    let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
+    let (first, count) = (view.layers.start, view.layers.len() as u32);
+    match dimension {
+        ViewDimension::D3 => {
+            let volume = D3D12_TEX3D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() };
+            (D3D12_SRV_DIMENSION_TEXTURE3D, Shown { Texture3D: volume })
+        }
+        ViewDimension::D1 if first == 0 => {
+            let row = D3D12_TEX1D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() };
+            (D3D12_SRV_DIMENSION_TEXTURE1D, Shown { Texture1D: row })
+        }
+        ViewDimension::D1 | ViewDimension::D1Array => {
+            let rows = D3D12_TEX1D_ARRAY_SRV {
+                MostDetailedMip: first_mip,
+                MipLevels: mips,
+                FirstArraySlice: first,
+                ArraySize: count,
+                ..Default::default()
+            };
+            (D3D12_SRV_DIMENSION_TEXTURE1DARRAY, Shown { Texture1DArray: rows })
+        }
+        ViewDimension::D2 if first == 0 => {
+            let plane = D3D12_TEX2D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() };
+            (D3D12_SRV_DIMENSION_TEXTURE2D, Shown { Texture2D: with_plane(plane, view) })
+        }
+        _ => {
+            let array = D3D12_TEX2D_ARRAY_SRV {
+                MostDetailedMip: first_mip,
+                MipLevels: mips,
+                FirstArraySlice: first,
+                ArraySize: count,
+                PlaneSlice: plane_of(view),
+                ..Default::default()
+            };
+            (D3D12_SRV_DIMENSION_TEXTURE2DARRAY, Shown { Texture2DArray: array })
+        }
+    }
+}
+
+/// Stencil is in the second plane of the formats that have depth too, as all that have stencil here.
+fn plane_of(view: &TextureView) -> u32 {
+    u32::from(view.aspect == Some(TextureAspect::Stencil))
+}
+
+fn with_plane(shown: D3D12_TEX2D_SRV, view: &TextureView) -> D3D12_TEX2D_SRV {
+    D3D12_TEX2D_SRV { PlaneSlice: plane_of(view), ..shown }
+}
+
+fn uav(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
+    type Shown = D3D12_UNORDERED_ACCESS_VIEW_DESC_0;
+    let (mip, first, count) = (view.mips.start, view.layers.start, view.layers.len() as u32);
+    let (dimension, shown) = match view.dimension_in(desc.dimension) {
+        ViewDimension::D3 => {
+            // All slices of the mip level.
+            let volume = D3D12_TEX3D_UAV { MipSlice: mip, FirstWSlice: 0, WSize: u32::MAX };
+            (D3D12_UAV_DIMENSION_TEXTURE3D, Shown { Texture3D: volume })
+        }
+        ViewDimension::D1 if first == 0 => {
+            (D3D12_UAV_DIMENSION_TEXTURE1D, Shown { Texture1D: D3D12_TEX1D_UAV { MipSlice: mip } })
+        }
+        ViewDimension::D1 | ViewDimension::D1Array => {
+            let rows = D3D12_TEX1D_ARRAY_UAV { MipSlice: mip, FirstArraySlice: first, ArraySize: count };
+            (D3D12_UAV_DIMENSION_TEXTURE1DARRAY, Shown { Texture1DArray: rows })
+        }
+        ViewDimension::D2 if first == 0 => {
+            let plain = D3D12_TEX2D_UAV { MipSlice: mip, PlaneSlice: 0 };
+            (D3D12_UAV_DIMENSION_TEXTURE2D, Shown { Texture2D: plain })
+        }
+        _ => {
+            let array =
+                D3D12_TEX2D_ARRAY_UAV { MipSlice: mip, FirstArraySlice: first, ArraySize: count, PlaneSlice: 0 };
+            (D3D12_UAV_DIMENSION_TEXTURE2DARRAY, Shown { Texture2DArray: array })
+        }
     };
     D3D12_UNORDERED_ACCESS_VIEW_DESC { Format: format, ViewDimension: dimension, Anonymous: shown }
 }

@@ -654,7 +654,7 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     }
     let colour = texture(rig, Format::Rgba8Unorm, TextureUsage::SAMPLED | TextureUsage::RENDER_TARGET);
     let depth = texture(rig, Format::D32Float, TextureUsage::DEPTH_STENCIL);
-    let view = |kind| TextureView { kind, mips: 0..1, layers: 0..1 };
+    let view = |kind| TextureView::new(kind, 0..1, 0..1);
     let sampled = View::texture(&colour, view(TextureViewKind::Sampled)).expect("made for it");
     slots.write(6, &sampled).expect("every device has it");
     assert!(matches!(View::texture(&colour, view(TextureViewKind::Storage)), Err(DescriptorError::BadView(_))));

@@ -238,6 +238,7 @@ impl Wanted {
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
+            image_cube_array: offered.features.image_cube_array,
             sparse_binding: offered.features.sparse_binding,
             sparse_residency_buffer: offered.features.sparse_residency_buffer,
             sparse_residency_image2_d: offered.features.sparse_residency_image2_d,
@@ -267,6 +268,7 @@ impl Wanted {
             (Features::UPDATE_AFTER_BIND, is(self.twelve.descriptor_binding_storage_buffer_update_after_bind)),
             (Features::PARTIALLY_BOUND, is(self.twelve.descriptor_binding_partially_bound)),
             (Features::NULL_DESCRIPTOR, is(self.robustness.null_descriptor)),
+            (Features::IMAGE_CUBE_ARRAY, is(self.core.image_cube_array)),
             (Features::SPARSE_BUFFERS, binds && is(self.core.sparse_residency_buffer)),
             (Features::SPARSE_TEXTURES, binds && is(self.core.sparse_residency_image2_d)),
             (Features::EXTERNAL_MEMORY_FD, has(khr::external_memory_fd::NAME)),

@@ -9,13 +9,14 @@ use crate::error::failed;
 use super::kinds::{self, Kind};
 use crate::buffer::texel_usage;
 use crate::device::Device;
+use crate::features::Features;
 use crate::heaps::Resource;
 use crate::{formats, record, valid};
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
-    SamplerDesc, TextureView, TextureViewKind,
+    SamplerDesc, TextureView, TextureViewKind, ViewDimension, ViewLayout,
 };
-use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureDesc};
+use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureAspect, TextureDesc};
 
 /// A view as Vulkan describes it.
 #[derive(Clone, Copy)]
@@ -242,7 +243,7 @@ pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> 
             Err(DeviceError::unsupported("views of several samples in plain sets")
                 .with(Numbers::Exactly { given, wanted }))
         }
-        PortableView::Texture { object, desc, view } => Ok(texture(**object, desc, view)),
+        PortableView::Texture { object, desc, view } => texture(device, **object, desc, view),
         PortableView::Sampler(desc) => sampler(device, desc),
     }
 }
@@ -287,11 +288,10 @@ fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -
     if needed.into_iter().all(has) { Ok(()) } else { Err(unsupported) }
 }
 
-fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
-    let array = view.layers.len() > 1;
-    let aspect = record::aspects(desc.format.texels().aspects());
+fn texture(device: &Device, image: vk::Image, desc: &TextureDesc, view: &TextureView) -> Result<View, DeviceError> {
+    let aspects = view.aspect.map_or(desc.format.texels().aspects(), TextureAspect::flag);
     let range = vk::ImageSubresourceRange {
-        aspect_mask: aspect,
+        aspect_mask: record::aspects(aspects),
         base_mip_level: view.mips.start,
         level_count: view.mips.len() as u32,
         base_array_layer: view.layers.start,
@@ -299,20 +299,40 @@ fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
     };
     let info = vk::ImageViewCreateInfo::default()
         .image(image)
-        .view_type(if array { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D })
+        .view_type(view_type(device, view.dimension_in(desc.dimension))?)
         .format(formats::format(desc.format))
         .subresource_range(range);
-    match view.kind {
+    Ok(match view.kind {
         TextureViewKind::Sampled => View::Image {
             descriptor_type: vk::DescriptorType::SAMPLED_IMAGE,
             info,
-            layout: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+            layout: match view.layout {
+                ViewLayout::General => vk::ImageLayout::GENERAL,
+                ViewLayout::ReadOnly => vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+            },
         },
         TextureViewKind::Storage => {
             View::Image { descriptor_type: vk::DescriptorType::STORAGE_IMAGE, info, layout: vk::ImageLayout::GENERAL }
         }
         TextureViewKind::RenderTarget | TextureViewKind::DepthStencil => View::Attachment(info),
-    }
+    })
+}
+
+fn view_type(device: &Device, dimension: ViewDimension) -> Result<vk::ImageViewType, DeviceError> {
+    Ok(match dimension {
+        ViewDimension::D1 => vk::ImageViewType::TYPE_1D,
+        ViewDimension::D1Array => vk::ImageViewType::TYPE_1D_ARRAY,
+        ViewDimension::D2 => vk::ImageViewType::TYPE_2D,
+        ViewDimension::D2Array => vk::ImageViewType::TYPE_2D_ARRAY,
+        ViewDimension::Cube => vk::ImageViewType::CUBE,
+        ViewDimension::CubeArray if device.0.desc.features.contains(Features::IMAGE_CUBE_ARRAY) => {
+            vk::ImageViewType::CUBE_ARRAY
+        }
+        ViewDimension::CubeArray => {
+            return Err(DeviceError::unsupported("views of cube arrays without Features::IMAGE_CUBE_ARRAY"));
+        }
+        ViewDimension::D3 => vk::ImageViewType::TYPE_3D,
+    })
 }
 
 fn sampler(device: &Device, desc: &SamplerDesc) -> Result<View, DeviceError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::device::descriptors::{
     BufferView, BufferViewKind, DescriptorSupport, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
-    TextureViewKind, ViewTypes,
+    TextureViewKind, ViewDimension, ViewLayout, ViewTypes,
 };
 use crate::device::{BufferDesc, Dimension, TextureDesc};
 use ringfence_memory::extend::Shared;
@@ -135,8 +135,9 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     if !offset.is_multiple_of(alignment) {
         return bad("the offset has to be a multiple of", alignment);
     }
-    if !unit.is_multiple_of(4) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
-        return bad("offset and size have to be whole elements, multiples of 4, of bytes", unit);
+    let is_texels = matches!(kind, BufferViewKind::Texels { .. });
+    if !(is_texels || unit.is_multiple_of(4)) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
+        return bad("offset and size have to be whole elements, structures multiples of 4, of bytes", unit);
     }
     if size > size_max {
         return bad("the most bytes shown at once are", size_max);
@@ -148,15 +149,6 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
 }
 
 fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
-    if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
-        return Err(DescriptorError::BadView("portable views are of textures of two dimensions"));
-    }
-    let has = desc.format.texels().aspects();
-    if has.bits().count_ones() > 1 && view.kind != TextureViewKind::DepthStencil {
-        return Err(DescriptorError::BadView(
-            "portable views that shaders read are of depth or of stencil, not of both",
-        ));
-    }
     if !desc.usage.contains(view.kind.usage()) {
         return Err(DescriptorError::BadView("the texture was not made for it"));
     }
@@ -170,7 +162,60 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
     if view.kind == TextureViewKind::Storage && desc.samples != 1 {
         return Err(DescriptorError::BadView("storage textures have one sample"));
     }
-    Ok(())
+    if view.kind != TextureViewKind::Sampled && view.layout != ViewLayout::General {
+        return Err(DescriptorError::BadView("sampled views alone are of a layout that is only read"));
+    }
+    check_aspect(desc, view)?;
+    check_dimension(desc, view)
+}
+
+/// Refuses an aspect that the format lacks, and two of which none is named.
+fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
+    let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
+    let has = desc.format.texels().aspects();
+    match view.aspect {
+        Some(_) if is_target => Err(DescriptorError::BadView("targets have all aspects: none is named")),
+        Some(aspect) if !has.contains(aspect.flag()) => {
+            Err(DescriptorError::BadView("the texture's format lacks the aspect"))
+        }
+        None if !is_target && has.bits().count_ones() > 1 => {
+            Err(DescriptorError::BadView("a shader reads depth or stencil, not both: TextureView::aspect names one"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a dimension that the texture does not have, or that such a view cannot have.
+fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
+    let (dimension, layers) = (view.dimension_in(desc.dimension), view.layers.len());
+    let of_texture = match dimension {
+        ViewDimension::D1 | ViewDimension::D1Array => desc.dimension == Dimension::D1,
+        ViewDimension::D2 | ViewDimension::D2Array => matches!(desc.dimension, Dimension::D2 | Dimension::Cube),
+        ViewDimension::Cube | ViewDimension::CubeArray => desc.dimension == Dimension::Cube,
+        ViewDimension::D3 => desc.dimension == Dimension::D3,
+    };
+    if !of_texture {
+        return Err(DescriptorError::BadView("the texture has no view of this dimension"));
+    }
+    let has_layers = match dimension {
+        ViewDimension::D1 | ViewDimension::D2 | ViewDimension::D3 => layers == 1,
+        ViewDimension::Cube => layers == 6,
+        ViewDimension::CubeArray => layers.is_multiple_of(6),
+        ViewDimension::D1Array | ViewDimension::D2Array => true,
+    };
+    if !has_layers {
+        return Err(DescriptorError::BadView("a view of this dimension has another count of layers"));
+    }
+    let is_flat = matches!(dimension, ViewDimension::D2 | ViewDimension::D2Array);
+    match view.kind {
+        TextureViewKind::RenderTarget | TextureViewKind::DepthStencil if !is_flat => {
+            Err(DescriptorError::BadView("portable targets are of two dimensions"))
+        }
+        TextureViewKind::Storage if matches!(dimension, ViewDimension::Cube | ViewDimension::CubeArray) => {
+            Err(DescriptorError::BadView("cubes are sampled only: a storage view of their faces is an array"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_sampler(desc: &SamplerDesc) -> Result<(), DescriptorError> {
@@ -226,6 +271,19 @@ mod tests {
             let refused = check(kind, most + element);
             assert!(matches!(refused, Err(DescriptorError::BadRange { limit, .. }) if limit == 1 << 27), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn texels_of_one_and_two_bytes_are_shown_from_any_whole_texel_on() {
+        let desc = BufferDesc { size: 4096, usage: BufferUsage::TEXELS };
+        let check = |format, offset, size| {
+            let kind = BufferViewKind::Texels { format, writes: false };
+            check_buffer(desc, BufferView { kind, offset, size }, &COUNTED)
+        };
+        assert_eq!(check(Format::R8Unorm, 16, 5), Ok(()));
+        assert_eq!(check(Format::Rg8Unorm, 16, 6), Ok(()));
+        let refused = check(Format::Rg8Unorm, 16, 5);
+        assert!(matches!(refused, Err(DescriptorError::BadRange { limit: 2, .. })), "{refused:?}");
     }
 
     #[test]

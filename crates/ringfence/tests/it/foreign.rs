@@ -132,7 +132,7 @@ impl Everything {
     }
 
     fn texture_view(&self) -> View<'_, Device> {
-        let view = TextureView { kind: TextureViewKind::Sampled, mips: 0..1, layers: 0..1 };
+        let view = TextureView::new(TextureViewKind::Sampled, 0..1, 0..1);
         View::texture(&self.texture, view).expect("made for it")
     }
 

@@ -434,7 +434,7 @@ const OPERATIONS: &[Operation] = &[
     ("UploadBatch::copy and record", |w| {
         let mut commands: Vec<Command> = Vec::new();
         // SAFETY: the commands are not submitted.
-        unsafe { w.batch().record(&mut commands) };
+        _ = unsafe { w.batch().record(&mut commands) };
     }),
     ("TransferQueue::upload", |w| drop(w.transfer())),
     ("ReadbackRing::new", |w| drop(ReadbackRing::new(&w.base.memory, small_readback()))),

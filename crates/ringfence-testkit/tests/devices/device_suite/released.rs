@@ -28,7 +28,7 @@ fn words<D: Descriptors>(buffer: &Buffer<D>) -> View<'_, D> {
 }
 
 fn texels<D: Descriptors>(texture: &Texture<D>) -> View<'_, D> {
-    let view = TextureView { kind: TextureViewKind::Sampled, mips: 0..1, layers: 0..1 };
+    let view = TextureView::new(TextureViewKind::Sampled, 0..1, 0..1);
     View::texture(texture, view).expect("it was made to be sampled")
 }
 

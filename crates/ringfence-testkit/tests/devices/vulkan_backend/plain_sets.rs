@@ -53,7 +53,7 @@ fn a_copy_of_slots_does_not_bring_back_what_was_released_meanwhile() {
     let desc = TextureDesc { width: 4, height: 4, usage: TextureUsage::SAMPLED, ..Default::default() };
     let info = Create::<Textures>::describe(&device, &desc).expect("an ordinary texture");
     let texture = memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
-    let range = TextureView { kind: TextureViewKind::Sampled, mips: 0..1, layers: 0..1 };
+    let range = TextureView::new(TextureViewKind::Sampled, 0..1, 0..1);
     let view = PortableView::Texture { object: texture.object(), desc, view: range };
     let view = device.describe_view(&view).expect("it was made to be sampled");
     let heap = |name| {

@@ -8,10 +8,11 @@ use ringfence::descriptor::{
 };
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
-    TextureViewKind, ViewTypes,
+    TextureViewKind, ViewDimension, ViewTypes,
 };
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Dimension, TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Dimension, Format, TextureAspect, TextureDesc, TextureUsage,
+    Textures,
 };
 use ringfence::vulkan::{self, Bound, Device, TextureInfo};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
@@ -19,19 +20,31 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
 const BYTES: u64 = 256;
-/// The result, and a view of each dimension; in the second half nothing.
+/// The result, a view of each dimension, and the faces of the cube as layers.
 const SLOTS: u32 = 8;
 const SAMPLERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UNORM;
 
-/// What a view is of, its layers, and the red of its first layer or slice; the next ones have one more each.
-const VIEWS: [(vk::ImageViewType, u32, u8); 4] = [
+/// The dimension of a view, its layers, and the red of its first layer or slice; each further one has one more.
+const VIEWS: [(vk::ImageViewType, u32, u8); 6] = [
     (vk::ImageViewType::TYPE_2D, 1, 10),
     (vk::ImageViewType::TYPE_2D_ARRAY, 2, 20),
     (vk::ImageViewType::CUBE, 6, 30),
     (vk::ImageViewType::TYPE_3D, 1, 40),
+    (vk::ImageViewType::TYPE_1D, 1, 50),
+    (vk::ImageViewType::CUBE_ARRAY, 12, 60),
 ];
+/// Views for which a heap of plain sets has an array, unless `DeviceDesc::plain_views` names more.
+const USUAL: usize = 4;
+
+/// The views that the device shows in this test.
+fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
+    let binding = |view_type| device.descriptor_binding(vk::DescriptorType::SAMPLED_IMAGE, view_type, FORMAT);
+    let shown = VIEWS.iter().take_while(|(view_type, ..)| binding(*view_type).is_some()).count();
+    assert!(shown >= USUAL);
+    &VIEWS[..shown]
+}
 
 /// Opens a device that keeps descriptors so; `None` if there is none, which is said.
 fn open(model: DescriptorModel, placeholders: bool) -> Option<VulkanGpu> {
@@ -89,9 +102,10 @@ fn plain_sets_refuse_views_without_an_array_by_name() {
     assert_eq!(gpu.close(), Vec::<String>::new());
 }
 
-/// However many layers the texture has: what shaders declare follows from the view alone.
+/// Layers of two dimensions are an array and one layer is a plain view, however many the texture has; six sampled layers of a
+/// cube are a cube.
 #[test]
-fn one_layer_is_a_plain_view_and_several_are_an_array() {
+fn the_natural_view_of_a_cube_is_a_cube_and_of_other_layers_an_array() {
     let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     let usage = TextureUsage::SAMPLED | TextureUsage::STORAGE | TextureUsage::RENDER_TARGET;
@@ -100,10 +114,13 @@ fn one_layer_is_a_plain_view_and_several_are_an_array() {
         let info = Create::<Textures>::describe(memory.device(), &desc).expect("every device has it");
         let texture = memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
         for layers in [0..1, count - 1..count, 0..count] {
-            let several = layers.len() > 1;
-            let expected = if several { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D };
             for kind in [TextureViewKind::Sampled, TextureViewKind::Storage, TextureViewKind::RenderTarget] {
-                let range = TextureView { kind, mips: 0..1, layers: layers.clone() };
+                let expected = match (layers.len(), dimension, kind) {
+                    (1, ..) => vk::ImageViewType::TYPE_2D,
+                    (_, Dimension::Cube, TextureViewKind::Sampled) => vk::ImageViewType::CUBE,
+                    _ => vk::ImageViewType::TYPE_2D_ARRAY,
+                };
+                let range = TextureView::new(kind, 0..1, layers.clone());
                 let view = PortableView::Texture { object: texture.object(), desc, view: range.clone() };
                 let found = match gpu.device().describe_view(&view).expect("it was made for it") {
                     vulkan::View::Image { info, .. } | vulkan::View::Attachment(info) => info.view_type,
@@ -117,6 +134,45 @@ fn one_layer_is_a_plain_view_and_several_are_an_array() {
             }
         }
     }
+    memory.reclaim();
+    drop(memory);
+    assert_eq!(gpu.close(), Vec::<String>::new());
+}
+
+/// Views that do not show what they say are refused by name, on every device.
+#[test]
+fn views_that_a_texture_does_not_have_are_refused_by_name() {
+    let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
+    let make = |desc: TextureDesc| {
+        let info = Create::<Textures>::describe(memory.device(), &desc).expect("every device has it");
+        memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
+    };
+    let square = TextureDesc { width: 4, height: 4, usage, ..Default::default() };
+    let cube = make(TextureDesc { dimension: Dimension::Cube, layers: 12, ..square });
+    let layers = make(TextureDesc { layers: 6, ..square });
+    let volume = make(TextureDesc { dimension: Dimension::D3, depth: 4, ..square });
+    let both = make(TextureDesc { format: Format::D32FloatS8Uint, usage: TextureUsage::SAMPLED, ..square });
+    let sampled = |layers| TextureView::new(TextureViewKind::Sampled, 0..1, layers);
+    for (of, view) in [
+        (&layers, sampled(0..6).dimension(ViewDimension::Cube)),
+        (&layers, sampled(0..1).dimension(ViewDimension::D3)),
+        (&layers, sampled(0..1).dimension(ViewDimension::D1)),
+        (&layers, sampled(0..2).dimension(ViewDimension::D2)),
+        (&cube, sampled(0..5).dimension(ViewDimension::Cube)),
+        (&cube, sampled(0..7).dimension(ViewDimension::CubeArray)),
+        (&volume, sampled(0..1).dimension(ViewDimension::D2)),
+        (&both, sampled(0..1)),
+        (&layers, sampled(0..1).aspect(TextureAspect::Depth)),
+    ] {
+        let refused = View::texture(of, view.clone()).err();
+        assert!(matches!(refused, Some(DescriptorError::BadView(_))), "{view:?}: {refused:?}");
+    }
+    for aspect in [TextureAspect::Depth, TextureAspect::Stencil] {
+        View::texture(&both, sampled(0..1).aspect(aspect)).expect("one of both");
+    }
+    drop((cube, layers, volume, both));
     memory.reclaim();
     drop(memory);
     assert_eq!(gpu.close(), Vec::<String>::new());
@@ -139,12 +195,17 @@ fn heap(memory: &Allocator<Device>) -> (Heap, Run) {
 
 fn image(memory: &Allocator<Device>, view_type: vk::ImageViewType, layers: u32, format: vk::Format) -> Texture<Device> {
     let is_volume = view_type == vk::ImageViewType::TYPE_3D;
-    let is_cube = view_type == vk::ImageViewType::CUBE;
+    let is_row = view_type == vk::ImageViewType::TYPE_1D;
+    let is_cube = matches!(view_type, vk::ImageViewType::CUBE | vk::ImageViewType::CUBE_ARRAY);
     let info = vk::ImageCreateInfo::default()
         .flags(if is_cube { vk::ImageCreateFlags::CUBE_COMPATIBLE } else { vk::ImageCreateFlags::empty() })
-        .image_type(if is_volume { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
+        .image_type(match (is_row, is_volume) {
+            (true, _) => vk::ImageType::TYPE_1D,
+            (_, true) => vk::ImageType::TYPE_3D,
+            _ => vk::ImageType::TYPE_2D,
+        })
         .format(format)
-        .extent(vk::Extent3D { width: 4, height: 4, depth: if is_volume { 2 } else { 1 } })
+        .extent(vk::Extent3D { width: 4, height: if is_row { 1 } else { 4 }, depth: if is_volume { 2 } else { 1 } })
         .mip_levels(1)
         .array_layers(layers)
         .samples(vk::SampleCountFlags::TYPE_1)
@@ -203,10 +264,15 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     let back = result(&memory);
     let words = BufferView { kind: BufferViewKind::Storage { stride: 0, writes: true }, offset: 0, size: BYTES };
     run.write(0, &View::buffer(&back, words).expect("made for it")).expect("every device has it");
-    let images = VIEWS.map(|(view_type, layers, _)| image(&memory, view_type, layers, FORMAT));
-    for (slot, (image, (view_type, layers, _))) in (1..).zip(images.iter().zip(VIEWS)) {
-        run.write(slot, &view(image, view_type, layers, FORMAT)).expect("there is an array for it");
+    let views = views(&gpu.device());
+    let images: Vec<_> =
+        views.iter().map(|(view_type, layers, _)| image(&memory, *view_type, *layers, FORMAT)).collect();
+    for (slot, (image, (_, layers, _))) in (1..).zip(images.iter().zip(views)) {
+        let natural = TextureView::new(TextureViewKind::Sampled, 0..1, 0..*layers);
+        run.write(slot, &View::texture(image, natural).expect("made for it")).expect("there is an array for it");
     }
+    let faces = TextureView::new(TextureViewKind::Sampled, 0..1, 0..6).dimension(ViewDimension::D2Array);
+    run.write(7, &View::texture(&images[2], faces).expect("faces are layers")).expect("there is an array for it");
 
     let frame = timeline.begin();
     let mut binding = heap.bind(&frame).expect("room").and(&sampler_heap).expect("another kind");
@@ -216,10 +282,13 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     assert!(timeline.wait(value, PATIENCE).expect("the device is not lost"));
     // SAFETY: the work is complete.
     unsafe { made.destroy(gpu.device().raw()) };
-    let mut bytes = [0; 20];
+    let mut bytes = [0; 32];
     back.read(0, &mut bytes).expect("it is mapped");
     let found: Vec<_> = bytes.chunks_exact(4).map(|word| word[0]).collect();
-    assert_eq!(found, [10, 21, 30, 35, 40], "{model:?}");
+    assert_eq!(found[..6], [10, 21, 30, 35, 40, 33], "{model:?}");
+    // The row, and face -z of the second cube.
+    let expected: &[u8] = if views.len() == VIEWS.len() { &[50, 71] } else { &[] };
+    assert_eq!(found[6..6 + expected.len()], *expected, "{model:?}");
     drop((binding, run, samplers, heap, sampler_heap, images, back));
     memory.shutdown(PATIENCE).expect("all work is complete");
     drop((timeline, memory));
@@ -260,8 +329,8 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
         let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
         let commands = raw.allocate_command_buffers(&info).expect("a command buffer")[0];
         raw.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default()).expect("an empty one");
-        for (image, (_, layers, red)) in images.iter().zip(VIEWS) {
-            clear(raw, commands, (*image.object(), layers), red);
+        for (image, (_, layers, red)) in images.iter().zip(views(&device)) {
+            clear(raw, commands, (*image.object(), *layers), *red);
         }
         raw.cmd_bind_pipeline(commands, point, pipeline);
         binding.set(&device, commands, point, layout, 0).expect("set once");
@@ -338,13 +407,16 @@ fn shader(device: &Device) -> Vec<u32> {
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     let source = include_str!("view_kinds.wgsl").replace("SLOTS", &SLOTS.to_string());
     let source = source.replace("SAMPLERS", &SAMPLERS.to_string());
+    let views = views(device);
+    let is_shown = |line: &&str| views.len() == VIEWS.len() || !line.contains("// beyond the usual");
+    let source: String = source.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
     let module = naga::front::wgsl::parse_str(&source).expect("it is WGSL");
     let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).expect("it is valid");
     let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
     let mut code = naga::back::spv::write_vec(&module, &info, &options, None).expect("it is within SPIR-V");
-    let bindings = VIEWS.map(|(view_type, ..)| {
-        device.descriptor_binding(vk::DescriptorType::SAMPLED_IMAGE, view_type, FORMAT).expect("there is an array")
-    });
+    let binding = |view_type| device.descriptor_binding(vk::DescriptorType::SAMPLED_IMAGE, view_type, FORMAT);
+    let bindings: Vec<_> =
+        views.iter().map(|(view_type, ..)| binding(*view_type).expect("there is an array")).collect();
     // `OpDecorate target Binding number`: four words.
     let mut at = 5;
     while at < code.len() {

@@ -12,6 +12,8 @@ struct Words {
 @group(0) @binding(201) var layers: binding_array<texture_2d_array<f32>, SLOTS>;
 @group(0) @binding(202) var cubes: binding_array<texture_cube<f32>, SLOTS>;
 @group(0) @binding(203) var volumes: binding_array<texture_3d<f32>, SLOTS>;
+@group(0) @binding(204) var rows: binding_array<texture_1d<f32>, SLOTS>; // beyond the usual
+@group(0) @binding(205) var skies: binding_array<texture_cube_array<f32>, SLOTS>; // beyond the usual
 @group(1) @binding(0) var samplers: binding_array<sampler, SAMPLERS>;
 
 fn whole(level: f32) -> u32 {
@@ -25,4 +27,7 @@ fn run() {
     results[0].data[2] = whole(textureSampleLevel(cubes[3], samplers[0], vec3<f32>(1.0, 0.0, 0.0), 0.0).x);
     results[0].data[3] = whole(textureSampleLevel(cubes[3], samplers[0], vec3<f32>(0.0, 0.0, -1.0), 0.0).x);
     results[0].data[4] = whole(textureLoad(volumes[4], vec3<i32>(0, 0, 1), 0).x);
+    results[0].data[5] = whole(textureLoad(layers[7], vec2<i32>(0, 0), 3, 0).x);
+    results[0].data[6] = whole(textureLoad(rows[5], 0, 0).x); // beyond the usual
+    results[0].data[7] = whole(textureSampleLevel(skies[6], samplers[0], vec3<f32>(0.0, 0.0, -1.0), 1, 0.0).x); // beyond the usual
 }
