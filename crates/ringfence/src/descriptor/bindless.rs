@@ -29,7 +29,7 @@ use super::state::{Keeper, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -196,11 +196,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
         let at = self.state.base + slot;
+        let begun = Undo::new(|| self.state.entries.lock().undo(slot));
         // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
-        if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
-            self.state.entries.lock().undo(slot);
-            return Err(error);
-        }
+        unsafe { heap.write_slot(shared, at, view) }?;
+        begun.done();
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
         Ok(BindlessIndex { slot: at, generation, table })
     }
