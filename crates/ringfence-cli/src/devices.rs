@@ -77,7 +77,8 @@ impl Listed {
             bytes: heap.bytes,
             device_local: heap.device_local,
             usage_bytes: budget(index).map(|held| held.usage_bytes),
-            budget_bytes: budget(index).map(|held| held.budget_bytes),
+            // Some drivers report more than the heap has.
+            budget_bytes: budget(index).map(|held| held.budget_bytes.min(heap.bytes)),
         });
         let types = &held.memory_types;
         Self {

@@ -8,6 +8,9 @@
 //! A heap of 8 GiB has blocks of 4 MiB to 256 MiB for the device, one of 256 MiB of 1 MiB to 32 MiB: never more than an
 //! eighth of it. Nothing is taken until something is requested. Every operation is O(1).
 
+/// How many sizes [`BlockSizes::tries`] has at the most.
+pub const SIZES_MAX: usize = 4;
+
 /// See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
@@ -23,7 +26,7 @@ impl BlockSizes {
     const FIRST_PER_MAX: u64 = 64;
     const FIRST_LEAST: u64 = 1 << 20;
     const LEAST: u64 = 64 << 10;
-    const HALVINGS: u32 = 3;
+    const HALVINGS: u32 = SIZES_MAX as u32 - 1;
 
     /// Blocks for a heap of this size: an eighth of it at most.
     #[must_use]
@@ -38,6 +41,12 @@ impl BlockSizes {
     #[must_use]
     pub fn aligned_to(self, alignment: u64) -> Self {
         Self { first: self.first.max(alignment.min(self.max)), ..self }
+    }
+
+    /// The same, none smaller than `bytes`, but for blocks of one size.
+    #[must_use]
+    pub fn at_least(self, bytes: u64) -> Self {
+        if self.halvings == 0 { self } else { Self { first: self.first.max(bytes), max: self.max.max(bytes), ..self } }
     }
 
     /// Blocks of one size, of which a smaller one will not do.
@@ -68,6 +77,14 @@ impl BlockSizes {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
         let wanted = self.present(count).max(least).max(need);
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
+    }
+
+    /// As [`BlockSizes::tries`], but first what is tried with blocks of at least `bytes_min`: at most twice as many.
+    pub fn tries_from(self, count: usize, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
+        let large = if bytes_min > self.present(count) { usize::MAX } else { 0 };
+        let larger = self.at_least(bytes_min).tries(count, need).take(large);
+        let least = larger.clone().last().unwrap_or(u64::MAX);
+        larger.chain(self.tries(count, need).filter(move |bytes| *bytes < least))
     }
 }
 

@@ -494,6 +494,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get()?.thread_caches.take_owner()
     }
 
+    /// Bytes of what is kept, and what threads have reserved beyond that. One load.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.store.get().map_or(0, |store| store.reserved.0.load(Ordering::Relaxed))
+    }
+
     /// How many objects were taken out for another request. O(threads).
     pub fn taken(&self) -> u64 {
         let Some(store) = self.store.get() else { return 0 };

@@ -157,6 +157,16 @@ impl Capabilities {
         }
     }
 
+    /// Bytes of the largest memory object of a memory type: what its heap has, but no more than any object may have.
+    ///
+    /// # Panics
+    /// If there is no such memory type.
+    #[must_use]
+    pub fn object_bytes_max(&self, memory_type: u32) -> u64 {
+        let heap = self.memory_types[memory_type as usize].heap;
+        self.memory_heaps[heap as usize].bytes.min(self.memory_object_bytes_max)
+    }
+
     /// Whether host writes to memory of this type have to be followed by [`Driver::flush`](super::Driver::flush).
     #[inline]
     #[must_use]

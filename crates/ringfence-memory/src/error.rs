@@ -171,6 +171,13 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a heap
+    /// is too small.
+    #[must_use]
+    pub const fn may_fit_elsewhere(&self) -> bool {
+        matches!(self, Self::TooLarge { .. }) || self.is_out_of_memory()
+    }
 }
 
 /// Why the host could not reach a resource's bytes. Nothing was read or written.

@@ -20,6 +20,7 @@ pub use crate::memory::{Memory, Place};
 pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked, run_unlocked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
+pub use crate::undo::Undo;
 
 /// As [`Allocator::create_buffer`], for a library that knows at which line of the program the buffer was asked for.
 ///

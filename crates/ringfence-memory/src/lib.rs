@@ -30,6 +30,7 @@ pub mod resource;
 pub mod sharing;
 pub mod sparse;
 mod timeline;
+mod undo;
 
 use ringfence_hal as device;
 #[cfg(test)]

@@ -15,14 +15,16 @@
 //!
 //! The order in which things are tried for a request:
 //!
-//! 1. the memory types that the location allows, best first; for each of them
+//! 1. the memory types that the location allows and whose heap is not smaller than the request, best first; for each of
+//!    them
 //! 2. a slot of a size class or a free range in a block of the arena,
 //! 3. a new block of the arena's present block size; if the driver refuses it, retired objects that the device is done
 //!    with and recycled ones are destroyed, all that is empty in the heap is freed (blocks, those of placements too, and
 //!    buffers that small ones shared; in every heap, if there are too many memory objects), and the block is tried again;
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
-//! 5. dedicated memory (not for [`Dedicated::Never`]),
-//! 6. then the next memory type;
+//! 5. then the next memory type;
+//! 6. at last dedicated memory, in each type (not for [`Dedicated::Never`]). Requests that are too large for a block, or
+//!    for which the driver prefers it, get dedicated memory of each type in step 2, the latter with a block after it;
 //! 7. everything again, once, if objects were destroyed in step 3: blocks that are in use may have room now. A request
 //!    that may not grow, or of a full pool, destroys them here;
 //! 8. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
@@ -30,6 +32,10 @@
 //! 9. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
 //!    everything again if it released something, at most 8 times;
 //! 10. a typed error with size, usage, budget and what was tried.
+//!
+//! What the driver refuses is remembered: as long as nothing is freed in the heap and its budget does not change, a
+//! request of as many bytes goes on with the next step without a driver call. Before a request fails, every step is
+//! tried without that.
 //!
 //! Budgets: a block that would exceed the budget is halved like one that is refused; the smallest is requested
 //! nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller
@@ -42,6 +48,10 @@
 //! block of each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread makes the next block before
 //! it is needed; with [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces what it is going to need.
+//!
+//! Where the device allows few memory objects, the last three quarters of them are spent with care: a resource gets the
+//! dedicated memory that the driver prefers only if it is at least as large as an object's share of the device's
+//! memory, and blocks are so large that the objects that are left can hold the memory that is left.
 
 mod arena;
 mod block_memory;
@@ -67,6 +77,7 @@ mod plan;
 mod pool_state;
 mod pressure;
 mod recycle;
+mod refusals;
 mod release;
 mod request;
 mod residence;
@@ -79,6 +90,7 @@ pub(crate) mod shortage;
 mod small_state;
 mod trim;
 mod types;
+mod unbound;
 mod watching;
 
 pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, PassLimits, Reserved};

@@ -131,11 +131,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         };
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
+            // Before it is placed: the driver is called.
+            let is_full = |portable| shared.says_all::<K>(&portable, info);
+            let is_desc_full = desc.movable && Create::<K>::portable(&shared.device, info).is_some_and(is_full);
             let made = move |placed, place: Place<D>, origin: Origin<D>| {
                 let owner =
                     origin.owner().or_else(|| shared.recycled.take_owner()).unwrap_or_else(|| Arc::clone(shared));
                 let portable = Create::<K>::portable(&shared.device, info);
-                let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
                 let key = || Create::<K>::key(&shared.device, info).map(Box::new);
                 let recycle = |wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits);
                 let bound = Bound {
@@ -144,7 +146,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
                     has_address: Create::<K>::has_address(&shared.device, info),
                     added: 0,
                     user_data: desc.user_data,
-                    is_desc_full: portable.as_ref().is_some_and(is_full),
+                    is_desc_full,
                     key: if portable.is_none() { key() } else { None },
                     desc: portable,
                     parts: K::parts_of(|| Create::<K>::parts(&shared.device, info)),

@@ -139,6 +139,7 @@ impl State {
     pub(super) fn allocate(&mut self, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
         self.counts.allocate_memory += 1;
         self.spend(Costs::of(&self.profile.costs.allocate, desc.memory_type, desc.size));
+        self.check_heap_size(desc);
         let heap = self.check_allocation(desc)?;
         let properties = self.profile.capabilities.properties(desc.memory_type);
         let host = if properties.contains(MemoryProperties::HOST_VISIBLE) {
@@ -170,6 +171,16 @@ impl State {
         self.memories.insert(id, object);
         self.heap_used[heap] += desc.size;
         Ok(id)
+    }
+
+    /// Vulkan forbids a request of more than the heap has (VUID-vkAllocateMemory-pAllocateInfo-01713).
+    fn check_heap_size(&mut self, desc: &MemoryDesc<'_>) {
+        let capabilities = &self.profile.capabilities;
+        let held = capabilities.memory_types.get(desc.memory_type as usize);
+        if held.is_some_and(|held| desc.size > capabilities.memory_heaps[held.heap as usize].bytes) {
+            let label = Label::named(What::Memory, 0, desc.name);
+            self.report(Hazard::about(HazardKind::Misuse, label).detail("more bytes were requested than the heap has"));
+        }
     }
 
     /// The heap that the memory comes from, if it may.

@@ -30,7 +30,7 @@ mod gpu;
 mod stage;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ringfence::device::DeviceError;
 use ringfence::device::fault::{Call, Rule};
@@ -79,6 +79,9 @@ pub struct Walk<'a> {
     pub lasting: &'a [Lasting],
     /// Every how many calls one is made to fail; 1 for all.
     pub step: usize,
+    /// Whether a call that is made to fail panics instead of returning the error, as a device of the program's own may.
+    /// The scenario then runs a second time, without a fault.
+    pub unwinds: bool,
     /// How the stage's allocator is set up.
     pub allocator: AllocatorDesc,
 }
@@ -86,7 +89,13 @@ pub struct Walk<'a> {
 impl Default for Walk<'_> {
     fn default() -> Self {
         let allocator = AllocatorDesc { device_block_bytes_max: 4 << 20, ..Default::default() };
-        Self { errors: &Self::ERRORS, lasting: &[Lasting::Once, Lasting::FromThenOn], step: 1, allocator }
+        Self {
+            errors: &Self::ERRORS,
+            lasting: &[Lasting::Once, Lasting::FromThenOn],
+            step: 1,
+            unwinds: false,
+            allocator,
+        }
     }
 }
 
@@ -162,15 +171,20 @@ impl Walk<'_> {
         if let Some(lose) = lose.filter(|_| error == DeviceError::Lost) {
             stage.faults.set_hook(Some(Box::new(move |_, _| lose())));
         }
+        if self.unwinds {
+            stage.faults.set_hook(Some(Box::new(|_, error| resume_unwind(Box::new(stage::Unwound(error))))));
+        }
         let count = if lasting == Lasting::Once { 1 } else { u64::MAX };
         stage.faults.add(Rule { count, ..Rule::nth(nth, error) });
-        let outcome = scenario(&mut stage);
+        let outcome = stage::caught(|| scenario(&mut stage), |error| Failure(error.to_string()));
         stage.memory.debug().validate().expect("sound after the fault");
         let injected = stage.faults.injected();
         // How often the progress of a real device is read is a matter of luck.
         assert!(injected > 0 || G::NAME != SimGpu::NAME, "the call is made again");
         stage.faults.clear();
-        afterwards(&mut stage, outcome, scenario, error, lasting);
+        // What unwinds through a scenario ends it early, even if the fault was one call's.
+        let ends = if self.unwinds { Lasting::FromThenOn } else { lasting };
+        afterwards(&mut stage, outcome, scenario, error, ends);
         stage.check_texts(error);
         table.add(&stage, injected, error);
         // No caller is left at the end of an allocator's life to report to that the driver will not wait: what work may

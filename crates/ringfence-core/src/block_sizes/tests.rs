@@ -37,6 +37,22 @@ fn what_is_announced_gets_large_blocks_at_once() {
     assert_eq!(tries(6, 5), [256, 128, 64, 32], "no smaller than without an announcement");
 }
 
+/// Few memory objects are left: large blocks first, then what there would be without that.
+#[test]
+fn large_blocks_are_tried_before_the_usual_ones() {
+    let sizes = BlockSizes::for_heap(8 << 30, u64::MAX, 256 << 20);
+    let tries = |count, need: u64, min: u64| {
+        sizes.tries_from(count, need << 20, min << 20).map(|bytes| bytes >> 20).collect::<Vec<_>>()
+    };
+    assert_eq!(tries(0, 1, 1024), [1024, 512, 256, 128, 4, 2, 1]);
+    assert_eq!(tries(6, 1, 1024), [1024, 512, 256, 128, 64, 32]);
+    assert_eq!(tries(6, 100, 1024), [1024, 512, 256, 128]);
+    assert_eq!(tries(3, 1, 0), sizes.tries(3, 1 << 20).map(|bytes| bytes >> 20).collect::<Vec<_>>());
+    assert!(tries(0, 1, 1024).len() <= 2 * SIZES_MAX);
+    let fixed = BlockSizes::fixed(64 << 20);
+    assert_eq!(fixed.tries_from(0, 1, 1 << 30).collect::<Vec<_>>(), [64 << 20], "blocks of one size stay so");
+}
+
 #[test]
 fn a_refused_block_is_halved_three_times_but_holds_its_request() {
     let sizes = BlockSizes::for_heap(8 << 30, u64::MAX, 256 << 20);

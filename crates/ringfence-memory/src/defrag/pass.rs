@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use super::Defrag;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
-use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
+use crate::device::{Buffers, Create, Device, RawTexture, Requirements, Textures};
 use crate::error::Error;
-use crate::memory::{ArenaRef, Place, Reserved, Shared, Ticket};
+use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::observe::debugging::Margins;
 use crate::observe::trace::Event as Recorded;
 use crate::observe::unlocked::is_locked;
 use crate::observe::{Call, Event, RangeId};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::timeline::Frame;
+use crate::undo::Undo;
 
 /// Moves that are to be made in one submission. Dropping it ends the pass: resources that were not copied stay where
 /// they are.
@@ -413,23 +414,21 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let share = shared.memory_of(&room.place).share;
         let prepared = shared.prepare::<K>(info, share);
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
-        if let Err(error) = check_room(&room.place, margins, &needs, &shared) {
-            // SAFETY: it was not placed.
-            unsafe { Create::<K>::discard(&shared.device, unplaced) };
-            return Err(error);
-        }
+        let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
+        check_room(&room.place, margins, &needs, &shared)?;
         let Room { arena, ticket, mut place } = self.run.rooms[index].take().expect("it is there");
         place.offset += margins.front;
+        // If it fails or panics, the room is freed, and the resource may be moved again.
+        let returned = Undo::new(|| {
+            ticket.put_back();
+            self.moves[index].outcome = MoveOutcome::Ignored;
+            self.run.left();
+        });
         // SAFETY: type, class, size and alignment were checked just now.
-        let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
-            Ok(made) => made,
-            Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed. The room is freed already.
-                unsafe { Create::<K>::discard(&shared.device, unplaced) };
-                ticket.put_back();
-                return Err(self.give_up(index, error));
-            }
-        };
+        let made = unsafe { shared.place_at::<K>(unplaced.get(), place) };
+        let (placed, place) = made.map_err(|error| MoveError::Make(error.into()))?;
+        returned.done();
+        unplaced.used_up();
         shared.notify(Event::Called(Call::CreateObject));
         if !self.moves[index].name.is_empty() {
             // SAFETY: the object was made just now.
@@ -446,12 +445,6 @@ impl<'r, D: Device> DefragPass<'r, D> {
         self.moves[index].outcome = MoveOutcome::Moved;
         self.run.moved(arena, old);
         Ok(src)
-    }
-
-    fn give_up(&mut self, index: usize, error: DeviceError) -> MoveError {
-        self.moves[index].outcome = MoveOutcome::Ignored;
-        self.run.left();
-        MoveError::Make(error.into())
     }
 
     /// From here on the new place is what the old one was.

@@ -19,11 +19,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 
 use ringfence_core::algorithm::{Algorithm, Cutter};
-use ringfence_core::block_sizes::BlockSizes;
+use ringfence_core::block_sizes::{BlockSizes, SIZES_MAX};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
 use ringfence_core::pool_chain::PoolAllocation;
@@ -122,6 +122,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next
     /// allocation sets it again then.
     pub(super) wants_block: AtomicBool,
+    /// Ranges that were freed, modulo the number's range. Written under the lock of the state.
+    freed_count: AtomicU64,
     wake: Arc<Wake>,
 }
 
@@ -144,13 +146,16 @@ impl Wake {
     }
 }
 
+/// Sizes of a block, in the order in which they are tried.
+pub(crate) type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
+
 /// What an arena answers to a request.
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
     /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none,
     /// there may be no further block, or none that is large enough.
-    NeedsBlock(SmallVec<[u64; 4]>),
+    NeedsBlock(Sizes),
 }
 
 /// What an arena gives for a request.
@@ -168,7 +173,7 @@ pub(crate) enum Forecast {
     },
     /// Ask for the first of these sizes that is granted, and set `bytes` of it aside.
     NewBlock {
-        sizes: SmallVec<[u64; 4]>,
+        sizes: Sizes,
         bytes: u64,
     },
     /// It may have no further block.
@@ -229,6 +234,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             growth: Lock::new(()),
             chunks: Lock::new(()),
             wants_block: AtomicBool::new(false),
+            freed_count: AtomicU64::new(0),
             wake: Arc::clone(wake),
         }
     }
@@ -295,13 +301,29 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// A range, or the sizes of the block that the request needs. The lock of growth is held.
-    pub(crate) fn allocate(&self, request: Request<'_>) -> Answer<D> {
-        if let Some(found) = self.range(request) {
-            return Answer::Granted(found);
+    /// A range, or the sizes of the block that the request needs, of `bytes_min` or more first. The lock of growth is
+    /// held.
+    pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
+        match self.range(request) {
+            Some(found) => Answer::Granted(found),
+            None => Answer::NeedsBlock(self.sizes_now(request, bytes_min)),
         }
+    }
+
+    /// The sizes of the block that the request would need if no block had room.
+    pub(crate) fn sizes_now(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let count = self.state.lock().blocks.block_count();
-        Answer::NeedsBlock(self.next_sizes(count, &request))
+        self.next_sizes(count, &request, bytes_min)
+    }
+
+    /// Changes with each range that is freed.
+    pub(crate) fn freed_count(&self) -> u64 {
+        self.freed_count.load(Ordering::Relaxed)
+    }
+
+    /// Counts a range that is freed, under the lock of the state.
+    fn count_freed(&self) {
+        self.freed_count.store(self.freed_count().wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Takes in the block that was made for a request, and serves the request from it. The lock of growth is held.
@@ -320,19 +342,19 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would
-    /// do.
-    fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
+    /// What to request of the driver when `count` blocks are held, of `bytes_min` or more first; nothing if there may be
+    /// no more, or none that would do.
+    fn next_sizes(&self, count: usize, request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
-            return SmallVec::new();
+            return Sizes::new();
         }
         // Beyond its capacity an algorithm cannot even be asked.
         let would_hold = |bytes: &u64| {
             *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
         };
-        sizes.tries(count, request.size).filter(would_hold).collect()
+        sizes.tries_from(count, request.size, bytes_min).filter(would_hold).collect()
     }
 
     /// What is requested of the driver, for a block of `size` bytes.
@@ -375,12 +397,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// The size of the block to be made before it is needed; `None` if enough is free. The lock of growth is held.
-    pub(crate) fn wanted_ahead(&self) -> Option<u64> {
+    pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = self.is_low(&state);
         // Under the lock under which it is set: an order that comes now is not lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
-        is_low.then(|| self.size_ahead(&state))
+        is_low.then(|| self.size_ahead(&state).max(bytes_min))
     }
 
     /// Takes in a block that was made before it is needed. The lock of growth is held.
@@ -424,20 +446,21 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks freed.
-    pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
-        let Some(class) = self.slot_class(&request, false) else { return self.forecast_range(request, trimmed) };
+    pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
+        let of_range = |request| self.forecast_range(request, trimmed, bytes_min);
+        let Some(class) = self.slot_class(&request, false) else { return of_range(request) };
         if let Some(offset) = self.slots.peek(class) {
             return Forecast::InBlock { offset, bytes: class.bytes };
         }
         let chunk = chunk_request(class, self.slots.next_count(class) * class.bytes);
-        match self.forecast_range(chunk, trimmed) {
+        match of_range(chunk) {
             Forecast::InBlock { offset, .. } => Forecast::InBlock { offset, bytes: class.bytes },
             Forecast::NewBlock { sizes, .. } => Forecast::NewBlock { sizes, bytes: class.bytes },
             other => other,
         }
     }
 
-    fn forecast_range(&self, request: Request<'_>, trimmed: bool) -> Forecast {
+    fn forecast_range(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
         let state = self.state.lock();
         let Request { size, alignment, high, .. } = request;
         let found = state.blocks.peek_by(size, |ranges| match trimmed && ranges.is_empty() {
@@ -450,7 +473,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
         let gone = if trimmed { state.blocks.empty_count() } else { 0 };
         let count = state.blocks.block_count() - gone;
-        let sizes = self.next_sizes(count, &request);
+        let sizes = self.next_sizes(count, &request, bytes_min);
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
@@ -461,6 +484,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
         let mut state = self.state.lock();
         state.free(allocation);
+        self.count_freed();
         if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold || state.keeps_empty(self.desc.sizes.max)
         {
             return None;
@@ -471,7 +495,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// An empty block stays, for what closes chunks to find.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
-        self.state.lock().free(allocation);
+        let mut state = self.state.lock();
+        state.free(allocation);
+        self.count_freed();
     }
 
     /// Notes memory of a resource's own; the number finds it again.

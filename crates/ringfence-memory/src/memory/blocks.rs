@@ -12,14 +12,26 @@ use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Cutter;
 
-use super::arena::{Answer, Arena, Found, InBlock};
+use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
 use super::memory_object::Memory;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
-use super::shortage::{Attempt, Constraints, Failure};
+use super::shortage::{Attempt, Constraints, Failure, ObjectRequest};
 use crate::device::Device;
 use crate::error::Error;
+
+/// Blocks that were made and belong to no arena yet: freed when this is dropped.
+struct NewBlocks<'a, D: Device> {
+    shared: &'a Shared<D>,
+    blocks: Vec<Memory<D>>,
+}
+
+impl<D: Device> Drop for NewBlocks<'_, D> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.blocks).into_iter().for_each(|memory| self.shared.free_memory(memory));
+    }
+}
 
 impl<D: Device> Shared<D> {
     /// Memory in a block that is there, or in a new one.
@@ -66,17 +78,69 @@ impl<D: Device> Shared<D> {
         if let Some(found) = arena.range(request) {
             return Ok(found);
         }
+        let bytes_min = self.block_bytes_min(arena);
+        if self.is_known_full(arena, request, bytes_min, attempt) {
+            attempt.was_spared = true;
+            return Err(Failure::Refused);
+        }
         if attempt.constraints.may_grow {
             arena.note_wait();
         }
         let _growing = arena.growth.lock();
-        let sizes = match arena.allocate(request) {
+        let sizes = match arena.allocate(request, bytes_min) {
             Answer::Granted(found) => return Ok(found),
             Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
             Answer::NeedsBlock(sizes) => sizes,
         };
         let memory = self.make_block(arena, sizes.into_iter(), request.alignment, attempt)?;
         Ok(arena.insert(memory, request))
+    }
+
+    /// Whether a block for the request was refused before, and a trim was in vain, with nothing released since. Seen
+    /// without the lock of growth, so that no thread waits for another's driver call to learn it.
+    fn is_known_full<A: Cutter, O>(
+        &self,
+        arena: &Arena<D, A, O>,
+        request: Request<'_>,
+        bytes_min: u64,
+        attempt: &Attempt,
+    ) -> bool {
+        let constraints = attempt.constraints;
+        if constraints.ignores_refusals || !constraints.may_grow || !constraints.may_trim {
+            return false;
+        }
+        let sizes = arena.sizes_now(request, bytes_min);
+        let fails = |(nth, bytes): (usize, &u64)| {
+            let reach = constraints.reach(nth + 1 == sizes.len());
+            self.is_known_to_fail(ObjectRequest::block(arena.desc.memory_type, *bytes, reach))
+        };
+        let heap = Some(arena.desc.heap);
+        !sizes.is_empty()
+            && sizes.iter().enumerate().all(fails)
+            && self.budgets.refusals.was_trimmed(heap, self.trim_mark(heap))
+    }
+
+    /// How large a block of an arena is at least, because few memory objects are left for the memory that is left;
+    /// else 0.
+    pub(super) fn block_bytes_min<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> u64 {
+        let capabilities = self.device.capabilities();
+        let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
+        if held < most / 4 {
+            return 0;
+        }
+        let left = most.saturating_sub(held).max(1);
+        let free = |heap| {
+            let budget = self.budgets.heap(heap);
+            budget.heap_bytes.min(budget.limit_bytes).saturating_sub(budget.reserved_bytes)
+        };
+        let free: u64 = (0..self.budgets.heap_count()).map(free).sum();
+        let ArenaDesc { sizes, heap, .. } = arena.desc;
+        if left.saturating_mul(sizes.max) >= free {
+            return 0;
+        }
+        let share = (free / left).checked_next_power_of_two().unwrap_or(u64::MAX);
+        let eighth = 1_u64 << (capabilities.memory_heaps[heap as usize].bytes / 8).max(1).ilog2();
+        share.min(eighth).min(capabilities.memory_object_bytes_max)
     }
 
     /// Makes blocks until as much is free as the low-water mark wants, within the budget; says how many. No allocation
@@ -91,9 +155,15 @@ impl<D: Device> Shared<D> {
     /// Makes the next block if little is left.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
         let _growing = arena.growth.lock();
-        let Some(size) = arena.wanted_ahead() else { return false };
-        let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false, spares_announced: true };
+        let Some(size) = arena.wanted_ahead(self.block_bytes_min(arena)) else { return false };
         let attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
+        let constraints = Constraints {
+            within_budget: true,
+            may_trim: false,
+            spares_announced: true,
+            ignores_refusals: false,
+            ..attempt.constraints
+        };
         let made = self.make_block(arena, std::iter::once(size), 1, &mut Attempt { constraints, ..attempt });
         let is_made = made.is_ok();
         match made {
@@ -113,25 +183,19 @@ impl<D: Device> Shared<D> {
     ) -> Result<u64, Failure> {
         let _growing = arena.growth.lock();
         let (mut missing, mut count) = arena.missing_for(bytes);
-        let (mut blocks, mut made) = (Vec::new(), 0);
+        let (mut new, mut made) = (NewBlocks { shared: self, blocks: Vec::new() }, 0);
         while made < missing {
-            let sizes = arena.desc.sizes.to_hold(count + blocks.len(), missing - made);
-            match self.make_block(arena, sizes, 1, attempt) {
-                Ok(memory) => {
-                    made += memory.size;
-                    blocks.push(memory);
-                    if attempt.tried.contains(Tried::TRIM) {
-                        // Empty blocks that were counted on may be gone.
-                        (missing, count) = arena.missing_for(bytes);
-                    }
-                }
-                Err(failure) => {
-                    blocks.into_iter().for_each(|memory| self.free_memory(memory));
-                    return Err(failure);
-                }
+            let sizes = arena.desc.sizes.at_least(self.block_bytes_min(arena));
+            let sizes = sizes.to_hold(count + new.blocks.len(), missing - made);
+            let memory = self.make_block(arena, sizes, 1, attempt)?;
+            made += memory.size;
+            new.blocks.push(memory);
+            if attempt.tried.contains(Tried::TRIM) {
+                // Empty blocks that were counted on may be gone.
+                (missing, count) = arena.missing_for(bytes);
             }
         }
-        arena.insert_announced(bytes, blocks);
+        arena.insert_announced(bytes, std::mem::take(&mut new.blocks));
         Ok(made)
     }
 
@@ -141,6 +205,7 @@ impl<D: Device> Shared<D> {
         while arena.block_count() < count {
             let size = arena.desc.sizes.max;
             let mut attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
+            attempt.constraints.beyond_window = true;
             let made = self.make_block(arena, std::iter::once(size), 1, &mut attempt);
             arena.insert_empty(made.map_err(|failure| self.give_up(&attempt, None, failure))?);
         }
@@ -159,24 +224,25 @@ impl<D: Device> Shared<D> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        let heap = arena.desc.heap;
+        let ArenaDesc { heap, memory_type, .. } = arena.desc;
         let mut sizes = sizes.peekable();
         // Once, and once more where memory objects are short: then in every heap.
-        let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::OverBudget);
+        let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::NoType);
         while let Some(size) = sizes.next() {
-            // Beyond the budget goes only the smallest.
-            let strict = constraints.within_budget || sizes.peek().is_some();
-            let make =
-                || self.make_within(heap, size, strict, || self.allocate_memory(&arena.block_desc(size, alignment)));
-            let mut made = make();
+            // Beyond the budget, and into what is kept of a window, goes only the smallest.
+            let object = ObjectRequest::block(memory_type, size, constraints.reach(sizes.peek().is_none()));
+            let make = |attempt: &mut Attempt| {
+                self.make_within(object, attempt, || self.allocate_memory(&arena.block_desc(size, alignment)))
+            };
+            let mut made = make(attempt);
             if let Some(short) = made.as_ref().err().copied().filter(|failure| failure.may_go_on())
                 && std::mem::take(&mut may_trim[usize::from(short.is_of_every_heap())])
                 && self.trim_heap(heap, short, attempt)
             {
-                made = make();
+                made = make(attempt);
             }
             failure = match made {
-                Err(failure) if failure.may_go_on() => failure,
+                Err(next) if next.may_go_on() => failure.then(next),
                 Err(failure) => return Err(failure),
                 Ok(memory) => {
                     self.note_block(&memory, arena.desc.class_name(), false);

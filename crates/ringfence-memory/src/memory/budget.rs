@@ -6,6 +6,8 @@
 //!   limit  = the caller's own: held bytes are counted before the driver is called, so that threads that race keep to it
 //! ```
 //!
+//! What the driver refused of a heap is remembered: see [`Refusals`].
+//!
 //! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often
 //! than [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says while no memory object is made or
 //! freed, and again after [`ASK_AFTER`] memory objects; in between, this allocator adds what it makes and subtracts
@@ -20,7 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::desc::AllocatorDesc;
-use crate::device::{Capabilities, Device, MemoryProperties};
+use super::refusals::Refusals;
+use crate::device::{Capabilities, Device, HeapBudgets, MemoryProperties};
 
 /// The driver's budgets are read again after this number of memory objects made or freed.
 const ASK_AFTER: u32 = 32;
@@ -40,7 +43,8 @@ pub struct Budget {
     pub budget_bytes: u64,
     /// What this allocator holds of it: blocks and dedicated memory.
     pub reserved_bytes: u64,
-    /// What this allocator takes at the most.
+    /// What this allocator takes at the most: the smaller of [`AllocatorDesc::heap_bytes_max`] and, of a small window,
+    /// [`AllocatorDesc::window_bytes_max`]. Only the former holds for requests that nothing but the window can serve.
     pub limit_bytes: u64,
     /// The heap's size.
     pub heap_bytes: u64,
@@ -68,6 +72,15 @@ impl Budget {
         }
     }
 
+    /// Whether `bytes` more may be taken.
+    pub(crate) fn grants(&self, bytes: u64, reach: Reach) -> bool {
+        match self.grant(bytes) {
+            Grant::Within => true,
+            Grant::BeyondBudget => reach.beyond_budget,
+            Grant::BeyondLimit => false,
+        }
+    }
+
     /// Whether `bytes` more are within the budget, beyond it, or beyond the limit.
     pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
@@ -91,7 +104,7 @@ pub(crate) enum Grant {
 #[derive(Default)]
 struct Heap {
     bytes: u64,
-    limit: u64,
+    limits: Limits,
     reserved: AtomicU64,
     /// All that was ever given back.
     freed: AtomicU64,
@@ -103,8 +116,27 @@ struct Heap {
     reserved_then: AtomicU64,
 }
 
+/// What is taken of a heap at the most.
+#[derive(Clone, Copy, Default)]
+struct Limits {
+    /// By any request.
+    bytes: u64,
+    /// By a request that another heap can serve too.
+    window_bytes: u64,
+}
+
+/// How far a memory object may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reach {
+    pub(crate) beyond_budget: bool,
+    /// Nothing but the window can serve what it is for.
+    pub(crate) beyond_window: bool,
+}
+
 pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
+    pub(crate) refusals: Refusals,
+    has_window: bool,
     reported: AtomicBool,
     since: AtomicU32,
     /// When the driver was asked last: nanoseconds after `begun`.
@@ -120,13 +152,16 @@ impl Budgets {
             let window = if is_window(capabilities, index) { desc.window_bytes_max } else { u64::MAX };
             Heap {
                 bytes: heap.bytes,
-                limit: wanted.min(window),
+                limits: Limits { bytes: wanted, window_bytes: window },
                 budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
                 ..Heap::default()
             }
         });
         let (reported, since, asked_at) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU64::new(0));
-        let budgets = Self { heaps: heaps.collect(), reported, since, asked_at, begun: Instant::now() };
+        let heaps: Box<[Heap]> = heaps.collect();
+        let refusals = Refusals::new(capabilities.memory_types.len(), heaps.len());
+        let has_window = heaps.iter().any(|heap| heap.limits.window_bytes != u64::MAX);
+        let budgets = Self { heaps, refusals, has_window, reported, since, asked_at, begun: Instant::now() };
         budgets.refresh(device);
         budgets
     }
@@ -138,7 +173,13 @@ impl Budgets {
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
         let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
         let Some(reported) = device.budgets() else { return };
-        for ((heap, reported), reserved) in self.heaps.iter().zip(reported).zip(before) {
+        for (index, ((heap, reported), reserved)) in (0..).zip(self.heaps.iter().zip(reported).zip(before)) {
+            let left = |budget: u64, usage: u64| i128::from(budget) - i128::from(usage);
+            let known = self.heap_with(index, reserved);
+            let known_left = left(heap.budget_then.load(Ordering::Relaxed), known.usage_bytes);
+            if left(reported.budget_bytes, reported.usage_bytes) > known_left {
+                self.refusals.forget(index);
+            }
             heap.usage_then.store(reported.usage_bytes, Ordering::Relaxed);
             heap.budget_then.store(reported.budget_bytes, Ordering::Relaxed);
             heap.reserved_then.store(reserved, Ordering::Relaxed);
@@ -167,8 +208,42 @@ impl Budgets {
         }
     }
 
+    /// The driver's figures, no budget above its heap.
+    pub(crate) fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
+        let mut reported = device.budgets()?;
+        for (reported, heap) in reported.iter_mut().zip(&self.heaps) {
+            reported.budget_bytes = reported.budget_bytes.min(heap.bytes);
+        }
+        Some(reported)
+    }
+
+    /// Whether the driver has reported a budget.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.reported.load(Ordering::Relaxed)
+    }
+
+    /// Whether any heap is a small window with a limit.
+    pub(crate) fn has_window(&self) -> bool {
+        self.has_window
+    }
+
+    /// Whether a heap is a small window with a limit.
+    pub(crate) fn is_window(&self, heap: u32) -> bool {
+        self.heaps[heap as usize].limits.window_bytes != u64::MAX
+    }
+
     pub(crate) fn heap(&self, heap: u32) -> Budget {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
+    }
+
+    /// The heap's figures, with the limit of a request that may go `beyond_window`.
+    pub(crate) fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
+        self.limited(self.heap(heap), heap, beyond_window)
+    }
+
+    fn limited(&self, budget: Budget, heap: u32, beyond_window: bool) -> Budget {
+        let limit_bytes = if beyond_window { self.heaps[heap as usize].limits.bytes } else { budget.limit_bytes };
+        Budget { limit_bytes, ..budget }
     }
 
     /// The heap's figures if this allocator held `reserved_bytes` of it.
@@ -180,22 +255,26 @@ impl Budgets {
         let resident_bytes = reserved_bytes.saturating_sub(get(&held.absent));
         let usage_bytes = if reported { since.saturating_sub(get(&held.reserved_then)) } else { resident_bytes };
         let budget_bytes = get(&held.budget_then).min(held.bytes);
-        Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
+        let limit_bytes = held.limits.bytes.min(held.limits.window_bytes);
+        Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes, heap_bytes: held.bytes }
     }
 
     pub(crate) fn heap_count(&self) -> u32 {
         self.heaps.len() as u32
     }
 
+    /// Whether [`Budgets::take`] would count bytes of a heap.
+    pub(crate) fn would_take(&self, heap: u32, bytes: u64, reach: Reach) -> bool {
+        self.heap_for(heap, reach.beyond_window).grants(bytes, reach)
+    }
+
     /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass
-    /// than the limit allows, nor (if `strict`) than the budget does. `None`, and nothing is counted, if it is beyond
-    /// that.
-    pub(crate) fn take(&self, heap: u32, bytes: u64, strict: bool) -> Option<Taken<'_>> {
-        let with_these = |reserved| match self.heap_with(heap, reserved).grant(bytes) {
-            Grant::Within => Some(reserved + bytes),
-            Grant::BeyondBudget if !strict => reserved.checked_add(bytes),
-            Grant::BeyondBudget | Grant::BeyondLimit => None,
-        };
+    /// than the limit allows, nor than the budget does, unless they may go beyond it. `None`, and nothing is counted, if
+    /// it is beyond that.
+    pub(crate) fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
+        let budget = |reserved| self.limited(self.heap_with(heap, reserved), heap, reach.beyond_window);
+        let with_these =
+            |reserved: u64| budget(reserved).grants(bytes, reach).then(|| reserved.checked_add(bytes)).flatten();
         let reserved = &self.heaps[heap as usize].reserved;
         reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_these).ok()?;
         Some(Taken { budgets: self, heap, bytes })
@@ -210,6 +289,7 @@ impl Budgets {
     /// Counts what was evicted of what is held.
     pub(crate) fn add_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
+        self.refusals.forget(heap);
     }
 
     /// Counts what was brought back, or freed while it was evicted.
@@ -221,6 +301,7 @@ impl Budgets {
         self.heaps[heap as usize].reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.heaps[heap as usize].freed.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
+        self.refusals.forget(heap);
     }
 
     /// All bytes that were ever given back of a heap. What other threads are about to take is none of it.

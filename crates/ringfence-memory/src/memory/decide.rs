@@ -6,17 +6,21 @@
 //!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
 //! ```
 //!
-//! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block,
-//! to memory of its own, or to the first and then to the second. It is a pure function of the request and of what the
+//! A decision is a list of steps: a memory type, and whether the request goes to a block there or to memory of its own.
+//! It is a pure function of the request and of what the
 //! view says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided
 //! here: that is true only at the moment at which the range is taken.
 //!
 //! | what | rule |
 //! |---|---|
-//! | memory type | those of the location, best first; a pool has one |
+//! | memory type | those of the location whose heap is large enough, best first; a pool has one |
 //! | size, alignment | whole atoms in non-coherent memory, whole pages where classes share blocks, guards around it |
-//! | its own memory | if the driver requires it, the request says so or is shared, it is too large for a block; or the driver prefers it and memory objects are not scarce |
-//! | a block first, then its own memory | everything else, unless the request says never |
+//! | its own memory | if the driver requires it, the request says so or is shared, it is too large for a block |
+//! | its own memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |
+//! | a block of each type, then its own memory in each | everything else, unless the request says never |
+//!
+//! Memory of its own comes after the blocks of every type, because a memory object for each small resource that no longer
+//! fits into a full heap would use up the device's memory objects.
 
 use super::classes::Classes;
 use super::request::{AllocationDesc, Dedicated};
@@ -34,7 +38,8 @@ pub(crate) struct View<'a> {
     pub(crate) shared_bytes_max: &'a [u64],
     /// Bytes of guard on each side of a range; 0 for none.
     pub(crate) margin_bytes: u32,
-    pub(crate) is_near_object_limit: bool,
+    /// A resource of fewer bytes does not get the memory of its own that the driver prefers, as memory objects are scarce.
+    pub(crate) preferred_bytes_min: u64,
     pub(crate) pool: Option<PoolView>,
 }
 
@@ -59,22 +64,21 @@ pub(crate) struct Step {
 /// How a request gets memory of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// In a block, and in no other way.
+    /// In a block.
     Block,
-    /// In a block; if that fails, in memory of its own.
-    BlockThenDedicated,
     /// In memory of its own.
     Dedicated,
 }
 
-impl Way {
-    pub(crate) fn tries_block(self) -> bool {
-        self != Self::Dedicated
-    }
-
-    pub(crate) fn tries_dedicated(self) -> bool {
-        self != Self::Block
-    }
+/// The ways in which a request may get memory of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ways {
+    /// In this one alone.
+    Only(Way),
+    /// In memory of its own; if that fails, in a block.
+    DedicatedThenBlock,
+    /// In a block; once that has failed in every type, in memory of its own.
+    BlockThenDedicated,
 }
 
 /// Where the request goes: the steps in the order in which they are tried, each worked out when its turn comes. None,
@@ -87,8 +91,20 @@ pub(crate) fn decide<'a>(
     let of_pool = view.pool.map(|pool| pool_step(needs, &view, pool));
     // A pool has one type, and no other is tried.
     let bits = if view.pool.is_some() { 0 } else { needs.memory_type_bits };
-    let types = view.order.candidates_for(view.capabilities, desc, bits);
-    of_pool.into_iter().chain(types.map(move |memory_type| step(needs, desc, &view, memory_type)))
+    let holds = move |memory_type: &u32| needs.size <= view.capabilities.object_bytes_max(*memory_type);
+    let types = view.order.candidates_for(view.capabilities, desc, bits).filter(holds);
+    let at = move |memory_type, way| Step { way, ..step(needs, desc, &view, memory_type) };
+    let ways = move |memory_type| ways(around(needs, &view, memory_type).0, desc, &view, memory_type);
+    let first = types.clone().flat_map(move |memory_type| {
+        let (first, second) = match ways(memory_type) {
+            Ways::Only(way) => (way, None),
+            Ways::DedicatedThenBlock => (Way::Dedicated, Some(Way::Block)),
+            Ways::BlockThenDedicated => (Way::Block, None),
+        };
+        std::iter::once(first).chain(second).map(move |way| at(memory_type, way))
+    });
+    let last = types.filter(move |memory_type| ways(*memory_type) == Ways::BlockThenDedicated);
+    of_pool.into_iter().chain(first).chain(last.map(move |memory_type| at(memory_type, Way::Dedicated)))
 }
 
 /// Whether a request takes memory like any other: what is decided for it depends on its location, memory types, class
@@ -118,7 +134,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
         // The smallest shows whether anything is padded, the largest whether it shares a block.
         [1, bytes].into_iter().map(needs).all(|needs| {
             let step = step(needs, &desc, &view, *memory_type);
-            step.way.tries_block()
+            step.way == Way::Block
                 && step.needs == view.classes.apart(needs)
                 && view.order.always_serves(needs.size, needs.memory_type_bits)
         })
@@ -134,19 +150,34 @@ fn pool_step(needs: Requirements, view: &View<'_>, pool: PoolView) -> Step {
 }
 
 fn step(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_type: u32) -> Step {
-    let padded = view.classes.apart(padded(needs, view.capabilities, memory_type));
-    let margins = margins(&padded, view, memory_type);
-    let needs = margins.around(padded);
-    let wish = if desc.share.is_some() { Dedicated::Always } else { desc.dedicated };
-    let way = match wish {
-        _ if needs.requires_dedicated => Way::Dedicated,
-        Dedicated::Always => Way::Dedicated,
-        Dedicated::Never => Way::Block,
-        Dedicated::Auto if needs.size > view.shared_bytes_max[memory_type as usize] => Way::Dedicated,
-        Dedicated::Auto if needs.prefers_dedicated && !view.is_near_object_limit => Way::Dedicated,
-        Dedicated::Auto => Way::BlockThenDedicated,
+    let (needs, margins) = around(needs, view, memory_type);
+    let way = match ways(needs, desc, view, memory_type) {
+        Ways::Only(way) => way,
+        Ways::DedicatedThenBlock => Way::Dedicated,
+        Ways::BlockThenDedicated => Way::Block,
     };
     Step { memory_type, needs, margins, way }
+}
+
+/// What a memory type needs for the request, guards included.
+fn around(needs: Requirements, view: &View<'_>, memory_type: u32) -> (Requirements, Margins) {
+    let padded = view.classes.apart(padded(needs, view.capabilities, memory_type));
+    let margins = margins(&padded, view, memory_type);
+    (margins.around(padded), margins)
+}
+
+fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_type: u32) -> Ways {
+    let wish = if desc.share.is_some() { Dedicated::Always } else { desc.dedicated };
+    match wish {
+        _ if needs.requires_dedicated => Ways::Only(Way::Dedicated),
+        Dedicated::Always => Ways::Only(Way::Dedicated),
+        Dedicated::Never => Ways::Only(Way::Block),
+        Dedicated::Auto if needs.size > view.shared_bytes_max[memory_type as usize] => Ways::Only(Way::Dedicated),
+        Dedicated::Auto if needs.prefers_dedicated && needs.size >= view.preferred_bytes_min => {
+            Ways::DedicatedThenBlock
+        }
+        Dedicated::Auto => Ways::BlockThenDedicated,
+    }
 }
 
 /// The guards of a range that is padded already.

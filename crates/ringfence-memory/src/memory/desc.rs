@@ -31,7 +31,8 @@ pub struct AllocatorDesc {
     pub heap_bytes_max: [u64; 16],
     /// The most bytes that the allocator takes of a *small window*: a heap of up to 256 MiB through which the host
     /// accesses part of a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host memory, so
-    /// that requests which need the window still find memory there.
+    /// that requests which need the window still find memory there: those that no other heap can serve, and pools of its
+    /// memory types, may take all of the heap, up to [`AllocatorDesc::heap_bytes_max`].
     ///
     /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
     pub window_bytes_max: u64,

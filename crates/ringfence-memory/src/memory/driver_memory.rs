@@ -10,11 +10,12 @@ use super::place::{ArenaRef, Backing, Place};
 use super::request::{AllocationDesc, Request};
 use super::retired::Retired;
 use super::shared::Shared;
-use super::shortage::Attempt;
+use super::shortage::{Attempt, ObjectRequest};
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::error::Error;
 use crate::observe::trace::Event as Recorded;
 use crate::observe::{Call, Event, Numbered, SlowPath};
+use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
@@ -49,17 +50,26 @@ impl<D: Device> Shared<D> {
         self.memory_objects
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .map_err(|_| DeviceError::TooManyObjects)?;
-        let made = make();
-        match &made {
-            Ok(_) => self.notify(Event::Called(Call::AllocateMemory)),
-            Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
-        }
-        made
+        let counted = Undo::new(|| _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed));
+        let made = make()?;
+        counted.done();
+        self.notify(Event::Called(Call::AllocateMemory));
+        Ok(made)
     }
 
-    /// Near the driver's limit, what only prefers memory of its own goes without.
-    pub(super) fn is_near_object_limit(&self) -> bool {
-        self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
+    /// Below how many bytes a resource goes without the memory of its own that the driver prefers: 0 while no more than a
+    /// quarter of the memory objects is used, then an object's share of the device's memory; near the limit, no size
+    /// is enough.
+    pub(super) fn preferred_bytes_min(&self) -> u64 {
+        let capabilities = self.device.capabilities();
+        let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
+        if held < most / 4 {
+            0
+        } else if held < most / 4 * 3 {
+            capabilities.memory_heaps.iter().map(|heap| heap.bytes).sum::<u64>() / most
+        } else {
+            u64::MAX
+        }
     }
 
     pub(super) fn has_object_left(&self) -> bool {
@@ -125,9 +135,10 @@ impl<D: Device> Shared<D> {
         let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
         let mut attempt = Attempt::at(memory_type, size, &AllocationDesc::default());
-        let make = || self.make_within(heap, size, false, || self.allocate_memory(&desc));
-        let made = match make() {
-            Err(failure) if failure.may_go_on() && self.trim_heap(heap, failure, &mut attempt) => make(),
+        let object = ObjectRequest::block(memory_type, size, attempt.constraints.reach(true));
+        let make = |attempt: &mut Attempt| self.make_within(object, attempt, || self.allocate_memory(&desc));
+        let made = match make(&mut attempt) {
+            Err(failure) if failure.may_go_on() && self.trim_heap(heap, failure, &mut attempt) => make(&mut attempt),
             made => made,
         };
         let memory = Arc::new(made.map_err(|failure| self.give_up(&attempt, None, failure))?);

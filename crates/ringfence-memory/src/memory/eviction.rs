@@ -7,6 +7,7 @@ use super::residence::Residence;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
 use crate::timeline::{Frame, Passed};
+use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
     /// What is known of the residency of new memory, if it can be evicted at all.
@@ -56,12 +57,11 @@ impl<D: Device> Shared<D> {
             return Ok(0);
         }
         let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
+        let taken = Undo::new(|| objects.iter().for_each(|held| held.set_resident()));
         // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
         // them is complete, and the user of them later has promised to commit it before, which takes that lock.
-        if let Err(error) = unsafe { self.device.evict(&pageables) } {
-            objects.iter().for_each(|held| held.set_resident());
-            return Err(error);
-        }
+        unsafe { self.device.evict(&pageables) }?;
+        taken.done();
         objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
         Ok(self.residents.count(|held| &held.evicted, &objects))
     }

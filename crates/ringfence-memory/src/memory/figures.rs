@@ -16,7 +16,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let capabilities = self.device.capabilities();
         let statistics = self.statistics();
-        let budgets = self.device.budgets();
+        let budgets = self.budgets.reported(&self.device);
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
             let reported = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
             HeapSnapshot {

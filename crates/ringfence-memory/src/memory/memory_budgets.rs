@@ -95,15 +95,17 @@ impl<D: Device> MemoryBudgets<'_, D> {
             return Ok(0);
         }
         let capabilities = shared.device.capabilities();
-        let mut types = shared.order.candidates_for(capabilities, &desc, u32::MAX);
+        let types = shared.order.candidates_for(capabilities, &desc, u32::MAX);
         let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
-        let memory_type = types.next().ok_or(no_type)?;
+        let memory_type = types.clone().next().ok_or(no_type)?;
         let max = capabilities.memory_heaps[shared.heap_of(memory_type) as usize].bytes;
         if bytes > max {
             return Err(Error::TooLarge { size: bytes, max });
         }
         let mut attempt = Attempt::at(memory_type, bytes, &desc);
         attempt.constraints.spares_announced = true;
+        attempt.constraints.beyond_window =
+            { types }.all(|memory_type| shared.budgets.is_window(shared.heap_of(memory_type)));
         let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
         let made = shared.announce(arena, bytes, &mut attempt);
         made.map_err(|failure| shared.give_up(&attempt, None, failure))

@@ -6,7 +6,7 @@
 //!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
 //!                                                   │ no, or none is free
 //!     decide: for each step, best memory type first ▼
-//!       a slot or a range of a block that is there; a new block; memory of its own        the order: see [`crate::memory`]
+//!       a slot or a range of a block that is there; a new block; at last memory of its own    the order: see [`crate::memory`]
 //!     residency and the caller's eviction callback; if something went, everything again            shortage.rs
 //! ```
 //!
@@ -24,14 +24,15 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::slots::Class;
 
 use super::arena::ArenaDesc;
-use super::decide::{PoolView, Step, View, decide, is_plain};
+use super::decide::{PoolView, Step, View, Way, decide, is_plain};
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
 use super::pool_state::PoolState;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
-use super::shortage::{Attempt, Failure};
+use super::shortage::{Attempt, Failure, ObjectRequest};
+use super::unbound::Unbound;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
@@ -239,17 +240,13 @@ impl<D: Device> Shared<D> {
         if let Some((arena, class)) = self.plain_class(&request)
             && let Some((ready, owner)) = self.arenas[arena as usize].slots.take_ready(class)
         {
+            let (memory, offset) = (ready.memory, ready.offset);
+            let unbound = Unbound::new(self, Place::slot(arena, class, ready));
             // SAFETY: the arena's memory is of a type and class that the requirements allow, and the slot is aligned.
-            let bound = unsafe { resource.bind(self, &ready.memory, ready.offset) };
-            let place = Place::slot(arena, class, ready);
-            match bound {
-                Ok(bound) => return Ok(made(bound, place, Origin::ThreadCache(owner))),
-                Err(error) => {
-                    self.free_place(place);
-                    if !error.is_out_of_memory() {
-                        return Err(error.into());
-                    }
-                }
+            match unsafe { resource.bind(self, &memory, offset) } {
+                Ok(bound) => return Ok(made(bound, unbound.bound(), Origin::ThreadCache(owner))),
+                Err(error) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(_) => {}
             }
         }
         // What is lent lies in memory: a copy, so that the request above lies in registers.
@@ -269,15 +266,13 @@ impl<D: Device> Shared<D> {
         if request.pool.is_none()
             && let Some(place) = self.place_cached(&request.needs, request.desc)
         {
+            let unbound = Unbound::new(self, place);
+            let place = unbound.place();
             // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-            match unsafe { resource.bind(self, self.memory_of(&place), place.offset) } {
-                Ok(bound) => return Ok(made(bound, place)),
-                Err(error) => {
-                    self.free_place(place);
-                    if !error.is_out_of_memory() {
-                        return Err(error.into());
-                    }
-                }
+            match unsafe { resource.bind(self, self.memory_of(place), place.offset) } {
+                Ok(bound) => return Ok(made(bound, unbound.bound())),
+                Err(error) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(_) => {}
             }
         }
         self.find_place_last(resource, request, made)
@@ -352,21 +347,16 @@ impl<D: Device> Shared<D> {
         &self,
         resource: &R,
         request: &PlacementRequest<'_, '_, D>,
-        place: Place<D>,
+        unbound: Unbound<'_, D>,
         margins: Margins,
         bytes: u64,
     ) -> Result<(R::Made, Place<D>), Failure> {
+        let place = unbound.place();
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { resource.bind(self, self.memory_of(&place), place.offset) } {
-            Ok(made) => {
-                self.note_made(&place, request.desc, margins, bytes, R::mapped(&made));
-                Ok((made, place))
-            }
-            Err(error) => {
-                self.free_place(place);
-                Err(Failure::Driver(error))
-            }
-        }
+        let made = unsafe { resource.bind(self, self.memory_of(place), place.offset) }.map_err(Failure::Driver)?;
+        let place = unbound.bound();
+        self.note_made(&place, request.desc, margins, bytes, R::mapped(&made));
+        Ok((made, place))
     }
 }
 
@@ -381,8 +371,7 @@ impl<D: Device> Shared<D> {
     ) -> Result<(R::Made, Place<D>), Error> {
         self.check_lost()?;
         self.check_request(request)?;
-        let attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
-        let mut placement = Placement { shared: self, resource, request, attempt };
+        let mut placement = Placement { shared: self, resource, request, attempt: self.attempt(request) };
         let mut reliefs = 0..;
         loop {
             let failure = match placement.try_steps() {
@@ -390,6 +379,9 @@ impl<D: Device> Shared<D> {
                 Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(failure) => failure,
             };
+            if placement.asks_again() {
+                continue;
+            }
             if !reliefs.by_ref().map_while(|relief| placement.relieve(relief, failure)).any(|relieved| relieved) {
                 return Err(self.give_up(&placement.attempt, request.pool, failure));
             }
@@ -399,7 +391,6 @@ impl<D: Device> Shared<D> {
     /// Refuses what no allocator can serve.
     pub(crate) fn check_request(&self, request: &PlacementRequest<'_, '_, D>) -> Result<(), Error> {
         let Requirements { size, alignment, memory_type_bits, .. } = request.needs;
-        let capabilities = self.device.capabilities();
         if size == 0 {
             return Err(Error::ZeroSize);
         }
@@ -409,11 +400,35 @@ impl<D: Device> Shared<D> {
         if self.order.always_serves(size, memory_type_bits) {
             return Ok(());
         }
-        let known = (0..).zip(&capabilities.memory_types).filter(|(index, _)| memory_type_bits >> *index & 1 == 1);
-        let largest = known.map(|(_, held)| capabilities.memory_heaps[held.heap as usize].bytes).max();
         let no_type = Error::NoMemoryType { location: request.desc.location, memory_type_bits };
-        let max = largest.ok_or(no_type)?.min(capabilities.memory_object_bytes_max);
+        let max = match request.pool {
+            Some(pool) => self.object_bytes_max(pool.arena.desc.memory_type),
+            None => self.types_of(request).map(|held| self.object_bytes_max(held)).max().ok_or(no_type)?,
+        };
         if size > max { Err(Error::TooLarge { size, max }) } else { Ok(()) }
+    }
+
+    /// The memory types that a request may go to, best first; no pool's.
+    fn types_of(&self, request: &PlacementRequest<'_, '_, D>) -> impl Iterator<Item = u32> {
+        self.order.candidates_for(self.device.capabilities(), request.desc, request.needs.memory_type_bits)
+    }
+
+    /// Bytes of the largest memory object of a memory type.
+    pub(crate) fn object_bytes_max(&self, memory_type: u32) -> u64 {
+        self.device.capabilities().object_bytes_max(memory_type)
+    }
+
+    /// A request about to be tried for the first time.
+    pub(crate) fn attempt(&self, request: &PlacementRequest<'_, '_, D>) -> Attempt {
+        let Requirements { size, memory_type_bits, .. } = request.needs;
+        let mut attempt = Attempt::new(size, memory_type_bits, request.desc);
+        if self.budgets.has_window() {
+            let holds = |memory_type: &u32| size <= self.object_bytes_max(*memory_type);
+            let is_window = |memory_type| self.budgets.is_window(self.heap_of(memory_type));
+            attempt.constraints.beyond_window =
+                request.pool.is_some() || self.types_of(request).filter(holds).all(is_window);
+        }
+        attempt
     }
 
     /// What a decision needs to know, for a request.
@@ -428,7 +443,7 @@ impl<D: Device> Shared<D> {
             classes: &self.classes,
             shared_bytes_max: &self.shared_bytes_max,
             margin_bytes: self.observers.margin_bytes(),
-            is_near_object_limit: self.is_near_object_limit(),
+            preferred_bytes_min: self.preferred_bytes_min(),
             pool,
         }
     }
@@ -456,11 +471,19 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         for step in decide(request.needs, request.desc, self.shared.view(request)) {
             self.attempt.begin(step.memory_type);
             match self.try_step(&step) {
-                Err(next) if next.may_go_on() => failure = next,
+                Err(next) if next.may_go_on() => failure = failure.then(next),
                 result => return result,
             }
         }
         Err(failure)
+    }
+
+    /// Whether a step has failed only because it failed before. Then the next time the driver is called nevertheless: what
+    /// is remembered saves calls, but fails no request.
+    fn asks_again(&mut self) -> bool {
+        let Attempt { ref mut was_spared, ref mut constraints, .. } = self.attempt;
+        constraints.ignores_refusals |= *was_spared;
+        std::mem::take(was_spared)
     }
 
     /// Tries to get memory for the request in one of several ways, each cheaper for the program than the next; says
@@ -475,14 +498,13 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
     }
 
     fn try_step(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
-        if step.way.tries_block() {
-            match self.place_in_block(step) {
-                Err(failure) if failure.may_go_on() && step.way.tries_dedicated() => {}
-                result => return result,
+        match step.way {
+            Way::Block => self.place_in_block(step),
+            Way::Dedicated => {
+                self.attempt.tried |= Tried::DEDICATED;
+                self.place_dedicated(step)
             }
-            self.attempt.tried |= Tried::DEDICATED;
         }
-        self.place_dedicated(step)
     }
 
     fn place_in_block(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
@@ -495,14 +517,14 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         }?;
         let place = Place::found(arena, found, step.margins.front);
         shared.note_allocated(&place, step.margins.front, &of_range);
+        let unbound = Unbound::new(shared, place);
         if !of_range.evictable
-            && let Some(residence) = shared.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
-            && let Err(error) = shared.keep_resident(residence)
+            && let Some(residence) =
+                shared.memory_of(unbound.place()).residence.as_ref().filter(|held| held.is_evicted())
         {
-            shared.free_place(place);
-            return Err(Failure::Driver(error));
+            shared.keep_resident(residence).map_err(Failure::Driver)?;
         }
-        shared.bind(resource, request, place, step.margins, step.needs.size)
+        shared.bind(resource, request, unbound, step.margins, step.needs.size)
     }
 
     fn place_dedicated(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
@@ -512,20 +534,21 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         }
         // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
         let Requirements { size, alignment, class, .. } = request.needs;
-        let (memory_type, strict) = (step.memory_type, attempt.constraints.within_budget);
+        let memory_type = step.memory_type;
+        let object = ObjectRequest::dedicated(memory_type, size, attempt.constraints.reach(true));
         let heap = shared.heap_of(memory_type);
         let AllocationDesc { name, priority, share, .. } = *request.desc;
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
-        let make = || {
-            shared.make_within(heap, size, strict, || {
+        let make = |attempt: &mut Attempt| {
+            shared.make_within(object, attempt, || {
                 let slow = SlowPath::AllocateMemory { bytes: size, memory_type, dedicated: true };
                 let _slow = shared.observers.during(slow);
                 // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
                 shared.counted_memory(|| unsafe { resource.dedicate(&shared.device, &desc) })
             })
         };
-        let (made, object) = match make() {
-            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, failure, attempt) => make()?,
+        let (made, object) = match make(attempt) {
+            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, failure, attempt) => make(attempt)?,
             result => result?,
         };
         let (arena, memory) = (shared.arena_of(request, step), Arc::new(shared.memory(object, &desc)));

@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
+use ringfence_core::algorithm::Cutter;
 use ringfence_core::recycled::Held;
 
-use super::arena::Forecast;
+use super::arena::{Arena, Forecast};
 use super::bound::ItemKind;
-use super::budget::{Budget, Grant};
-use super::decide::{Step, decide};
+use super::budget::{Budget, Reach};
+use super::decide::{Step, Way, decide};
 use super::place::ArenaRef;
 use super::placing::PlacementRequest;
 use super::recycle::memory_of_kind;
-use super::request::AllocationDesc;
+use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
-use super::shortage::{Attempt, Constraints, Failure};
+use super::shortage::{Constraints, Failure, ObjectRequest};
 use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 
@@ -61,16 +62,24 @@ impl<D: Device> Shared<D> {
         self.check_lost()?;
         self.check_request(request)?;
         self.budgets.refresh_if_old(&self.device);
-        let mut attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
-        let (mut failure, mut trimmed) = (Failure::NoType, 0_u32);
-        for step in decide(request.needs, request.desc, self.view(request)) {
-            attempt.begin(step.memory_type);
-            match self.plan_step(request, &step, attempt.constraints, &mut trimmed) {
-                Ok(plan) => return Ok(plan),
-                Err(next) => failure = next,
+        let mut attempt = self.attempt(request);
+        loop {
+            let (mut failure, mut trimmed, mut was_spared) = (Failure::NoType, 0_u32, false);
+            for step in decide(request.needs, request.desc, self.view(request)) {
+                attempt.begin(step.memory_type);
+                match self.plan_step(request, &step, attempt.constraints, &mut trimmed) {
+                    Ok(plan) => return Ok(plan),
+                    Err(next) => {
+                        was_spared |= next == Failure::Refused;
+                        failure = failure.then(next);
+                    }
+                }
+            }
+            // As the call: what is remembered fails no request.
+            if !was_spared || std::mem::replace(&mut attempt.constraints.ignores_refusals, true) {
+                return Err(self.give_up(&attempt, request.pool, failure));
             }
         }
-        Err(self.give_up(&attempt, request.pool, failure))
     }
 
     /// `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
@@ -89,68 +98,89 @@ impl<D: Device> Shared<D> {
             bytes,
             waste_bytes: bytes - request.needs.size,
             requested_bytes,
-            headroom_bytes: self.held(heap, trimmed).headroom_bytes().saturating_sub(requested_bytes),
+            headroom_bytes: self
+                .held(heap, trimmed, constraints.reach(true))
+                .headroom_bytes()
+                .saturating_sub(requested_bytes),
         };
-        let mut failure = Failure::OverBudget;
-        if step.way.tries_block() {
-            let of_range = request.of_range(step.needs.size, step.needs.alignment);
-            let without_empty = *trimmed >> heap & 1 == 1;
-            let forecast = match self.arena_of(request, step) {
-                ArenaRef::Own(index) => self.arenas[index as usize].forecast(of_range, without_empty),
-                ArenaRef::Pool(pool) => pool.arena.forecast(of_range, without_empty),
-            };
-            match forecast {
-                Forecast::InBlock { offset, bytes } => {
-                    let offset = offset + step.margins.front;
-                    return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0, *trimmed));
-                }
-                Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, constraints, trimmed) {
-                    Ok(requested) => return Ok(plan(PlannedWay::NewBlock, bytes, requested, *trimmed)),
-                    Err(next) => failure = next,
-                },
-                Forecast::Full => failure = Failure::PoolFull,
-            }
-            if !step.way.tries_dedicated() {
-                return Err(failure);
-            }
+        let memory_type = step.memory_type;
+        if step.way == Way::Dedicated {
+            let (size, request) = (request.needs.size, ObjectRequest::dedicated);
+            let sizes = std::iter::once(size);
+            let requested =
+                self.foresee(|bytes, reach| request(memory_type, bytes, reach), sizes, constraints, trimmed)?;
+            return Ok(plan(PlannedWay::Dedicated, size, requested, *trimmed));
         }
-        let size = request.needs.size;
-        match self.foresee(heap, &[size], constraints, trimmed) {
-            Ok(requested) => Ok(plan(PlannedWay::Dedicated, size, requested, *trimmed)),
-            Err(next) => Err(if step.way.tries_block() { failure } else { next }),
+        let of_range = request.of_range(step.needs.size, step.needs.alignment);
+        let without_empty = *trimmed >> heap & 1 == 1;
+        let forecast = match self.arena_of(request, step) {
+            ArenaRef::Own(index) => self.forecast(&self.arenas[index as usize], of_range, without_empty),
+            ArenaRef::Pool(pool) => self.forecast(&pool.arena, of_range, without_empty),
+        };
+        match forecast {
+            Forecast::InBlock { offset, bytes } => {
+                let offset = offset + step.margins.front;
+                Ok(plan(PlannedWay::InBlock { offset }, bytes, 0, *trimmed))
+            }
+            Forecast::NewBlock { sizes, bytes } => {
+                let block = |bytes, reach| ObjectRequest::block(memory_type, bytes, reach);
+                let requested = self.foresee(block, sizes.into_iter(), constraints, trimmed)?;
+                Ok(plan(PlannedWay::NewBlock, bytes, requested, *trimmed))
+            }
+            Forecast::Full => Err(Failure::PoolFull),
         }
+    }
+
+    fn forecast<A: Cutter, O>(&self, arena: &Arena<D, A, O>, request: Request<'_>, trimmed: bool) -> Forecast {
+        arena.forecast(request, trimmed, self.block_bytes_min(arena))
     }
 
     /// The first of these sizes that the budget grants and the heap has left. If the first of all is refused, the
     /// heap's empty blocks are freed before it goes on.
-    fn foresee(&self, heap: u32, sizes: &[u64], constraints: Constraints, trimmed: &mut u32) -> Result<u64, Failure> {
+    fn foresee(
+        &self,
+        object: impl Fn(u64, Reach) -> ObjectRequest,
+        sizes: impl Iterator<Item = u64>,
+        constraints: Constraints,
+        trimmed: &mut u32,
+    ) -> Result<u64, Failure> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        for (nth, &size) in sizes.iter().enumerate() {
-            let is_last = nth + 1 == sizes.len();
-            let is_granted = |budget: Budget| {
-                let by_budget = match budget.grant(size) {
-                    Grant::Within => true,
-                    Grant::BeyondBudget => is_last && !constraints.within_budget,
-                    Grant::BeyondLimit => false,
-                };
-                by_budget && budget.usage_bytes.saturating_add(size) <= budget.heap_bytes && self.has_object_left()
-            };
-            if is_granted(self.held(heap, *trimmed)) {
-                return Ok(size);
+        let (mut sizes, mut failure) = (sizes.peekable(), Failure::NoType);
+        while let Some(size) = sizes.next() {
+            let object = object(size, constraints.reach(sizes.peek().is_none()));
+            let heap = self.heap_of(object.memory_type);
+            let mut granted = self.foresee_object(object, constraints, self.held(heap, *trimmed, object.reach));
+            if granted.is_err() {
+                *trimmed |= 1 << heap;
+                granted = self.foresee_object(object, constraints, self.held(heap, *trimmed, object.reach));
             }
-            *trimmed |= 1 << heap;
-            if is_granted(self.held(heap, *trimmed)) {
-                return Ok(size);
+            match granted {
+                Ok(()) => return Ok(size),
+                Err(next) => failure = failure.then(next),
             }
         }
-        Err(Failure::OverBudget)
+        Err(failure)
+    }
+
+    /// Whether the driver would be called for a memory object and grant it, with so much of its heap held.
+    fn foresee_object(&self, object: ObjectRequest, constraints: Constraints, held: Budget) -> Result<(), Failure> {
+        let max = self.object_bytes_max(object.memory_type);
+        if object.bytes > max {
+            return Err(Failure::TooLarge { max });
+        }
+        let is_fresh = held.reserved_bytes != self.budgets.heap(self.heap_of(object.memory_type)).reserved_bytes;
+        if !constraints.ignores_refusals && !is_fresh && self.is_refused(object) {
+            return Err(Failure::Refused);
+        }
+        let is_left = held.usage_bytes.saturating_add(object.bytes) <= held.heap_bytes && self.has_object_left();
+        if held.grants(object.bytes, object.reach) && is_left { Ok(()) } else { Err(Failure::OverBudget) }
     }
 
     /// What is held of a heap, its empty blocks freed if it is one of `trimmed`.
-    fn held(&self, heap: u32, trimmed: u32) -> Budget {
-        let held = self.budgets.heap(heap);
+    fn held(&self, heap: u32, trimmed: u32, reach: Reach) -> Budget {
+        let held = self.budgets.heap_for(heap, reach.beyond_window);
         if trimmed >> heap & 1 == 1 { held.less(self.empty_bytes(heap)) } else { held }
     }
 }

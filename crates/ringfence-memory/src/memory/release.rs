@@ -70,6 +70,9 @@ impl Drop for Scratch<'_> {
 /// chunk of [`RetireBin`] more: beyond that, the thread's drops destroy some.
 const CROWD: usize = 1024;
 
+/// For how many reclaims a refusal of the driver is remembered if the driver reports no budgets.
+const REFUSALS_KEPT: u64 = 64;
+
 /// How long a request that finds no memory waits for objects that another thread is destroying.
 const OTHERS_WAIT: Duration = Duration::from_millis(2);
 
@@ -409,6 +412,10 @@ impl<D: Device> Shared<D> {
         let step = u64::from(!is_short);
         let tick = self.releases.tick.fetch_add(step, Ordering::Relaxed) + step;
         self.budgets.refresh_in_frame(&self.device);
+        // Without budgets from the driver nothing shows that another process has freed memory.
+        if !is_short && !self.budgets.is_reported() && tick.is_multiple_of(REFUSALS_KEPT) {
+            self.budgets.refusals.forget_all();
+        }
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.note_lost();
@@ -431,7 +438,7 @@ impl<D: Device> Shared<D> {
             self.recycled.age(tick, |item| self.destroy_item(item));
         }
         let blocks = self.free_surplus(tick);
-        let budgets = || self.device.budgets().unwrap_or_default();
+        let budgets = || self.budgets.reported(&self.device).unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }

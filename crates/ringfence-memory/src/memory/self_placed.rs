@@ -8,6 +8,7 @@ use super::place::Place;
 use super::placing::{Made, Measured, Prepared, Unplaced};
 use super::request::AllocationDesc;
 use super::shared::Shared;
+use super::unbound::Unbound;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Requirements};
 use crate::error::Error;
@@ -110,13 +111,10 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
+        let unbound = Unbound::new(self, place);
+        let (resource, place) = (Measured::<D, K>(unplaced, PhantomData), unbound.place());
         // SAFETY: the caller promises what is asked.
-        match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, self.memory_of(&place), place.offset) } {
-            Ok(placed) => Ok((placed, place)),
-            Err(error) => {
-                self.free_place(place);
-                Err(error)
-            }
-        }
+        let placed = unsafe { resource.bind(self, self.memory_of(place), place.offset) }?;
+        Ok((placed, unbound.bound()))
     }
 }

@@ -117,7 +117,7 @@ impl<D: Device> Shared<D> {
             classes: &classes,
             shared_bytes_max: &shared_bytes_max,
             margin_bytes: 0,
-            is_near_object_limit: false,
+            preferred_bytes_min: 0,
             pool: None,
         };
         let plain_types = plain_types(view, SLOT_BYTES_MAX);

@@ -11,10 +11,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use super::budget::Reach;
 use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
+use super::refusals::ObjectKind;
 use super::request::AllocationDesc;
 use super::shared::{OwnArena, Shared};
 use crate::device::{Device, DeviceError};
@@ -25,6 +28,9 @@ use crate::observe::{Event, Warning};
 /// So often the callback is called for one request, as long as it says that it released something.
 const EVICTIONS_MAX: u32 = 8;
 
+/// An odd number without a pattern.
+const MARK_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
@@ -32,11 +38,47 @@ pub(crate) struct Constraints {
     pub(crate) may_trim: bool,
     /// A trim leaves empty blocks that were announced: what is wanted is one more announcement.
     pub(crate) spares_announced: bool,
+    /// Nothing but a small window can serve the request, so that the window's limit does not hold.
+    pub(crate) beyond_window: bool,
+    /// The driver is called, and memory trimmed, whatever was in vain before.
+    pub(crate) ignores_refusals: bool,
+}
+
+impl ObjectRequest {
+    pub(super) fn block(memory_type: u32, bytes: u64, reach: Reach) -> Self {
+        Self { memory_type, bytes, kind: ObjectKind::Block, reach }
+    }
+
+    pub(super) fn dedicated(memory_type: u32, bytes: u64, reach: Reach) -> Self {
+        Self { memory_type, bytes, kind: ObjectKind::Dedicated, reach }
+    }
+}
+
+impl Constraints {
+    /// How far the last of several sizes that are tried may go, or one before it.
+    pub(super) fn reach(self, is_last: bool) -> Reach {
+        Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
+    }
+}
+
+/// A memory object to be requested of the driver.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ObjectRequest {
+    pub(super) memory_type: u32,
+    pub(super) bytes: u64,
+    pub(super) kind: ObjectKind,
+    pub(super) reach: Reach,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     Driver(DeviceError),
+    /// The driver refused as much before, and was not called.
+    Refused,
+    /// More than the heap has, or than a memory object may have.
+    TooLarge {
+        max: u64,
+    },
     OverBudget,
     MayNotGrow,
     PoolFull,
@@ -48,7 +90,12 @@ impl Failure {
     pub(crate) fn may_go_on(self) -> bool {
         match self {
             Self::Driver(error) => error.is_out_of_memory(),
-            Self::OverBudget | Self::MayNotGrow | Self::PoolFull | Self::NoType => true,
+            Self::Refused
+            | Self::TooLarge { .. }
+            | Self::OverBudget
+            | Self::MayNotGrow
+            | Self::PoolFull
+            | Self::NoType => true,
         }
     }
 
@@ -58,7 +105,17 @@ impl Failure {
     }
 
     pub(crate) fn is_shortage(self) -> bool {
-        matches!(self, Self::Driver(_) | Self::OverBudget)
+        matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
+    }
+
+    /// The failure of a request of which a step failed so before, and one so now. That a heap is too small says less
+    /// than that another is short.
+    pub(super) fn then(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::NoType, _) | (Self::TooLarge { .. }, _) => next,
+            (_, Self::TooLarge { .. }) => self,
+            _ => next,
+        }
     }
 }
 
@@ -73,20 +130,38 @@ pub(crate) struct Attempt {
     pub(crate) best: Option<u32>,
     /// Whether a trim released something: in blocks that are still in use, too.
     pub(crate) has_released: bool,
+    /// Whether a driver call or a trim was left out because it was in vain before.
+    pub(crate) was_spared: bool,
 }
 
 impl Attempt {
     pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
         let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
-        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true, spares_announced: false };
-        let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
-        let has_released = false;
-        Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best, has_released }
+        let constraints = Constraints {
+            within_budget,
+            may_grow: !never_grow,
+            may_trim: true,
+            spares_announced: false,
+            beyond_window: false,
+            ignores_refusals: false,
+        };
+        Self {
+            size,
+            location,
+            memory_type_bits,
+            constraints,
+            tried: Tried::empty(),
+            tried_type_bits: 0,
+            best: None,
+            has_released: false,
+            was_spared: false,
+        }
     }
 
     /// At one memory type and no other.
     pub(crate) fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
         let mut attempt = Self::new(size, 1 << memory_type, desc);
+        attempt.constraints.ignores_refusals = true;
         attempt.begin(memory_type);
         attempt
     }
@@ -102,33 +177,93 @@ impl Attempt {
 }
 
 impl<D: Device> Shared<D> {
-    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget. All memory
-    /// objects but imported ones are made here, so the driver's budgets are read again here too.
+    /// Calls the driver, unless what it makes would be more than the heap has, go beyond a limit or further than it may,
+    /// or was refused before. All memory objects but imported ones are made here, so the driver's budgets are read again
+    /// here too.
     pub(super) fn make_within<R>(
         &self,
-        heap: u32,
-        bytes: u64,
-        strict: bool,
+        object: ObjectRequest,
+        attempt: &mut Attempt,
         make: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<R, Failure> {
+        let ObjectRequest { memory_type, bytes, kind, reach } = object;
+        let (heap, max) = (self.heap_of(memory_type), self.object_bytes_max(memory_type));
+        if bytes > max {
+            return Err(Failure::TooLarge { max });
+        }
         self.budgets.refresh_if_old(&self.device);
-        let taken = self.budgets.take(heap, bytes, strict).ok_or(Failure::OverBudget)?;
-        let made = make().map_err(Failure::Driver)?;
-        taken.keep();
-        Ok(made)
+        let refusals = &self.budgets.refusals;
+        let epoch = refusals.epoch(heap);
+        if !attempt.constraints.ignores_refusals && refusals.covers(memory_type, kind, bytes, epoch) {
+            attempt.was_spared = true;
+            return Err(Failure::Refused);
+        }
+        let taken = self.budgets.take(heap, bytes, reach).ok_or(Failure::OverBudget)?;
+        match make() {
+            Ok(made) => {
+                taken.keep();
+                Ok(made)
+            }
+            Err(error) => {
+                if matches!(error, DeviceError::OutOfDeviceMemory | DeviceError::OutOfHostMemory) {
+                    refusals.note(memory_type, kind, bytes, epoch);
+                }
+                Err(Failure::Driver(error))
+            }
+        }
+    }
+
+    /// Whether [`Shared::make_within`] would refuse without a driver call.
+    pub(super) fn is_known_to_fail(&self, object: ObjectRequest) -> bool {
+        let ObjectRequest { memory_type, bytes, reach, .. } = object;
+        let max = self.object_bytes_max(memory_type);
+        bytes > max || self.is_refused(object) || !self.budgets.would_take(self.heap_of(memory_type), bytes, reach)
+    }
+
+    /// Whether the driver refused as much before, and nothing was freed since.
+    pub(super) fn is_refused(&self, object: ObjectRequest) -> bool {
+        let ObjectRequest { memory_type, bytes, kind, .. } = object;
+        let refusals = &self.budgets.refusals;
+        refusals.covers(memory_type, kind, bytes, refusals.epoch(self.heap_of(memory_type)))
     }
 
     /// Frees what the device is done with, and all that is empty in this heap, or in every heap where memory objects are
-    /// short; says whether the driver got memory back.
+    /// short; says whether the driver got memory back. Does nothing if that was in vain, and nothing was released since.
     pub(super) fn trim_heap(&self, heap: u32, failure: Failure, attempt: &mut Attempt) -> bool {
+        let of_heap = (!failure.is_of_every_heap()).then_some(heap);
+        let mark = self.trim_mark(of_heap);
+        if !attempt.constraints.ignores_refusals && self.budgets.refusals.was_trimmed(of_heap, mark) {
+            attempt.was_spared = true;
+            return false;
+        }
         attempt.tried |= Tried::TRIM;
-        let is_meant = |held| held == heap || failure.is_of_every_heap();
+        let is_meant = |held| of_heap.is_none_or(|heap| heap == held);
         let heaps = || (0..self.budgets.heap_count()).filter(|held| is_meant(*held));
         let freed = || heaps().map(|held| self.budgets.freed_bytes(held)).sum::<u64>();
         let before = freed();
-        attempt.has_released |= self.release_unused_of(&is_meant);
+        let has_released = self.release_unused_of(&is_meant);
         self.free_empty_blocks(is_meant, 0, attempt.constraints.spares_announced);
+        attempt.has_released |= has_released;
+        if !has_released && freed() == before && !attempt.constraints.spares_announced {
+            self.budgets.refusals.note_trimmed(of_heap, mark);
+        }
         freed() != before
+    }
+
+    /// Changes when something is retired, reclaimed, freed or kept for recycling that a trim of the heap (of every heap,
+    /// if `None`) may free. Never 0. Not every change shows: slots, and what several threads do at once.
+    pub(super) fn trim_mark(&self, heap: Option<u32>) -> u64 {
+        let is_meant = |held| heap.is_none_or(|heap| heap == held);
+        let own = self.arenas.iter().filter(|arena| is_meant(arena.desc.heap)).map(OwnArena::freed_count);
+        let pools = self.custom_pools.read();
+        let of_pools = pools.iter().filter(|pool| is_meant(pool.arena.desc.heap)).map(|pool| pool.arena.freed_count());
+        let counts = [
+            own.chain(of_pools).fold(0, u64::wrapping_add),
+            self.releases.tick.load(Ordering::Relaxed),
+            self.releases.retired.len() as u64,
+            self.recycled.reserved_bytes(),
+        ];
+        counts.iter().fold(0, |mark: u64, count| (mark ^ count).wrapping_mul(MARK_FACTOR).rotate_left(29)).max(1)
     }
 
     /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses
@@ -207,14 +342,16 @@ impl<D: Device> Shared<D> {
         let no_type = Error::NoMemoryType { location, memory_type_bits };
         let Some(best) = best else { return no_type };
         let heap = self.heap_of(best);
-        let budget = self.budgets.heap(heap);
+        let budget = self.budgets.heap_for(heap, attempt.constraints.beyond_window);
         match failure {
             Failure::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
-            Failure::Driver(cause) => {
-                let (location, cause) = (&location, &cause);
-                self.notify(Event::Warned(Warning::OutOfMemory { bytes: size, location, tried_type_bits, cause }));
-                Error::OutOfMemory { size, location: *location, tried_type_bits, heap, budget, tried, cause: *cause }
+            Failure::Driver(_) | Failure::Refused => {
+                let cause = if let Failure::Driver(cause) = failure { cause } else { DeviceError::OutOfDeviceMemory };
+                let warned = Warning::OutOfMemory { bytes: size, location: &location, tried_type_bits, cause: &cause };
+                self.notify(Event::Warned(warned));
+                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
+            Failure::TooLarge { max } => Error::TooLarge { size, max },
             Failure::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
             Failure::MayNotGrow => Error::WouldGrow { size, location },
             Failure::PoolFull | Failure::NoType => pool.map_or(no_type, |pool| pool.full(size)),

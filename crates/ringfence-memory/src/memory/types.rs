@@ -46,7 +46,7 @@ impl TypeOrder {
     }
 
     /// The types for `location` among those of `bits`, best first.
-    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
@@ -75,7 +75,7 @@ impl TypeOrder {
         capabilities: &Capabilities,
         desc: &AllocationDesc<'_>,
         bits: u32,
-    ) -> impl Iterator<Item = u32> + use<'a> {
+    ) -> impl Iterator<Item = u32> + Clone + use<'a> {
         let allowed = bits & desc.memory_types;
         let is_plain = (desc.required | desc.preferred).is_empty();
         let wished = if is_plain { SmallVec::new() } else { by_wish(capabilities, desc, allowed) };

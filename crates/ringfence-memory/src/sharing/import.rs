@@ -16,7 +16,7 @@ use crate::device::{
     Textures,
 };
 use crate::error::Error;
-use crate::memory::{AllocationDesc, Place, Shared};
+use crate::memory::{AllocationDesc, Place, Prepared, Shared};
 use crate::observe::{Call, Event};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
@@ -157,16 +157,10 @@ impl<D: Share> Importer<'_, D> {
         self.check_import(from)?;
         let shared = self.shared;
         let (unplaced, needs) = shared.make_object(|| shared.prepare::<K>(info, Some(from.kind)))?;
+        let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         // SAFETY: the caller promises what is asked of the handle.
-        let made = unsafe { self.import_prepared::<K>(&unplaced, &needs, handle, from, &desc) };
-        let (placed, place) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed.
-                unsafe { Create::<K>::discard(&shared.device, unplaced) };
-                return Err(error);
-            }
-        };
+        let (placed, place) = unsafe { self.import_prepared::<K>(unplaced.get(), &needs, handle, from, &desc) }?;
+        unplaced.used_up();
         shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use ringfence::device::fault::FaultInjector;
@@ -74,17 +75,31 @@ impl<G: Gpu> Trial<G> {
     /// The call fails without a fault, or leaves an unsound allocator.
     pub fn run<T, E: Display>(&self, mut work: impl FnMut() -> Result<T, E>) -> Result<T, Failure> {
         let injected = self.faults.injected();
+        let mut work = || caught(|| work().map_err(|error| error.to_string()), |error| error.to_string());
         let first = work();
         self.memory.debug().validate().expect("sound after each step");
-        let Err(error) = first else { return first.map_err(|error| Failure(error.to_string())) };
-        let text = error.to_string();
+        let text = match first {
+            Ok(made) => return Ok(made),
+            Err(text) => text,
+        };
         assert!(self.faults.injected() > injected || is_loss(&text), "an error without a fault: {text}");
         self.texts.borrow_mut().insert(text);
         self.errors_seen.set(self.errors_seen.get() + 1);
-        let again = work().map_err(|error| Failure(error.to_string()));
+        let again = work().map_err(Failure);
         self.memory.debug().validate().expect("sound after each step");
         again
     }
+}
+
+/// What a call that is made to fail panics with, where a walk says so.
+pub(super) struct Unwound(pub(super) DeviceError);
+
+/// Calls `work`; if it panics as a walk wants it to, returns that as its error.
+pub(super) fn caught<T, E>(work: impl FnOnce() -> Result<T, E>, failed: impl FnOnce(DeviceError) -> E) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.downcast::<Unwound>() {
+        Ok(unwound) => Err(failed(unwound.0)),
+        Err(other) => resume_unwind(other),
+    })
 }
 
 fn is_loss(text: &str) -> bool {

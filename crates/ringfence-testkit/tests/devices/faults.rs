@@ -90,6 +90,24 @@ fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     table.check(&Walk::ERRORS);
 }
 
+/// A driver call panics: what was made before it is freed on the way out, counts are right, and work goes on.
+#[test]
+fn a_driver_call_that_panics_leaks_nothing() {
+    use ringfence::device::DeviceError;
+    use ringfence_testkit::faults::Lasting;
+    let mut table = Table::default();
+    let errors = &[DeviceError::OutOfDeviceMemory];
+    for profile in [Profile::h200(), Profile::d3d12_tier1()] {
+        let walk = Walk { errors, lasting: &[Lasting::Once], unwinds: true, ..Walk::default() };
+        for (name, scenario) in scenarios::<SimGpu>() {
+            let open = || (open_sim(&profile), None);
+            walk.scenario(&format!("{name}, {}", profile.name), &open, &scenario, &mut table);
+        }
+    }
+    table.print();
+    table.check(errors);
+}
+
 /// On a real driver, under validation: faults that the driver could have. (It cannot be made to lose its device.)
 #[cfg(feature = "vulkan")]
 #[test]

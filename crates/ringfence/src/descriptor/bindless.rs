@@ -30,7 +30,7 @@ use super::state::{Keeper, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, is_locked, run_unlocked};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo, is_locked, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -384,11 +384,10 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
         let at = self.base + slot;
+        let begun = Undo::new(|| self.entries.lock().undo(slot));
         // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
-        if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
-            self.entries.lock().undo(slot);
-            return Err(error);
-        }
+        unsafe { heap.write_slot(shared, at, view) }?;
+        begun.done();
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
         Ok(BindlessIndex { slot: at, generation, table })
     }

@@ -20,7 +20,7 @@ use super::tables::{FrameTables, TableCache};
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -141,18 +141,14 @@ impl<D: Descriptors> Epoch<D> {
         if desc.slots_max == 0 || shadow_slots == 0 {
             return Ok(Self { number, heap, shadow: None });
         }
-        match Heap::new(
-            device,
-            &HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible },
-            heap_number,
-        ) {
-            Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
-            Err(error) => {
-                // SAFETY: no other thread has seen it.
-                unsafe { heap.destroy(device) };
-                Err(error)
-            }
-        }
+        let shadow = HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible };
+        let mut held = Some(heap);
+        // SAFETY: no other thread has seen it.
+        let destroyed = Undo::new(|| held.take().into_iter().for_each(|heap| unsafe { heap.destroy(device) }));
+        let shadow = Heap::new(device, &shadow, heap_number)?;
+        destroyed.done();
+        let heap = held.expect("it was not destroyed");
+        Ok(Self { number, heap, shadow: Some(shadow) })
     }
 
     /// # Safety

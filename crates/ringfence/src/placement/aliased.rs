@@ -41,13 +41,13 @@ impl<D: Device> AliasedHeap<D> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, like)?;
         let needs = shared.measure::<Textures>(&info)?;
-        let max = shared.device.capabilities().memory_object_bytes_max;
         DeviceError::invalid("a heap has at least one byte").at_least(bytes, 1)?;
-        if bytes > max {
-            return Err(Error::TooLarge { size: bytes, max });
-        }
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: needs.memory_type_bits };
-        let memory_type = shared.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
+        let types = || shared.candidates(Location::Device, needs.memory_type_bits);
+        let holds = |memory_type: &u32| shared.device.capabilities().object_bytes_max(*memory_type);
+        let max = types().map(|memory_type| holds(&memory_type)).max().ok_or(none)?;
+        let too_large = Error::TooLarge { size: bytes, max };
+        let memory_type = types().find(|memory_type| bytes <= holds(memory_type)).ok_or(too_large)?;
         let arena = shared.arena_index(memory_type, needs.class);
         let backing =
             shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name, panic::Location::caller())?;

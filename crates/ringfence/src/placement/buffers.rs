@@ -82,7 +82,7 @@ impl<D: Device> Inner<D> {
         };
         match found {
             Ok(found) => Ok(BufferLocation::in_pool(self.shared(), found, request.size, Location::Upload, route)),
-            Err(error) if error.is_out_of_memory() => self.create_stand_alone(request, Location::Upload),
+            Err(error) if error.may_fit_elsewhere() => self.create_stand_alone(request, Location::Upload),
             Err(error) => Err(error),
         }
     }
@@ -107,7 +107,7 @@ impl<D: Device> Inner<D> {
             }
         };
         match made {
-            Err(error) if error.is_out_of_memory() => self.create_stand_alone(request, Location::Device),
+            Err(error) if error.may_fit_elsewhere() => self.create_stand_alone(request, Location::Device),
             made => made,
         }
     }

@@ -70,7 +70,7 @@ impl<D: Device> HeapPools<D> {
         for memory_type in shared.candidates(location, needs.memory_type_bits) {
             result = self.place_in_type::<K>(shared, unplaced, needs, memory_type);
             match &result {
-                Err(error) if error.is_out_of_memory() => {}
+                Err(error) if error.may_fit_elsewhere() => {}
                 _ => break,
             }
         }

@@ -53,7 +53,7 @@ impl<D: Device> Inner<D> {
                 route = Route::Textures(texture_kind);
                 let pools = &self.textures[texture_kind as usize];
                 match pools.place::<Textures>(shared, unplaced, needs, Location::Device) {
-                    Err(error) if error.is_out_of_memory() => route = Route::StandAlone,
+                    Err(error) if error.may_fit_elsewhere() => route = Route::StandAlone,
                     made => return made,
                 }
             }

@@ -235,7 +235,7 @@ impl<D: Device> State<D> {
             let arena = shared.arena_index(memory_type, wanted.needs.class);
             result = self.find_in_arena(arena, wanted, clock);
             match &result {
-                Err(TransientError::Memory(error)) if error.is_out_of_memory() => {}
+                Err(TransientError::Memory(error)) if error.may_fit_elsewhere() => {}
                 _ => break,
             }
         }
@@ -277,7 +277,7 @@ impl<D: Device> State<D> {
         for bytes in [rounded(bytes), rounded(needs.size)] {
             let backing = self.shared.make_heap(arena, bytes, alignment, &self.name, self.at);
             made = backing.map(|backing| (backing, bytes));
-            if !made.as_ref().is_err_and(Error::is_out_of_memory) {
+            if !made.as_ref().is_err_and(Error::may_fit_elsewhere) {
                 break;
             }
         }

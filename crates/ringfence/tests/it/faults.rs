@@ -28,7 +28,7 @@ fn every_call_fails_once(scenario: impl Fn(&mut World) -> Outcome) {
             (SimGpu::with_profile(profile.clone(), options).expect("the profile has room"), None)
         };
         let allocator = AllocatorDesc::default();
-        let walk = Walk { errors: &ERRORS, lasting: &[Lasting::Once], step: 1, allocator };
+        let walk = Walk { errors: &ERRORS, lasting: &[Lasting::Once], allocator, ..Walk::default() };
         let mut table = Table::default();
         let calls = walk.scenario(profile.name, &open, &scenario, &mut table);
         let (name, injected, errors) = (profile.name, table.injected, table.errors_seen);

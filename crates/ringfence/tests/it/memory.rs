@@ -7,6 +7,7 @@ mod classes;
 mod export;
 mod fallback;
 mod faults;
+mod full_heaps;
 mod growth;
 mod leaks;
 mod moves;

@@ -1,6 +1,8 @@
 use super::*;
 use crate::sim;
 
+const BEYOND: Reach = Reach { beyond_budget: true, beyond_window: false };
+
 fn budgets(limit: u64) -> Budgets {
     let mut desc = AllocatorDesc::default();
     desc.heap_bytes_max[0] = limit;
@@ -10,16 +12,16 @@ fn budgets(limit: u64) -> Budgets {
 #[test]
 fn what_one_thread_is_taking_counts_for_the_others() {
     let budgets = budgets(100);
-    let first = budgets.take(0, 60, false).expect("60 of 100");
-    assert!(budgets.take(0, 60, false).is_none(), "beyond the limit, though the driver has made nothing yet");
+    let first = budgets.take(0, 60, BEYOND).expect("60 of 100");
+    assert!(budgets.take(0, 60, BEYOND).is_none(), "beyond the limit, though the driver has made nothing yet");
     assert_eq!(budgets.heap(0).reserved_bytes, 60);
     drop(first);
     assert_eq!(budgets.heap(0).reserved_bytes, 0, "the driver failed");
-    budgets.take(0, 60, false).expect("60 of 100").keep();
+    budgets.take(0, 60, BEYOND).expect("60 of 100").keep();
     assert_eq!(budgets.heap(0).reserved_bytes, 60);
-    budgets.take(0, 40, false).expect("all of it").keep();
+    budgets.take(0, 40, BEYOND).expect("all of it").keep();
     budgets.remove(0, 100);
-    assert!(budgets.take(0, u64::MAX, false).is_none());
+    assert!(budgets.take(0, u64::MAX, BEYOND).is_none());
     assert_eq!(budgets.heap(0).reserved_bytes, 0);
 }
 
@@ -31,7 +33,7 @@ fn threads_that_race_keep_to_the_limit() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..10_000 {
-                    let Some(taken) = budgets.take(0, 300, false) else { continue };
+                    let Some(taken) = budgets.take(0, 300, BEYOND) else { continue };
                     most.fetch_max(budgets.heap(0).reserved_bytes, Ordering::Relaxed);
                     drop(taken);
                 }
@@ -45,11 +47,11 @@ fn threads_that_race_keep_to_the_limit() {
 #[test]
 fn what_others_are_taking_does_not_hide_what_was_given_back() {
     let budgets = budgets(100);
-    budgets.take(0, 40, false).expect("40 of 100").keep();
+    budgets.take(0, 40, BEYOND).expect("40 of 100").keep();
     let before = budgets.freed_bytes(0);
-    drop(budgets.take(0, 20, false).expect("60 of 100"));
+    drop(budgets.take(0, 20, BEYOND).expect("60 of 100"));
     assert_eq!(budgets.freed_bytes(0), before, "the driver failed");
-    let taking = budgets.take(0, 60, false).expect("all of it");
+    let taking = budgets.take(0, 60, BEYOND).expect("all of it");
     budgets.remove(0, 40);
     assert_eq!((budgets.heap(0).reserved_bytes, budgets.freed_bytes(0)), (60, before + 40));
     drop(taking);

@@ -31,7 +31,7 @@ impl World {
             classes: &self.classes,
             shared_bytes_max: &self.shared_bytes_max,
             margin_bytes: 0,
-            is_near_object_limit: false,
+            preferred_bytes_min: 0,
             pool: None,
         }
     }
@@ -55,7 +55,9 @@ fn decided(needs: Requirements, desc: AllocationDesc<'_>, view: View<'_>) -> Vec
 /// On a device with types 0 host, 1 device, 2 coherent, 3 coherent and cached, 4 device and coherent.
 #[test]
 fn a_request_goes_to_these_types_in_these_ways() {
-    use Way::{Block, BlockThenDedicated, Dedicated as Own};
+    use Way::{Block, Dedicated as Own};
+    // Blocks of each type, then memory of its own in each.
+    let each = |types: &[u32]| [Block, Own].iter().flat_map(|way| types.iter().map(|held| (*held, *way))).collect();
     let world = World::of(Profile::h200());
     let plain = AllocationDesc::default();
     let at = |location| AllocationDesc { location, ..Default::default() };
@@ -68,53 +70,33 @@ fn a_request_goes_to_these_types_in_these_ways() {
     let shared = AllocationDesc { share: Some(ShareKind::OpaqueFd), ..never };
     let required = AllocationDesc { required: MemoryProperties::HOST_CACHED, ..plain };
     let table = [
-        (
-            "device",
-            needs(1),
-            plain,
-            vec![
-                (1, BlockThenDedicated),
-                (4, BlockThenDedicated),
-                (0, BlockThenDedicated),
-                (2, BlockThenDedicated),
-                (3, BlockThenDedicated),
-            ],
-        ),
-        (
-            "upload",
-            needs(1),
-            at(Location::Upload),
-            vec![(2, BlockThenDedicated), (3, BlockThenDedicated), (4, BlockThenDedicated)],
-        ),
-        (
-            "readback",
-            needs(1),
-            at(Location::Readback),
-            vec![(3, BlockThenDedicated), (2, BlockThenDedicated), (4, BlockThenDedicated)],
-        ),
-        (
-            "device upload",
-            needs(1),
-            at(Location::DeviceUpload),
-            vec![(4, BlockThenDedicated), (2, BlockThenDedicated), (3, BlockThenDedicated)],
-        ),
-        ("one type", needs(1), only(0b10), vec![(1, BlockThenDedicated)]),
-        ("half a block", needs(32 * MIB), only(0b10), vec![(1, BlockThenDedicated)]),
+        ("device", needs(1), plain, each(&[1, 4, 0, 2, 3])),
+        ("upload", needs(1), at(Location::Upload), each(&[2, 3, 4])),
+        ("readback", needs(1), at(Location::Readback), each(&[3, 2, 4])),
+        ("device upload", needs(1), at(Location::DeviceUpload), each(&[4, 2, 3])),
+        ("one type", needs(1), only(0b10), each(&[1])),
+        ("half a block", needs(32 * MIB), only(0b10), each(&[1])),
         ("more than half a block", large, only(0b10), vec![(1, Own)]),
         ("more than half a block, never its own", large, never, vec![(1, Block)]),
-        ("preferred by the driver", preferring, only(0b10), vec![(1, Own)]),
+        ("preferred by the driver", preferring, only(0b11), vec![(1, Own), (1, Block), (0, Own), (0, Block)]),
         ("preferred by the driver, never its own", preferring, never, vec![(1, Block)]),
         ("required by the driver, never its own", requiring, never, vec![(1, Own)]),
         ("always its own", needs(1), always, vec![(1, Own)]),
         ("shared", needs(1), shared, vec![(1, Own)]),
-        ("cached", needs(1), required, vec![(3, BlockThenDedicated)]),
+        ("cached", needs(1), required, each(&[3])),
         ("no type", needs(1), only(0), vec![]),
     ];
     for (name, needs, desc, expected) in table {
         assert_eq!(decided(needs, desc, world.view()), expected, "{name}");
     }
-    let scarce = View { is_near_object_limit: true, ..world.view() };
-    assert_eq!(decided(preferring, only(0b10), scarce), [(1, BlockThenDedicated)], "few memory objects are left");
+    let scarce = View { preferred_bytes_min: 2, ..world.view() };
+    let blocks = decided(preferring, only(0b10), scarce);
+    assert_eq!(blocks, [(1, Block), (1, Own)], "memory objects are scarce, and it is small");
+    let larger = Requirements { size: 2, ..preferring };
+    assert_eq!(decided(larger, only(0b10), scarce), [(1, Own), (1, Block)]);
+    let device_bytes = world.capabilities.memory_heaps[0].bytes;
+    let beyond = decided(needs(device_bytes + 1), plain, world.view());
+    assert_eq!(beyond, [], "larger than any memory object may be");
     let pool = Some(PoolView { memory_type: 4, is_equal: false });
     assert_eq!(decided(requiring, always, View { pool, ..world.view() }), [(4, Block)], "a pool has blocks alone");
 }
@@ -158,7 +140,7 @@ fn plain_requests_go_where_a_decision_sends_them() {
                     if types >> memory_type & 1 == 1 {
                         let range = (step.needs.size, step.needs.alignment);
                         assert_eq!(range, world.classes.range_of(&needs));
-                        assert_eq!(step.way, Way::BlockThenDedicated);
+                        assert_eq!(step.way, Way::Block);
                     }
                 }
             }

@@ -9,6 +9,7 @@
 //! The host sees them through the mapping of the whole memory object. A damaged guard is mended when it is found.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Side;
 use super::watched::Watched;
@@ -113,6 +114,9 @@ impl Guards {
 
 /// Sets mapped bytes, for the host and for the device.
 ///
+/// # Errors
+/// The flush failed or panicked.
+///
 /// # Safety
 /// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; no other code uses its bytes.
 pub(super) unsafe fn fill<M: Watched>(
@@ -125,7 +129,10 @@ pub(super) unsafe fn fill<M: Watched>(
     let bytes = range.end - range.start;
     // SAFETY: the range is inside the mapping and, as the caller promises, used by no other code.
     unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
-    memory.flush(context, range)
+    // The resource is made by now, and debugging must not make its request fail: a flush that panics, in a device of the
+    // program's own, counts as one that failed.
+    let flushed = catch_unwind(AssertUnwindSafe(|| memory.flush(context, range)));
+    flushed.unwrap_or(Err(DeviceError::Other(-1)))
 }
 
 /// The bytes of a guard: those that the host wrote, and where they are as they should be those that the device sees.

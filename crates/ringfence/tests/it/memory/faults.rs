@@ -145,3 +145,64 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     drop((ring, target));
     world.finish();
 }
+
+/// A hook of the injector panics: as if the driver call of a program's own device did. Whatever was made is freed.
+#[test]
+fn a_call_that_panics_leaks_nothing() {
+    type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;
+    let cases: [(&str, Make); 8] = [
+        ("a slot or a range", |world| world.buffer(300, AllocationDesc::default()).map(|made| Box::new(made) as _)),
+        ("a named range", |world| {
+            let desc = AllocationDesc { name: "named", movable: true, ..Default::default() };
+            world.buffer(70 * KIB, desc).map(|made| Box::new(made) as _)
+        }),
+        ("memory of its own", |world| {
+            let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+            world.buffer(MIB, desc).map(|made| Box::new(made) as _)
+        }),
+        ("an aliasing buffer", |world| {
+            let mut shared = world.memory.allocate(needs(MIB, 64 * KIB), AllocationDesc::default())?;
+            shared.create_aliasing_buffer(&info(64 * KIB), 0, "a").map(|made| Box::new(made) as _)
+        }),
+        ("a small buffer", |world| {
+            let small = ringfence::device::BufferDesc { size: 100, usage: BufferUsage::VERTEX };
+            world.memory.create_small_buffer(small, Location::Upload).map(|made| Box::new(made) as _)
+        }),
+        ("a pool", |world| {
+            let pool =
+                world.memory.create_pool(PoolDesc { block_bytes: MIB, block_count_min: 2, ..Default::default() })?;
+            let held = pool.create_buffer(&info(KIB), AllocationDesc::default())?;
+            Ok(Box::new((pool, held)) as _)
+        }),
+        ("announced blocks", |world| {
+            let class = ringfence::device::ResourceClass::Buffer;
+            let made = world.memory.budgets().reserve(class, 600 * MIB, AllocationDesc::default());
+            made.map(|made| Box::new(made) as _)
+        }),
+        ("sparse pages", |world| {
+            SparseBuffer::new(&world.memory, &info(MIB), AllocationDesc::default()).map(|made| Box::new(made) as _)
+        }),
+    ];
+    let mut leaked = Vec::new();
+    for (name, make) in cases {
+        for nth in 0.. {
+            let world = world(Profile::h200(), AllocatorDesc::default());
+            let warm: Vec<_> = (0..20).map(|_| world.buffer(300, AllocationDesc::default()).expect("room")).collect();
+            world.faults.set_hook(Some(Box::new(|_, _| std::panic::resume_unwind(Box::new("a hook")))));
+            world.faults.add(Rule::nth(nth, DeviceError::OutOfDeviceMemory));
+            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| make(&world).map(drop)));
+            let injected = world.faults.injected();
+            world.faults.clear();
+            drop(warm);
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.finish()));
+            if ended.is_err() {
+                leaked.push((name, nth));
+            }
+            assert_eq!(made.is_err(), injected > 0, "{name}, call {nth}");
+            if injected == 0 {
+                break;
+            }
+        }
+    }
+    assert_eq!(leaked, [], "what leaks, and at which call");
+}

@@ -5,7 +5,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
     TextureDesc, TextureUsage, Textures,
 };
-use ringfence::sim::{BufferLayout, Command, Profile, TextureRegion};
+use ringfence::sim::{BufferLayout, Command, HazardKind, Profile, TextureRegion};
 
 fn memory(memory_type: u32, size: u64) -> MemoryDesc<'static> {
     MemoryDesc {
@@ -115,6 +115,21 @@ fn heaps_run_full_and_empty_again() {
     assert_eq!(gpu.device.budgets().unwrap()[0].usage_bytes, 0);
     try_allocate(&gpu, &memory(4, 400 << 10)).unwrap();
     gpu.no_hazard();
+}
+
+/// Vulkan forbids the request, whatever the driver answers.
+#[test]
+fn a_request_of_more_than_the_heap_has_is_a_mistake() {
+    let mut profile = Profile::h200();
+    profile.capabilities.memory_heaps[0].bytes = 1 << 20;
+    let gpu = Gpu::new(profile, 0);
+    let all = gpu.memory("all", 1, 1 << 20);
+    assert_eq!(try_allocate(&gpu, &memory(1, 1 << 20)), Err(DeviceError::OutOfDeviceMemory), "full");
+    gpu.free(all);
+    gpu.no_hazard();
+    assert_eq!(try_allocate(&gpu, &memory(1, (1 << 20) + 1)), Err(DeviceError::OutOfDeviceMemory));
+    let found = gpu.only_hazard(HazardKind::Misuse);
+    assert_eq!(found.detail, "more bytes were requested than the heap has");
 }
 
 #[test]
