@@ -32,7 +32,7 @@ export CARGO_TARGET_DIR="${RINGFENCE_ROW_MUTANTS_TARGET:-$PWD/target/row-mutants
 rm -rf "${tree:?}.before"
 [ ! -d "$tree" ] || mv "$tree" "$tree.before"
 mkdir -p "$tree"
-git ls-files -z | xargs -0 cp --parents -p -t "$tree"
+git ls-files -z | xargs -0 cp --parents -pd -t "$tree"
 
 names=() files=() tests=()
 replace() {

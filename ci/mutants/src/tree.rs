@@ -47,7 +47,7 @@ static READ: extern "C" fn() = read;
 pub fn make(tree: &Path, crates: &[String]) -> Result<(), String> {
     _ = std::fs::remove_dir_all(tree);
     std::fs::create_dir_all(tree).map_err(|error| format!("{}: {error}", tree.display()))?;
-    let copy = format!("git ls-files -z | xargs -0 cp --parents -p -t '{}'", tree.display());
+    let copy = format!("git ls-files -z | xargs -0 cp --parents -pd -t '{}'", tree.display());
     let copied = Command::new("bash").args(["-c", &copy]).status().is_ok_and(|status| status.success());
     if !copied {
         return Err(format!("the sources cannot be copied to {}", tree.display()));

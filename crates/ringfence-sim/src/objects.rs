@@ -4,11 +4,13 @@ use super::contents::Contents;
 use super::ids::Label;
 use super::order::Access;
 use super::store::{DeviceView, HostView};
-use super::targets::Subresource;
 use ringfence_hal::descriptors::HeapKind;
-use ringfence_hal::{BufferDesc, Mapped, Priority, Requirements, ResourceClass, TextureDesc};
+use ringfence_hal::{BufferDesc, Mapped, Priority, Requirements, ResourceClass, TextureAspect, TextureDesc};
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// A subresource of a texture: mip level, array layer and aspect.
+pub(super) type Part = (u32, u32, TextureAspect);
 
 #[derive(Debug)]
 pub(super) struct MemoryObject {
@@ -63,7 +65,7 @@ pub(super) struct Resource {
     pub(super) pages: Option<Box<[Option<Location>]>>,
     pub(super) owner: Owner,
     /// Of a render target or depth buffer on a strict device: what may be used in other ways than to be initialised.
-    pub(super) initialized: Vec<Subresource>,
+    pub(super) initialized: Vec<Part>,
 }
 
 /// The queue family that owns a resource.

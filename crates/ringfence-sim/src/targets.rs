@@ -12,7 +12,7 @@ use super::access::Placed;
 use super::command::{Barrier, Resource};
 use super::hazard::HazardKind;
 use super::ids::{Label, Texture, What};
-use super::objects::Shape;
+use super::objects::{Part, Shape};
 use super::order::Access;
 use super::state::State;
 use super::step::{Address, Step, Uses};
@@ -21,11 +21,8 @@ use ringfence_hal::{TextureAspect, TextureDesc, TextureUsage};
 const TARGETS: TextureUsage = TextureUsage::RENDER_TARGET.union(TextureUsage::DEPTH_STENCIL);
 const UNDEFINED: &str = "a render target or depth buffer before a clear, a discard or a copy of a whole subresource";
 
-/// An aspect of a mip of a layer.
-pub(super) type Subresource = (u32, u32, TextureAspect);
-
 /// Every subresource of a texture.
-fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Subresource> + use<> {
+fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Part> + use<> {
     let (mips, layers, has) = (desc.mips, desc.layers, desc.format.texels().aspects());
     let aspects = move || TextureAspect::ALL.into_iter().filter(move |aspect| has.contains(aspect.flag()));
     let of_mip = move |mip| (0..layers).flat_map(move |layer| aspects().map(move |aspect| (mip, layer, aspect)));
@@ -34,14 +31,14 @@ fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Subresource> + use<>
 
 impl State {
     /// The subresources of a target that are initialised; `None` where that is of no matter.
-    fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Subresource>> {
+    fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Part>> {
         let is_strict = self.profile.strict;
         let held = self.resources.get_mut(&texture)?;
         let is_target = matches!(held.shape, Shape::Texture(desc) if desc.usage.intersects(TARGETS));
         (is_strict && is_target && held.pages.is_none()).then_some(&mut held.initialized)
     }
 
-    pub(super) fn initialize(&mut self, texture: Texture, part: Subresource) {
+    pub(super) fn initialize(&mut self, texture: Texture, part: Part) {
         if let Some(held) = self.initialized(texture.0)
             && !held.contains(&part)
         {
@@ -50,7 +47,7 @@ impl State {
     }
 
     /// `None` if a subresource is a target's and is not initialised, which is then reported.
-    pub(super) fn check_initialized(&mut self, texture: Texture, part: Subresource, label: &Label) -> Option<()> {
+    pub(super) fn check_initialized(&mut self, texture: Texture, part: Part, label: &Label) -> Option<()> {
         match self.initialized(texture.0) {
             Some(held) if !held.contains(&part) => self.refuse(HazardKind::Misuse, label.clone(), UNDEFINED),
             _ => Some(()),

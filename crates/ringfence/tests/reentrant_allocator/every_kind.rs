@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ringfence::debugging::Finding;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
     BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, SamplerTable, ShaderVisibleDesc,
@@ -209,6 +210,9 @@ impl World {
         base.complete(frame);
         base.memory.reclaim();
         _ = base.memory.trace().stop();
+        // Batches that are not recorded lose the contents of their destinations.
+        let found = base.memory.debug().take_findings();
+        assert!(found.iter().all(|finding| matches!(finding, Finding::LostContent(_))), "{found:?}");
         base.finish();
     }
 }

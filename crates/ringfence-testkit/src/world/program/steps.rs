@@ -210,6 +210,11 @@ impl Program {
         if self.things[at].buffer().is_none() || self.things[at].is_upload || self.things[at].entry.is_some() {
             return Ok(());
         }
+        // Batches are recorded when they are submitted; one whose destination was resized before is refused.
+        let gathers = |recording: &Recording| recording.commands.iter().any(|one| matches!(one, Command::Upload(_)));
+        if self.open.iter().flatten().any(gathers) {
+            return Ok(());
+        }
         self.order(queue, &self.things[at].before_read())?;
         let by = self.user(queue);
         let keep = self.things[at].bytes.len().min(new_size) / 4 * 4;

@@ -14,6 +14,7 @@ const FRAMES: u64 = 10_000;
 struct Held<T> {
     what: T,
     users: [u64; QUEUES],
+    is_target: bool,
 }
 
 #[test]
@@ -89,6 +90,9 @@ fn run(profile: Profile, seed: u64) {
                 textures[at].users[queue] = begun.value();
                 let texture = *textures[at].what.texture().object();
                 let layout = BufferLayout { offset: targets[0].offset().next_multiple_of(512), row_bytes: 256 };
+                if textures[at].is_target {
+                    commands.push(Command::Discard { texture });
+                }
                 let region = TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: 16, height: 1 };
                 commands.push(Command::CopyTextureToBuffer { src: texture, region, dst: *targets[0].object(), layout });
             }
@@ -155,13 +159,13 @@ fn make(
         // The hazard finder sees a host write to what pending work reads: a range that came back too early.
         what.write(0, &vec![1; size as usize]).expect("an upload is mapped");
     }
-    buffers.push(Held { what, users: [0; QUEUES] });
+    buffers.push(Held { what, users: [0; QUEUES], is_target: false });
     if dice.below(4) == 0 {
         let usage = [TextureUsage::SAMPLED, TextureUsage::RENDER_TARGET, TextureUsage::STORAGE][dice.below(3) as usize];
         let side = 16 << dice.below(5);
         let desc =
             TextureDesc { width: side, height: side, usage: usage | TextureUsage::COPY_SRC, ..Default::default() };
         let what = placement.create_texture(&desc, "").expect("there is room");
-        textures.push(Held { what, users: [0; QUEUES] });
+        textures.push(Held { what, users: [0; QUEUES], is_target: usage == TextureUsage::RENDER_TARGET });
     }
 }
