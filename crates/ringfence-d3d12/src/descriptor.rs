@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   HeapKind        ID3D12DescriptorHeap      null descriptor
-//!   Resources       CBV_SRV_UAV               SRV of no buffer: reads as zeros
+//!   Resources       CBV_SRV_UAV               of the slot's last kind: reads as zeros
 //!   Samplers        SAMPLER                   there is none: nearest, clamped
 //!   RenderTargets   RTV, CPU-only             RTV of no texture: what is drawn is lost
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
@@ -12,6 +12,7 @@
 //! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as
 //! the driver has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
 
+mod null;
 mod view;
 
 use smallvec::SmallVec;
@@ -19,6 +20,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::device::{Device, name_object};
 use super::error;
+use null::Shapes;
 use ringfence_hal::descriptors::{
     CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
     ViewCopy, ViewTypes,
@@ -34,6 +36,7 @@ pub struct DescriptorHeap {
     /// The first slot, for the host.
     start: usize,
     increment: usize,
+    shapes: Shapes,
 }
 
 impl DescriptorHeap {
@@ -127,7 +130,8 @@ unsafe impl Descriptors for Device {
             (raw.GetCPUDescriptorHandleForHeapStart().ptr, increment as usize, gpu)
         };
         let at = HeapStart { cpu: start as u64, gpu, increment: increment as u64 };
-        Ok((DescriptorHeap { raw, kind, start, increment }, at))
+        let shapes = Shapes::new(if kind == HeapKind::Resources { desc.slots } else { 0 });
+        Ok((DescriptorHeap { raw, kind, start, increment, shapes }, at))
     }
 
     unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
@@ -145,12 +149,14 @@ unsafe impl Descriptors for Device {
         }
         // SAFETY: the caller promises that the heap has the slot and that the view is valid.
         unsafe { view.write(self.raw(), heap.handle(slot)) };
+        heap.shapes.note(slot, view);
         Ok(None)
     }
 
     unsafe fn clear_view(&self, heap: &DescriptorHeap, slot: u32) -> Option<Self::Leftover> {
+        let null = heap.shapes.null(slot).unwrap_or_else(|| View::null(heap.kind));
         // SAFETY: the caller promises that the heap has the slot; a null descriptor is valid everywhere.
-        unsafe { View::null(heap.kind).write(self.raw(), heap.handle(slot)) };
+        unsafe { null.write(self.raw(), heap.handle(slot)) };
         None
     }
 
@@ -164,6 +170,9 @@ unsafe impl Descriptors for Device {
         // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are
         // there, of one kind, the sources not shader-visible, and that nothing else accesses them.
         unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
+        for copy in copies {
+            copy.dst.shapes.copy(copy.dst_start, &copy.src.shapes, copy.src_start, copy.count);
+        }
     }
 
     unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<DescriptorHeap, DeviceError> {

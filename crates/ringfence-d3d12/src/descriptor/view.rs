@@ -48,7 +48,7 @@ impl View {
     /// What shows nothing. There is no null sampler: that one reads the nearest texel.
     pub(super) fn null(kind: HeapKind) -> Self {
         match kind {
-            HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 0, 0))),
+            HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 1, 0))),
             HeapKind::RenderTargets => Self::RenderTarget(None, Some(rtv(DXGI_FORMAT_R8G8B8A8_UNORM, 1, 0, 0..1))),
             HeapKind::DepthStencils => Self::DepthStencil(None, Some(dsv(DXGI_FORMAT_D32_FLOAT, 1, 0, 0..1))),
             HeapKind::Samplers => {
