@@ -104,7 +104,10 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         let mut bytes = [0; BYTES as usize];
         back.read(0, &mut bytes)?;
         wrong += bytes.chunks_exact(4).filter(|word| **word != round.to_le_bytes()).count();
-        time(&mut remove, || Ok::<_, DescriptorError>(drop(entries)))?;
+        time(&mut remove, || {
+            drop(entries);
+            Ok::<_, DescriptorError>(())
+        })?;
         memory.reclaim();
     }
     let each = |total: Duration, count: u32| total.as_nanos() / u128::from(count * ROUNDS);

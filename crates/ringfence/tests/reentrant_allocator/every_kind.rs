@@ -514,7 +514,7 @@ const OPERATIONS: &[Operation] = &[
     ("Placement::end_frame", |w| _ = w.placement.end_frame()),
     ("FastWriter::write", |w| {
         let mut writer = w.fast.writer(&w.frame).expect("its frame");
-        (0..3).for_each(|_| drop(writer.write(&[1; 3000]).expect("room")));
+        (0..3).for_each(|_| _ = writer.write(&[1; 3000]).expect("room"));
     }),
     ("validate", |w| w.base.memory.debug().validate().expect("sound")),
 ];
@@ -540,7 +540,7 @@ fn disturb(operation: usize, nth: usize, (debug, records): (DebugDesc, bool)) ->
         let mut held = dropped.borrow_mut();
         let count = held.len();
         for step in 0..count {
-            let kind = if nth % 2 == 0 { step } else { count - 1 - step };
+            let kind = if nth.is_multiple_of(2) { step } else { count - 1 - step };
             NOW[2].store(kind, Ordering::Relaxed);
             drop(held[kind].take());
         }

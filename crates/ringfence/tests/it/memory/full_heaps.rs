@@ -15,13 +15,8 @@ const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 fn two_heaps(first: u64, second: u64) -> Profile {
     let mut profile = card(first, second);
     profile.capabilities.memory_heaps[1].device_local = true;
-    profile.capabilities.memory_types = (0..2)
-        .map(|heap| MemoryType {
-            heap,
-            properties: MemoryProperties::DEVICE_LOCAL,
-            ..profile.capabilities.memory_types[0]
-        })
-        .collect();
+    profile.capabilities.memory_types =
+        (0..2).map(|heap| MemoryType { heap, properties: MemoryProperties::DEVICE_LOCAL }).collect();
     (profile.buffer_types, profile.texture_types, profile.target_types) = (0b11, 0b11, 0b11);
     (profile.buffer_alignment, profile.texture_alignment) = (256, KIB);
     profile
@@ -204,7 +199,7 @@ fn windowed() -> Profile {
     let heap = profile.capabilities.memory_heaps.len() as u32;
     profile.capabilities.memory_heaps.push(MemoryHeap { bytes: 256 * MIB, device_local: true });
     let properties = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-    let window = MemoryType { heap, properties, ..profile.capabilities.memory_types[0] };
+    let window = MemoryType { heap, properties };
     profile.capabilities.memory_types.push(window);
     profile.buffer_types |= 1 << (profile.capabilities.memory_types.len() - 1);
     profile

@@ -161,7 +161,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         let mut pass = run.begin_pass(&frame).expect("its own frame");
         let moved = buffers.iter_mut().filter(|buffer| pass.has(*buffer)).collect::<Vec<_>>();
         assert_eq!(moved.is_empty(), !is_recorded_before, "{:?}", pass.moves());
-        moved.into_iter().for_each(|buffer| drop(pass.copy_buffer(buffer).expect("it is to be moved")));
+        moved.into_iter().for_each(|buffer| _ = pass.copy_buffer(buffer).expect("it is to be moved"));
         // SAFETY: as above.
         unsafe { pass.record(&mut commands) };
         drop(pass);
