@@ -193,7 +193,7 @@ impl<L: Clone> Delivery<L> {
             }
             target.content.note_lost();
             if let (Some(known), Some(losses)) = (&target.known_as, &self.losses) {
-                lock(&losses.found).push(L::clone(known));
+                push(&losses.found, L::clone(known), |_| ());
             }
         }
     }
@@ -234,6 +234,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Appends a value, and calls `then` with the new length under the lock. Host memory is allocated without the lock: a global
+/// allocator of the program's may call the library again within an allocation.
+fn push<T>(mutex: &Mutex<Vec<T>>, value: T, then: impl FnOnce(usize)) {
+    let mut room = Vec::new();
+    loop {
+        let mut list = lock(mutex);
+        let count = list.len();
+        if count < list.capacity() || count < room.capacity() {
+            if count == list.capacity() {
+                room.append(&mut list);
+                core::mem::swap(&mut *list, &mut room);
+            }
+            list.push(value);
+            then(count + 1);
+            return;
+        }
+        drop(list);
+        room = Vec::with_capacity((2 * count).max(4));
+    }
+}
+
 impl<L: Clone> Default for Losses<L> {
     fn default() -> Self {
         let (recorded, found) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
@@ -243,23 +264,7 @@ impl<L: Clone> Default for Losses<L> {
 
 impl<L: Clone> Losses<L> {
     fn add(&self, delivery: Arc<Delivery<L>>) {
-        let mut room = Vec::new();
-        loop {
-            let mut recorded = lock(&self.recorded);
-            let count = recorded.len();
-            if count < recorded.capacity() || count < room.capacity() {
-                if count == recorded.capacity() {
-                    room.append(&mut recorded);
-                    core::mem::swap(&mut *recorded, &mut room);
-                }
-                recorded.push(delivery);
-                self.recorded_count.store(count + 1, Ordering::Release);
-                return;
-            }
-            // Host memory is got without the lock: a global allocator of the program's may come back here.
-            drop(recorded);
-            room = Vec::with_capacity((2 * count).max(4));
-        }
+        push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
     /// Takes one out whose frames are over.
