@@ -149,8 +149,12 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     let by_host = bytes.iter().any(|byte| *byte != GUARD);
     if !by_host {
         let mut device_side = vec![GUARD; size];
-        // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
-        if unsafe { memory.read_device_side(context, range.start, first, &mut device_side) } {
+        // A panic in a device of the program's own counts as a read that failed: the range is released all the same.
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
+            unsafe { memory.read_device_side(context, range.start, first, &mut device_side) }
+        }));
+        if read.is_ok_and(|is_read| is_read) {
             bytes = device_side;
         }
     }
