@@ -150,7 +150,9 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     if !by_host {
         let mut device_side = vec![GUARD; size];
         // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
-        if unsafe { memory.read_device_side(context, range.start, first, &mut device_side) } {
+        let read = || unsafe { memory.read_device_side(context, range.start, first, &mut device_side) };
+        // As of a flush: the range is about to be freed, which a panic must not prevent.
+        if catch_unwind(AssertUnwindSafe(read)).unwrap_or(false) {
             bytes = device_side;
         }
     }
