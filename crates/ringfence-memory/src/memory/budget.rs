@@ -174,10 +174,12 @@ impl Budgets {
         let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
         let Some(reported) = device.budgets() else { return };
         for (index, ((heap, reported), reserved)) in (0..).zip(self.heaps.iter().zip(reported).zip(before)) {
-            let left = |budget: u64, usage: u64| i128::from(budget) - i128::from(usage);
-            let known = self.heap_with(index, reserved);
-            let known_left = left(heap.budget_then.load(Ordering::Relaxed), known.usage_bytes);
-            if left(reported.budget_bytes, reported.usage_bytes) > known_left {
+            let then = |value: &AtomicU64| value.load(Ordering::Relaxed);
+            let expected = then(&heap.usage_then).wrapping_add(reserved).wrapping_sub(then(&heap.reserved_then));
+            let more_budget = reported.budget_bytes.wrapping_sub(then(&heap.budget_then)).cast_signed();
+            let more_usage = reported.usage_bytes.wrapping_sub(expected).cast_signed();
+            // More is left than was reckoned with.
+            if more_budget > more_usage {
                 self.refusals.forget(index);
             }
             heap.usage_then.store(reported.usage_bytes, Ordering::Relaxed);

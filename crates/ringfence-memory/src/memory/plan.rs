@@ -111,13 +111,7 @@ impl<D: Device> Shared<D> {
                 self.foresee(|bytes, reach| request(memory_type, bytes, reach), sizes, constraints, trimmed)?;
             return Ok(plan(PlannedWay::Dedicated, size, requested, *trimmed));
         }
-        let of_range = request.of_range(step.needs.size, step.needs.alignment);
-        let without_empty = *trimmed >> heap & 1 == 1;
-        let forecast = match self.arena_of(request, step) {
-            ArenaRef::Own(index) => self.forecast(&self.arenas[index as usize], of_range, without_empty),
-            ArenaRef::Pool(pool) => self.forecast(&pool.arena, of_range, without_empty),
-        };
-        match forecast {
+        match self.forecast(request, step, *trimmed >> heap & 1 == 1) {
             Forecast::InBlock { offset, bytes } => {
                 let offset = offset + step.margins.front;
                 Ok(plan(PlannedWay::InBlock { offset }, bytes, 0, *trimmed))
@@ -131,7 +125,16 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    fn forecast<A: Cutter, O>(&self, arena: &Arena<D, A, O>, request: Request<'_>, trimmed: bool) -> Forecast {
+    /// What the step's arena would do, with its empty blocks freed if `trimmed`.
+    fn forecast(&self, request: &PlacementRequest<'_, '_, D>, step: &Step, trimmed: bool) -> Forecast {
+        let of_range = request.of_range(step.needs.size, step.needs.alignment);
+        match self.arena_of(request, step) {
+            ArenaRef::Own(index) => self.forecast_in(&self.arenas[index as usize], of_range, trimmed),
+            ArenaRef::Pool(pool) => self.forecast_in(&pool.arena, of_range, trimmed),
+        }
+    }
+
+    fn forecast_in<A: Cutter, O>(&self, arena: &Arena<D, A, O>, request: Request<'_>, trimmed: bool) -> Forecast {
         arena.forecast(request, trimmed, self.block_bytes_min(arena))
     }
 

@@ -149,12 +149,10 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     let by_host = bytes.iter().any(|byte| *byte != GUARD);
     if !by_host {
         let mut device_side = vec![GUARD; size];
-        // A panic in a device of the program's own counts as a read that failed: the range is released all the same.
-        let read = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
-            unsafe { memory.read_device_side(context, range.start, first, &mut device_side) }
-        }));
-        if read.is_ok_and(|is_read| is_read) {
+        // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
+        let read = || unsafe { memory.read_device_side(context, range.start, first, &mut device_side) };
+        // As of a flush: the range is about to be freed, which a panic must not prevent.
+        if catch_unwind(AssertUnwindSafe(read)).unwrap_or(false) {
             bytes = device_side;
         }
     }
