@@ -144,6 +144,7 @@ impl HeapPlan {
     /// For `pickle` and `copy`.
     #[new]
     #[pyo3(signature = (offsets, heights, fallback_bytes, lower_bound, is_proven, kept_count, has_kept_most))]
+    #[allow(clippy::too_many_arguments, reason = "pickle calls it with every field of a plan")]
     fn new(
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::places)] offsets: Vec<alias::HeapOffset>,
