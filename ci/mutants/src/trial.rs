@@ -1,6 +1,8 @@
 //! Runs of test programs with a mutant switched on.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -52,19 +54,28 @@ impl<'a> Trial<'a> {
         let program: &PathBuf = self.programs.get(&key).ok_or_else(|| format!("no program {}", name(stage)))?;
         // Limits of processor time and memory, for mutants that never end.
         let limits = format!("ulimit -c 0; ulimit -t {}; exec \"$@\"", limit.as_secs() * 2 + 10);
-        let status = Command::new("timeout")
+        let mut child = Command::new("timeout")
             .args(["--kill-after=5", &format!("{}", limit.as_secs_f64()), "bash", "-c", &limits, "trial"])
             .arg(program)
-            .args(["-q"])
             .args(stage.filters)
             .current_dir(self.tree.join("crates").join(stage.package))
             .env("RINGFENCE_MUTANT", number.to_string())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .status()
+            .process_group(0)
+            .spawn()
             .map_err(|error| format!("timeout: {error}"))?;
+        let shown = BufReader::new(child.stdout.take().expect("it is piped"));
+        // The first test that fails is enough.
+        let fails = shown.split(b'\n').map_while(Result::ok).any(|line| line.ends_with(b" ... FAILED"));
+        if fails {
+            let group = format!("-{}", child.id());
+            _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        }
+        let status = child.wait().map_err(|error| format!("{}: {error}", name(stage)))?;
         Ok(match status.code() {
+            _ if fails => Some("a test fails"),
             Some(0) => None,
             Some(101) => Some("a test fails"),
             Some(124 | 137) => Some("no end"),

@@ -121,8 +121,12 @@ impl Contents {
 
     /// Forgets a resource that is gone.
     pub(super) fn forget(&mut self, id: u64) {
-        self.written.retain(|written| written.by.id != id);
-        self.lost.retain(|lost| lost.of != id);
+        if !self.written.is_empty() {
+            self.written.retain(|written| written.by.id != id);
+        }
+        if !self.lost.is_empty() {
+            self.lost.retain(|lost| lost.of != id);
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) lost: bool,
     pub(super) watches_barriers: bool,
     next_id: u64,
-    pub(super) memories: HashMap<u64, MemoryObject>,
+    pub(super) memories: BTreeMap<u64, MemoryObject>,
     /// Memory objects that were imported, and whose bytes they are.
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
@@ -56,7 +56,7 @@ impl State {
             lost: false,
             watches_barriers: options.watches_barriers,
             next_id: 1,
-            memories: HashMap::new(),
+            memories: BTreeMap::new(),
             imports: HashMap::new(),
             resources: HashMap::new(),
             descriptor_heaps: HashMap::new(),

@@ -60,7 +60,7 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
         long.memory.trace().start(std::io::sink()).expect("nothing was made");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
         let (mut held, mut found) = (Vec::new(), 0);
-        for step in 0..3_000 {
+        for step in 0..600 {
             if held.len() > 200 || next(&mut state).is_multiple_of(3) && !held.is_empty() {
                 let gone: [Allocation<Device>; 2] = held.swap_remove(next(&mut state) as usize % held.len());
                 gone.into_iter().for_each(free);
@@ -80,7 +80,7 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
             }
             assert_eq!(short.memory.statistics().total(), long.memory.statistics().total(), "seed {seed}, step {step}");
         }
-        assert!(found > 1_000, "seed {seed}: {found} were found");
+        assert!(found > 200, "seed {seed}: {found} were found");
         held.into_iter().flatten().for_each(free);
         short.finish();
         long.finish();
