@@ -2,6 +2,8 @@
 # The examples run, and the page of a run that one of them recorded is made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source ci/install.sh
+install_packages glslang-tools
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -15,6 +17,9 @@ built="${CARGO_TARGET_DIR:-target}/debug"
 "$built/examples/planned_frames"
 "$built/examples/vulkan_buffer"
 "$built/examples/bindless"
+# With its shader in GLSL.
+glslangValidator -V -e run --source-entrypoint main crates/ringfence/examples/bindless/shader.comp -o "$scratch/shader.spv"
+"$built/examples/bindless" "$scratch/shader.spv"
 # On Windows it does more: ci/windows.sh runs it there.
 "$built/examples/d3d12_texture"
 "$built/examples/large_page" "$scratch" 20000

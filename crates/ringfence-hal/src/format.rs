@@ -186,6 +186,8 @@ formats! {
     Rg8Unorm, Rg8Snorm, Rg8Uint, Rg8Sint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
     Rgba8Unorm, Rgba8UnormSrgb, Rgba8Snorm, Rgba8Uint, Rgba8Sint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
     Bgra8Unorm, Bgra8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
+    Abgr8Unorm, Abgr8UnormSrgb, Abgr8Snorm, Abgr8Uint, Abgr8Sint: 1 x 1, 4, 0, 0,
+        "Four channels in 32 bits, red lowest: the bytes of `Rgba8` on hosts that keep the lowest byte first. Vulkan only.";
     R16Unorm, R16Snorm, R16Uint, R16Sint, R16Float: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
     Rg16Unorm, Rg16Snorm, Rg16Uint, Rg16Sint, Rg16Float: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
     Rgba16Unorm, Rgba16Snorm, Rgba16Uint, Rgba16Sint, Rgba16Float: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
@@ -196,9 +198,11 @@ formats! {
     B5g6r5Unorm: 1 x 1, 2, 0, 0, "Three channels in 16 bits, blue lowest.";
     Bgr5a1Unorm: 1 x 1, 2, 0, 0, "Four channels in 16 bits, blue lowest.";
     Rgb10a2Unorm, Rgb10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
+    Bgr10a2Unorm, Bgr10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, blue lowest. Vulkan only.";
     Rg11b10Float: 1 x 1, 4, 0, 0, "Three channels in 32 bits, red lowest.";
     Rgb9e5Float: 1 x 1, 4, 0, 0, "Three channels with one exponent in 32 bits, red lowest.";
     Bc1Unorm, Bc1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc1RgbUnorm, Bc1RgbUnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 opaque texels in 8 bytes. Vulkan only.";
     Bc2Unorm, Bc2UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
     Bc3Unorm, Bc3UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
     Bc4Unorm, Bc4Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
@@ -225,7 +229,9 @@ formats! {
     Astc12x10Unorm, Astc12x10UnormSrgb: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
     Astc12x12Unorm, Astc12x12UnormSrgb: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
     D16Unorm: 1 x 1, 0, 2, 0, "Depth of 16 bits.";
+    X8D24Unorm: 1 x 1, 0, 4, 0, "Depth of 24 bits, copied as 32. Vulkan only.";
     D32Float: 1 x 1, 0, 4, 0, "Depth of 32 bits.";
+    D16UnormS8Uint: 1 x 1, 0, 2, 1, "Depth of 16 bits; stencil. Vulkan only.";
     D24UnormS8Uint: 1 x 1, 0, 4, 1, "Depth of 24 bits, copied as 32; stencil.";
     D32FloatS8Uint: 1 x 1, 0, 4, 1, "Depth of 32 bits; stencil.";
     S8Uint: 1 x 1, 0, 0, 1, "Stencil.";

@@ -2,6 +2,8 @@
 //! simulated device, and, with the feature `vulkan`, on a Vulkan device, whatever way of keeping descriptors it has.
 //!
 //! `cargo run -p ringfence --features vulkan --example bindless`
+//!
+//! The shader is in WGSL, and the same one in GLSL (`shader.comp`): with the path of a SPIR-V file, that is run instead.
 
 mod simulated;
 #[cfg(all(feature = "vulkan", not(windows)))]

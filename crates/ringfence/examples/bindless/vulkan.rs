@@ -150,26 +150,39 @@ impl Gpu for Vulkan {
     }
 }
 
+/// The shader in SPIR-V, with an array of `slots`.
+fn compile(slots: u32) -> Result<Vec<u32>, Failure> {
+    let source = include_str!("shader.wgsl").replace("SLOTS", &slots.to_string());
+    let module = naga::front::wgsl::parse_str(&source)?;
+    let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module)?;
+    let options = spv::Options { lang_version: (1, 3), ..Default::default() };
+    Ok(spv::write_vec(&module, &info, &options, None)?)
+}
+
 fn make_pipeline(
     device: &ash::Device,
     bound: &Bound,
     slots: u32,
 ) -> Result<(vk::PipelineLayout, vk::Pipeline), Failure> {
-    let source = include_str!("shader.wgsl").replace("SLOTS", &slots.to_string());
-    let module = naga::front::wgsl::parse_str(&source)?;
-    let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module)?;
-    let options = spv::Options { lang_version: (1, 3), ..Default::default() };
-    let code = spv::write_vec(&module, &info, &options, None)?;
+    let code = match std::env::args_os().nth(1) {
+        Some(path) => ash::util::read_spv(&mut std::fs::File::open(path)?)?,
+        None => compile(slots)?,
+    };
+    let slots = slots.to_ne_bytes();
+    let entries = [vk::SpecializationMapEntry { constant_id: 0, offset: 0, size: slots.len() }];
+    let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&slots);
     let layouts = [bound.set_layout()];
     let size = 4 * (1 + PICKS as u32);
     let draw = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size }];
-    // SAFETY: the set layout is the device's and alive; naga has validated the shader, which has the layout's binding.
+    // SAFETY: the set layout is the device's and alive; the shader has the layout's binding, and naga or whoever named the
+    // file has validated it.
     unsafe {
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&draw);
         let layout = device.create_pipeline_layout(&info, None)?;
         let module = device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None)?;
         let compute = vk::ShaderStageFlags::COMPUTE;
         let stage = vk::PipelineShaderStageCreateInfo::default().stage(compute).module(module).name(c"run");
+        let stage = stage.specialization_info(&constants);
         let flags = match bound.needs_descriptor_buffer_pipelines() {
             true => vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT,
             false => vk::PipelineCreateFlags::empty(),

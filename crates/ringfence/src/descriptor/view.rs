@@ -25,6 +25,10 @@ enum Shown<'a, D: Descriptors> {
     Native { view: D::View<'a>, kind: HeapKind },
 }
 
+/// Of a resource without a portable description.
+const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views have \
+    fewer usages than it): View::native takes the API's own";
+
 impl<'a, D: Descriptors> View<'a, D> {
     /// A view of a range of a buffer.
     ///
@@ -32,7 +36,7 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// The buffer lacks the usage, or was made with a native description that the library cannot check (use
     /// [`View::native`]); the range is outside the buffer, not aligned or too long for the device.
     pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
-        let desc = *buffer.desc().ok_or(DescriptorError::BadView("what the buffer was made for is not known"))?;
+        let desc = *buffer.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         let owner = buffer.shared();
         check_buffer(desc, view, &owner.device.descriptor_support())?;
         let types = view.kind.view_type();
@@ -45,7 +49,7 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// # Errors
     /// As [`View::buffer`].
     pub fn texture(texture: &'a Texture<D>, view: TextureView) -> Result<Self, DescriptorError> {
-        let desc = *texture.desc().ok_or(DescriptorError::BadView("what the texture was made for is not known"))?;
+        let desc = *texture.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         check_texture(desc, &view)?;
         let kind = view.kind.heap_kind();
         let types = match view.kind {

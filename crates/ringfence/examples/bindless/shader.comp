@@ -1,0 +1,21 @@
+// The same as shader.wgsl. glslangValidator -V -e run --source-entrypoint main shader.comp -o shader.spv
+#version 450
+
+// Each slot of the heap. The host specializes it.
+layout(constant_id = 0) const uint SLOTS = 1;
+
+layout(set = 0, binding = 1) buffer Words {
+    uint data[];
+} heap[SLOTS];
+
+layout(push_constant) uniform Draw {
+    uint to;
+    uint sources[4];
+} draw;
+
+layout(local_size_x = 1) in;
+
+void main() {
+    uint id = gl_WorkGroupID.x;
+    heap[draw.to].data[id] = heap[draw.sources[id]].data[0];
+}
