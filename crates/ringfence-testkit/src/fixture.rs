@@ -164,7 +164,11 @@ where
         self.memory.debug().validate().expect("the allocator is sound");
         let Self { device, memory, timelines, .. } = self;
         drop(timelines);
-        memory.shutdown(Duration::MAX).expect("all work completes");
+        let (retired, objects) = (memory.statistics().retired_count, memory.budgets().memory_object_count());
+        assert_eq!(objects, device.live().memories, "memory objects that are counted, and that the device has");
+        let ended = memory.shutdown(Duration::MAX).expect("all work completes");
+        assert_eq!((ended.objects as u64, ended.waiting), (retired as u64, 0), "what waited is destroyed, once");
+        assert!(ended.blocks as u64 <= objects, "{} blocks were freed of {objects} memory objects", ended.blocks);
         let total = memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());
         assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are counted and not held");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
@@ -52,6 +53,34 @@ impl Subscriber for Listener {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+/// A dropped frame that never ends holds what was released while it was open, and not what was released before.
+#[test]
+fn what_is_leaked_at_the_end_is_reported_and_nothing_else() {
+    for leaks in [true, false] {
+        let listener = Listener::default();
+        listen(listener.clone(), || {
+            let base = Fixture::new(FixtureDesc::default());
+            let buffer = base.buffer(256, AllocationDesc::default()).expect("there is room");
+            let mut buffer = Some(buffer);
+            let before = base.timeline().begin();
+            if !leaks {
+                drop(buffer.take());
+            }
+            base.submit_frame(before, vec![]);
+            base.device.run_until_idle();
+            let frame = base.timeline().begin();
+            base.device.pause(0);
+            base.device.submit(0, &[], vec![], (base.fence(), frame.value())).expect("the device is not lost");
+            drop((buffer, frame));
+            let device = base.device.clone();
+            drop(base);
+            assert_eq!(device.live().buffers, u64::from(leaks));
+        });
+        let reports = listener.count("what a dropped frame may use is leaked");
+        assert_eq!(reports, usize::from(leaks));
+    }
 }
 
 #[test]
