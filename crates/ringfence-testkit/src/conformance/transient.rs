@@ -364,13 +364,15 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     for side in [64, 96, 128, 160, 192] {
         let texture = acquire(&mut execution, side, pass);
         execution.discard(texture, &[]).unwrap();
+        let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, pass);
+        execution.discard(buffer, &[]).unwrap();
     }
     execution.finish(&[]);
     assert_eq!(transient.figures().released, 0, "used in this execution");
     transient.end_frame();
     let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
-    assert_eq!(released, [0, 0, 0, 3, 0, 0], "older than three frames, and beyond the two that are kept");
-    assert_eq!(transient.figures().object_count, 2);
+    assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and beyond the two of a kind that are kept");
+    assert_eq!(transient.figures().object_count, 4);
     // The youngest were kept: those of the largest number among equals in age.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
@@ -445,6 +447,21 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(transient.figures().idle_heap_count, 0, "idle for longer than that");
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().calls.free_memory, 1);
+    // Of three heaps one is used for a frame longer: each goes by its own clock, and two at once.
+    let mut execution = transient.begin();
+    let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
+    (0..3).for_each(|_| _ = acquire(&mut execution, 512, pass));
+    execution.finish(&[]);
+    transient.end_frame();
+    use_one(&mut transient, 512);
+    let counts = [(); 4].map(|()| {
+        let count = transient.figures().idle_heap_count;
+        idle_frame(&mut transient);
+        count
+    });
+    assert_eq!(counts, [2, 3, 1, 0]);
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().calls.free_memory, 4);
 }
 
 pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: &mut Rig<G>) {

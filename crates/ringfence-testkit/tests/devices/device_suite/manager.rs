@@ -47,21 +47,25 @@ pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut
         .create_pool(PoolDesc {
             memory_type,
             block_bytes: 16 * block_size,
-            block_count_max: 1,
+            block_count_max: 2,
             algorithm: Algorithm::Equal { block_size },
             ..Default::default()
         })
         .expect("such a pool");
-    let mut held: Vec<_> = (0..16).map(|_| pool.allocate(needs, on_device()).expect("16 blocks")).collect();
-    assert_eq!(pool.statistics().block_count, 1, "one memory object");
-    let offsets: HashSet<_> = held.iter().map(Allocation::offset).collect();
-    assert_eq!(offsets, (0..16).map(|block| block * block_size).collect());
+    let mut held: Vec<_> = (0..32).map(|_| pool.allocate(needs, on_device()).expect("16 blocks each")).collect();
+    assert_eq!(pool.statistics().block_count, 2, "a memory object each");
+    let places: HashSet<_> = held.iter().map(address).collect();
+    let memories: HashSet<_> = places.iter().map(|place| place.0).collect();
+    let of = |memory| (0..16).map(move |block| (memory, block * block_size));
+    assert_eq!((memories.len(), places), (2, memories.into_iter().flat_map(of).collect()));
     assert!(matches!(pool.allocate(needs, on_device()), Err(Error::PoolFull { .. })));
-    let offset = held[5].offset();
-    // SAFETY: no submission uses it.
-    unsafe { held.swap_remove(5).destroy_now() };
-    held.push(pool.allocate(needs, on_device()).expect("the offset that was given back"));
-    assert_eq!(held[15].offset(), offset);
+    for at in [5, 25] {
+        let place = address(&held[at]);
+        // SAFETY: no submission uses it.
+        unsafe { held.swap_remove(at).destroy_now() };
+        held.push(pool.allocate(needs, on_device()).expect("the block that was given back"));
+        assert_eq!(address(&held[31]), place);
+    }
 }
 
 pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {

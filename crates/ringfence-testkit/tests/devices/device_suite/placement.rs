@@ -739,7 +739,7 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
         let pages = || placement.figures().fast_pages.range_count;
         for late in [0, 1] {
             let other = 1 - late;
-            let mut write = |queue: usize, seed| {
+            let write = |queue: usize, seed| {
                 let frame = rig.timelines[queue].begin();
                 let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
                 let staged = writer.write(&pattern(seed, 1024)).expect("there is a page");
