@@ -50,6 +50,22 @@ fn seed_003_05_a_full_pool_is_followed_by_the_next() {
     assert_eq!((again.pool(), again.offset()), place);
     assert_eq!(chain.allocate(), None);
     chain.validate().unwrap();
+
+    // However many pools there are: what comes back to any of them is found before the end.
+    let (chain, mut live) = filled(2, 130);
+    for thorough in [false, true] {
+        for pools in [[0, 1, 129], [63, 64, 65], [2, 127, 128]] {
+            let (gone, stay): (Vec<_>, Vec<_>) = live.into_iter().partition(|held| pools.contains(&held.pool()));
+            gone.into_iter().for_each(|gone| chain.free(gone).unwrap());
+            let next = || if thorough { chain.allocate_thorough() } else { chain.allocate() };
+            let again: Vec<_> = std::iter::from_fn(next).collect();
+            let mut seen: Vec<_> = again.iter().map(PoolAllocation::pool).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, pools.map(|pool| [pool; 2]).concat());
+            live = stay.into_iter().chain(again).collect();
+        }
+    }
+    chain.validate().unwrap();
 }
 
 #[test]

@@ -205,24 +205,43 @@ pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut R
 }
 
 pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &mut Rig<G>) {
-    let mut transient = transient(rig, small_heaps());
+    let desc = TransientDesc { objects_kept: 0, latency_frames: 0, ..small_heaps() };
+    let mut transient = transient(rig, desc);
+    let queue = rig.timeline().id();
     let mut execution = transient.begin();
-    let first = execution.pass(rig.timeline().id(), &[]).unwrap();
-    let held: Vec<_> = (0..5).map(|_| acquire(&mut execution, 256, first)).collect();
-    assert_eq!(execution.figures().heap_count, 2, "five of 256 KiB at the same time fill one heap of 1 MiB");
+    let first = execution.pass(queue, &[]).unwrap();
+    let mut held = Vec::new();
+    while execution.figures().heap_count < 3 || held.len() % 4 != 0 {
+        held.push(acquire(&mut execution, 256, first));
+    }
+    assert_eq!((held.len(), execution.figures().heap_count), (12, 3), "four of 256 KiB fill a heap of 1 MiB");
     for (at, a) in held.iter().enumerate() {
         assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all live at once");
-        execution.discard(*a, &[]).unwrap();
     }
-    let second = execution.pass(rig.timeline().id(), &[]).unwrap();
-    (0..4).for_each(|_| _ = acquire(&mut execution, 256, second));
-    assert_eq!(execution.figures().heap_count, 2, "what was given back is used again");
+    // The heap with room serves, be it the oldest, the one in the middle or the youngest.
+    for full in [&held[0..4], &held[4..8], &held[8..12]] {
+        let (heap, range) = execution.place(full[2]).unwrap();
+        execution.discard(full[2], &[]).unwrap();
+        let next = execution.pass(queue, &[]).unwrap();
+        let oblong = try_acquire(&mut execution, &TextureDesc { height: 255, ..target(256) }, next);
+        let (found, at) = execution.place(oblong.expect("there is room")).unwrap();
+        assert_eq!((found, at.start, execution.figures().heap_count), (heap, range.start, 3));
+    }
+    let second = execution.pass(queue, &[]).unwrap();
     let large = acquire(&mut execution, 1024, second);
     assert!(execution.place(large).unwrap().1.end >= 4 * MIB, "larger than a heap is by default");
-    assert_eq!(execution.figures().heap_count, 3);
+    assert_eq!(execution.figures().heap_count, 4);
+    execution.finish(&[]);
+    transient.end_frame();
+    // Heaps of the cache are tried too: here the youngest of four, since the others are too small.
+    assert_eq!(idle_frame(&mut transient).1, 4);
+    let mut execution = transient.begin();
+    let pass = execution.pass(queue, &[]).unwrap();
+    (0..2).for_each(|_| _ = acquire(&mut execution, 720, pass));
+    assert_eq!((execution.figures().heap_count, execution.figures().idle_heap_count), (1, 3));
     execution.finish(&[]);
     transient.validate().expect("sound");
-    assert_eq!(rig.memory.statistics().calls.allocate_memory, 3);
+    assert_eq!(rig.memory.statistics().calls.allocate_memory, 4);
 }
 
 pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
@@ -237,6 +256,12 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         for (pass, side) in passes.iter().zip([64, 128, 64, 256]) {
             let texture = acquire(&mut execution, side, *pass);
             let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, *pass);
+            // Two of one description at once are two objects.
+            let twins =
+                (acquire(&mut execution, side, *pass), acquire_buffer(&mut execution, u64::from(side) * 64, *pass));
+            assert!(execution.buffer(buffer).unwrap() != execution.buffer(twins.1).unwrap());
+            assert!(!overlap(&execution, texture, twins.0), "{side}: both are alive");
+            places.push((execution.place(twins.0).unwrap(), execution.place(twins.1).unwrap()));
             places.push((execution.place(texture).unwrap(), execution.place(buffer).unwrap()));
             let raw = (execution.texture(texture).unwrap().clone(), execution.buffer(buffer).unwrap().clone());
             places.push(places[places.len() - 1].clone());
@@ -245,6 +270,8 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             let last = passes.get(passes.iter().position(|held| held == pass).unwrap() + 1).unwrap_or(pass);
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();
+            execution.discard(twins.0, &[*last]).unwrap();
+            execution.discard(twins.1, &[*last]).unwrap();
         }
         execution.finish(&[]);
         let figures = transient.figures();
@@ -255,7 +282,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number} makes nothing and moves nothing");
     }
     let figures = transient.figures();
-    assert_eq!(figures.hits + figures.misses, 10 * 8);
+    assert_eq!(figures.hits + figures.misses, 10 * 16);
 }
 
 pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig: &mut Rig<G>) {
@@ -289,6 +316,39 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert!(matches!(execution.texture(first), Err(TransientError::Stale { .. })));
     assert!(matches!(execution.discard(late, &[]), Err(TransientError::Stale { .. })));
     assert_eq!(try_acquire(&mut execution, &target(64), three), Err(TransientError::UnknownPass { pass: three }));
+    drop(execution);
+    // Of several passes each counts, in whatever order they are named: the bytes are free after all of them.
+    for turn in 0..3 {
+        let mut execution = transient.begin();
+        let passes = [(); 5].map(|()| execution.pass(queue, &[]).unwrap());
+        let held = acquire(&mut execution, 128, passes[0]);
+        let mut last = [passes[1], passes[2], passes[3]];
+        last.rotate_left(turn);
+        execution.discard(held, &last).unwrap();
+        let early = acquire(&mut execution, 128, passes[3]);
+        assert!(!overlap(&execution, held, early), "a pass that was named uses it, of {last:?}");
+        let late = acquire(&mut execution, 128, passes[4]);
+        assert!(overlap(&execution, held, late), "{last:?} are over");
+    }
+    // And each queue: a pass that waits for one of the two alone does not get them.
+    let Some(other) = rig.timelines.get(1).map(ringfence::Timeline::id) else { return };
+    for turn in 0..2 {
+        let mut transient = TransientAllocator::new(&rig.memory, small_heaps());
+        let mut execution = transient.begin();
+        let one = execution.pass(queue, &[]).unwrap();
+        let two = execution.pass(other, &[one]).unwrap();
+        let three = execution.pass(queue, &[]).unwrap();
+        let held = acquire(&mut execution, 128, one);
+        execution.discard(held, &if turn == 0 { [two, three] } else { [three, two] }).unwrap();
+        let [on_one, on_other] = [queue, other].map(|queue| execution.pass(queue, &[]).unwrap());
+        for pass in [on_one, on_other] {
+            let early = acquire(&mut execution, 128, pass);
+            assert!(!overlap(&execution, held, early), "the other queue still uses it");
+        }
+        let both = execution.pass(queue, &[on_other]).unwrap();
+        let late = acquire(&mut execution, 128, both);
+        assert!(overlap(&execution, held, late), "it waits for both");
+    }
 }
 
 fn transient_counts<D: Device>(transient: &TransientAllocator<D>) -> (u64, u64, usize) {
@@ -304,13 +364,15 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     for side in [64, 96, 128, 160, 192] {
         let texture = acquire(&mut execution, side, pass);
         execution.discard(texture, &[]).unwrap();
+        let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, pass);
+        execution.discard(buffer, &[]).unwrap();
     }
     execution.finish(&[]);
     assert_eq!(transient.figures().released, 0, "used in this execution");
     transient.end_frame();
     let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
-    assert_eq!(released, [0, 0, 0, 3, 0, 0], "older than three frames, and beyond the two that are kept");
-    assert_eq!(transient.figures().object_count, 2);
+    assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and beyond the two of a kind that are kept");
+    assert_eq!(transient.figures().object_count, 4);
     // The youngest were kept: those of the largest number among equals in age.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
@@ -385,6 +447,21 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(transient.figures().idle_heap_count, 0, "idle for longer than that");
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().calls.free_memory, 1);
+    // Of three heaps one is used for a frame longer: each goes by its own clock, and two at once.
+    let mut execution = transient.begin();
+    let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
+    (0..3).for_each(|_| _ = acquire(&mut execution, 512, pass));
+    execution.finish(&[]);
+    transient.end_frame();
+    use_one(&mut transient, 512);
+    let counts = [(); 4].map(|()| {
+        let count = transient.figures().idle_heap_count;
+        idle_frame(&mut transient);
+        count
+    });
+    assert_eq!(counts, [2, 3, 1, 0]);
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().calls.free_memory, 4);
 }
 
 pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: &mut Rig<G>) {

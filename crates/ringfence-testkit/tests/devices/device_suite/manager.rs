@@ -47,21 +47,25 @@ pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut
         .create_pool(PoolDesc {
             memory_type,
             block_bytes: 16 * block_size,
-            block_count_max: 1,
+            block_count_max: 2,
             algorithm: Algorithm::Equal { block_size },
             ..Default::default()
         })
         .expect("such a pool");
-    let mut held: Vec<_> = (0..16).map(|_| pool.allocate(needs, on_device()).expect("16 blocks")).collect();
-    assert_eq!(pool.statistics().block_count, 1, "one memory object");
-    let offsets: HashSet<_> = held.iter().map(Allocation::offset).collect();
-    assert_eq!(offsets, (0..16).map(|block| block * block_size).collect());
+    let mut held: Vec<_> = (0..32).map(|_| pool.allocate(needs, on_device()).expect("16 blocks each")).collect();
+    assert_eq!(pool.statistics().block_count, 2, "a memory object each");
+    let places: HashSet<_> = held.iter().map(address).collect();
+    let memories: HashSet<_> = places.iter().map(|place| place.0).collect();
+    let of = |memory| (0..16).map(move |block| (memory, block * block_size));
+    assert_eq!((memories.len(), places), (2, memories.into_iter().flat_map(of).collect()));
     assert!(matches!(pool.allocate(needs, on_device()), Err(Error::PoolFull { .. })));
-    let offset = held[5].offset();
-    // SAFETY: no submission uses it.
-    unsafe { held.swap_remove(5).destroy_now() };
-    held.push(pool.allocate(needs, on_device()).expect("the offset that was given back"));
-    assert_eq!(held[15].offset(), offset);
+    for at in [5, 25] {
+        let place = address(&held[at]);
+        // SAFETY: no submission uses it.
+        unsafe { held.swap_remove(at).destroy_now() };
+        held.push(pool.allocate(needs, on_device()).expect("the block that was given back"));
+        assert_eq!(address(&held[31]), place);
+    }
 }
 
 pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
@@ -137,9 +141,9 @@ fn sizes() -> impl Iterator<Item = u64> {
     (8..15).flat_map(|power| [(1 << power) - 60, 1 << power, (3 << (power - 1)) - 60, 3 << (power - 1)])
 }
 
-/// Memory for buffers in every location and for textures, each size in `rounds` rounds. Numbered, so that the snapshot
-/// shows which is which.
-fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Device>, ResourceClass)> {
+/// Memory for buffers in every location and for textures, each size in `rounds` rounds. If numbered, the snapshot shows
+/// which is which; if not, requests are served without a note.
+fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize, is_numbered: bool) -> Vec<(Allocation<G::Device>, ResourceClass)> {
     let (buffer, texture) = (needs(rig, 256), texture_needs(rig));
     let kinds = [
         (buffer, Location::Device),
@@ -150,7 +154,8 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Devic
     let mut held = Vec::new();
     for size in (0..rounds).flat_map(|_| sizes()) {
         for (plain, location) in kinds {
-            let desc = AllocationDesc { location, user_data: held.len() as u64 + 1, ..on_device() };
+            let user_data = if is_numbered { held.len() as u64 + 1 } else { 0 };
+            let desc = AllocationDesc { location, user_data, ..on_device() };
             let needs = Requirements { size, alignment: 64, prefers_dedicated: false, ..plain };
             held.push((rig.memory.allocate(needs, desc).expect("there is room"), needs.class));
         }
@@ -162,7 +167,7 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Devic
 /// small, and at most a third of a block is lost.
 pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
     const ROUNDS: usize = 40;
-    let held = of_every_key(rig, ROUNDS);
+    let held = of_every_key(rig, ROUNDS, true);
     let mut bytes = vec![0; held.len()];
     for range in rig.memory.snapshot().blocks.iter().flat_map(|block| &block.ranges) {
         bytes[range.user_data as usize - 1] = range.bytes;
@@ -190,9 +195,37 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
     assert!(lost * 20 < by_64_kib, "{lost} bytes are lost to classes; {by_64_kib} would be to multiples of 64 KiB");
 }
 
+/// The alignment is part of the class: a block is a multiple of it, so that every block of a pool is aligned.
+pub fn seed_003_03_each_block_of_a_pool_has_the_alignment_of_its_request<G: Gpu>(rig: &mut Rig<G>) {
+    let plain = needs(rig, 256);
+    let mut held = Vec::new();
+    let aligned = [(300, 256), (700, 512), (100, 4 * KIB), (5000, 4 * KIB), (1000, 16 * KIB)];
+    // The classes that these would be in by their sizes alone have pools first.
+    for (size, alignment) in aligned.map(|(size, _)| (size, 16)).into_iter().chain(aligned) {
+        // Those with a number are noted one by one, and the others are not: they are served on different ways.
+        for number in 0..40 {
+            let needs = Requirements { size, alignment, prefers_dedicated: false, ..plain };
+            let user_data = if number % 2 == 0 { held.len() as u64 + 1 } else { 0 };
+            let desc = AllocationDesc { user_data, ..on_device() };
+            held.push((rig.memory.allocate(needs, desc).expect("there is room"), alignment));
+        }
+    }
+    for (held, alignment) in &held {
+        assert_eq!(held.offset() % alignment, 0, "{} bytes aligned to {alignment}", held.size());
+    }
+    let mut multiples = 0;
+    for range in rig.memory.snapshot().blocks.iter().flat_map(|block| &block.ranges) {
+        let Some((_, alignment)) = (range.user_data as usize).checked_sub(1).map(|at| &held[at]) else { continue };
+        multiples += usize::from(range.bytes % alignment == 0);
+    }
+    // The first sixteen of a class get ranges as long as they asked for.
+    assert!(multiples >= held.len() / 4, "{multiples} of {}", held.len() / 2);
+    no_overlap(&held.into_iter().map(|(held, _)| held).collect::<Vec<_>>());
+}
+
 /// The key of a pool: memory type, what may lie beside what, size. None is mixed with another.
 pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut Rig<G>) {
-    let held = of_every_key(rig, 40);
+    let held: Vec<_> = [true, false].into_iter().flat_map(|is_numbered| of_every_key(rig, 25, is_numbered)).collect();
     let capabilities = rig.memory.device().capabilities();
     for (held, class) in &held {
         let properties = capabilities.properties(held.memory_type());
@@ -320,30 +353,42 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     drop(allocate(4 << 20).expect("it was freed"));
 }
 
+/// Many at once, so that most lie at an offset: in ranges, and then in the blocks of pools.
 pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>) {
-    let device = rig.memory.device();
+    const COUNT: u64 = 40;
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let upload_bytes = pattern(3, (COUNT * 4096) as usize);
+    let mut upload = rig.buffer(COUNT * 4096, Location::Upload, "");
+    upload.write(0, &upload_bytes).expect("mapped");
+    let back = rig.buffer(COUNT * 4096, Location::Readback, "");
+    let device = rig.memory.device();
     let info = Create::<Buffers>::describe(device, &BufferDesc { size: 5000, usage }).expect("a plain buffer");
-    // SAFETY: the description is one of the device's own.
-    let (unplaced, needs) = unsafe { Create::<Buffers>::prepare(device, &info) }.expect("a plain buffer");
-    let memory = rig.memory.allocate(needs, on_device()).expect("there is room");
-    // SAFETY: the memory was allocated for these requirements.
-    let placed = unsafe { Create::<Buffers>::place(device, &unplaced, memory.memory(), memory.offset()) };
-    let object = placed.expect("it fits").object;
-    let bytes = pattern(3, 4096);
-    let mut upload = rig.buffer(4096, Location::Upload, "");
-    upload.write(0, &bytes).expect("mapped");
-    let back = rig.buffer(4096, Location::Readback, "");
+    let needs = needs(rig, 5000);
+    let placed: Vec<_> = (0..COUNT)
+        .map(|_| {
+            // SAFETY: the description is one of the device's own.
+            let (unplaced, needs) = unsafe { Create::<Buffers>::prepare(device, &info) }.expect("a plain buffer");
+            let memory = rig.memory.allocate(needs, on_device()).expect("there is room");
+            // SAFETY: the memory was allocated for these requirements.
+            let placed = unsafe { Create::<Buffers>::place(device, &unplaced, memory.memory(), memory.offset()) };
+            (placed.expect("it fits").object, memory)
+        })
+        .collect();
     let raw = |buffer: &Buffer<G::Device>| buffer.object().clone();
-    let copy = |src, dst| Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 4096 };
-    rig.run(&[copy(raw(&upload), object.clone()), copy(object.clone(), raw(&back))]);
-    let mut seen = vec![0; 4096];
+    let copy = |src, src_offset, dst, dst_offset| Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 4096 };
+    let to = (0..).zip(&placed).map(|(at, (object, _))| copy(raw(&upload), at * 4096, object.clone(), 0));
+    let from = (0..).zip(&placed).map(|(at, (object, _))| copy(object.clone(), 0, raw(&back), at * 4096));
+    let commands: Vec<_> = to.chain(from).collect();
+    rig.run(&commands);
+    let mut seen = vec![0; upload_bytes.len()];
     back.read(0, &mut seen).expect("mapped");
-    assert_eq!(seen, bytes);
-    // SAFETY: its only submission is complete.
-    unsafe { Create::<Buffers>::destroy(rig.memory.device(), object) };
-    // SAFETY: as above, and what lay there is gone.
-    unsafe { memory.destroy_now() };
+    assert!(seen == upload_bytes, "each has its own bytes");
+    for (object, memory) in placed {
+        // SAFETY: its only submission is complete.
+        unsafe { Create::<Buffers>::destroy(rig.memory.device(), object) };
+        // SAFETY: as above, and what lay there is gone.
+        unsafe { memory.destroy_now() };
+    }
     let zero = Requirements { size: 0, ..needs };
     assert_eq!(rig.memory.allocate(zero, on_device()).err(), Some(Error::ZeroSize));
     let bent = Requirements { alignment: 48, ..needs };

@@ -2,18 +2,20 @@
 
 use std::any::Any;
 
+use ringfence::device::record::TexelRegion;
 use ringfence::device::{
-    BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
-    Textures,
+    BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, RawTexture, TextureDesc,
+    TextureUsage, Textures,
 };
 use ringfence::placement::{
     BufferLocation, BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures,
-    Route, Strategy, TextureKind,
+    Route, Strategy, TextureKind, TextureLocation,
 };
 use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::sim;
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Error, Location, SyncSet};
-use ringfence_testkit::{Command, Gpu, Options};
+use ringfence_testkit::{Command, Gpu, Options, TextureRegion};
 
 use crate::device_suite::rig::{PATIENCE, Rig, pattern, run_on};
 
@@ -46,31 +48,49 @@ fn copy<D: Device>(from: &BufferLocation<D>, to: &BufferLocation<D>, size: u64) 
     Command::CopyBuffer { src, src_offset: from.offset(), dst, dst_offset: to.offset(), size }
 }
 
+/// Small, big and large ones: the memory type of each is read back, and so are its bytes.
 pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
-    let bytes = pattern(1, 1000);
-    let mut from = make(&placement, dynamic(1000));
-    let to = make(&placement, of_usage(1000, COPIED));
+    let bounds = PlacementDesc { big_upload_bytes_max: MIB, default_buffer_bytes_max: MIB, ..Default::default() };
+    let placement = policy(rig, bounds);
+    let [uploads, default] =
+        [Location::Upload, Location::Device].map(|location| rig.buffer(64 * KIB, location, "like").memory_type());
     let types = rig.memory.device().capabilities().memory_types.clone();
-    let properties = |buffer: &BufferLocation<G::Device>| types[buffer.memory_type() as usize].properties;
-    assert!(properties(&from).contains(MemoryProperties::HOST_VISIBLE) && from.is_mapped());
-    assert!(properties(&to).contains(MemoryProperties::DEVICE_LOCAL));
-    from.write(0, &bytes).expect("an upload is mapped");
-    let (back, _) = placement
+    assert!(types[uploads as usize].properties.contains(MemoryProperties::HOST_VISIBLE));
+    assert!(types[default as usize].properties.contains(MemoryProperties::DEVICE_LOCAL));
+    let (texels, _) = placement
         .create_readback_texture(&TextureDesc { width: 250, ..Default::default() }, "back")
         .expect("there is room");
-    rig.run(&[copy(&from, &to, 1000), copy(&to, &back, 1000)]);
-    let mut read = vec![0; 1000];
-    back.read(0, &mut read).expect("readback memory is mapped");
-    assert_eq!(read, bytes);
+    for (number, size) in [1000, 100 * KIB, MIB + 1].into_iter().enumerate() {
+        for strategy in [None, Some(Strategy::Placed), Some(Strategy::Suballocated)] {
+            let bytes = pattern(number as u64, 1000);
+            let mut from = make(&placement, dynamic(size));
+            let to = make(&placement, BufferRequest { strategy, ..of_usage(size, COPIED) });
+            assert_eq!((from.memory_type(), to.memory_type()), (uploads, default), "{size} bytes, {strategy:?}");
+            let alone = size > MIB;
+            assert_eq!((from.route() == Route::StandAlone, to.route() == Route::StandAlone), (alone, alone));
+            from.write(0, &bytes).expect("an upload is mapped");
+            rig.run(&[copy(&from, &to, 1000), copy(&to, &texels, 1000)]);
+            let mut read = vec![0; 1000];
+            texels.read(0, &mut read).expect("readback memory is mapped");
+            assert_eq!(read, bytes);
+        }
+    }
 }
 
 /// Requests, and where each has to go.
 fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) {
     let placement = policy(rig, desc);
     for &(size, route) in table {
+        let before = rig.memory.statistics().total().dedicated_count;
         let buffer = make(&placement, dynamic(size));
         assert_eq!(buffer.route(), route, "{size} bytes");
+        let figures = placement.figures();
+        let dedicated = rig.memory.statistics().total().dedicated_count - before;
+        let held = [figures.upload_small, figures.upload_big].map(|pool| pool.range_count);
+        let wanted = [Route::UploadSmall, Route::UploadBig].map(|way| usize::from(way == route));
+        assert_eq!(held, wanted, "{size} bytes: the allocator that has them");
+        // A block of a pool may have memory of its own too.
+        assert!(route != Route::StandAlone || dedicated >= 1, "{size} bytes");
         assert_eq!(desc.upload_route(size, 256), route);
         let alone = if route == Route::StandAlone { LocationKind::StandAlone } else { LocationKind::Suballocated };
         assert_eq!((buffer.kind(), buffer.size()), (alone, size));
@@ -96,6 +116,16 @@ pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mu
     table(rig, defaults, &[(64 * MIB - 1, UploadBig), (64 * MIB, UploadBig), (64 * MIB + 1, StandAlone)]);
     let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
     table(rig, set, &[(1001, UploadBig), (4999, UploadBig), (5000, UploadBig), (5001, StandAlone)]);
+    // A pool that is full gets another block.
+    let placement = policy(rig, PlacementDesc { big_block_bytes: MIB, ..defaults });
+    let held = [600 * KIB; 3].map(|size| make(&placement, dynamic(size)));
+    assert!(held.iter().all(|held| held.route() == UploadBig && held.kind() == LocationKind::Suballocated));
+    let figures = placement.figures().upload_big;
+    assert_eq!((figures.range_count, figures.block_count), (3, 3));
+    assert!(held[0].object() != held[1].object() && held[1].object() != held[2].object());
+    drop(held);
+    placement.end_frame();
+    assert_eq!(placement.figures().upload_big.range_count, 0);
     // What the shared upload buffers are not made for is unfit for the pool (and for some devices' upload heaps).
     let unfit = BufferRequest { usage: BufferUsage::STORAGE, ..dynamic(100) };
     let routed = policy(rig, defaults).create_buffer(&unfit).map(|buffer| buffer.route());
@@ -160,15 +190,20 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
 
 pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
+    let counts = || placement.figures().default_buffers.iter().map(|pool| pool.range_count).collect::<Vec<_>>();
     let pool = |usage, strategy| {
         let request = BufferRequest { strategy: Some(strategy), ..of_usage(256, usage) };
-        match make(&placement, request).route() {
-            Route::DefaultBuffers { pool, strategy: held } => {
-                assert_eq!(held, strategy);
-                pool
-            }
-            route => panic!("a small default buffer went to {route:?}"),
-        }
+        let mut before = counts();
+        let made = make(&placement, request);
+        let Route::DefaultBuffers { pool, strategy: held } = made.route() else { panic!("{made:?}") };
+        assert_eq!(held, strategy);
+        let after = counts();
+        before.resize(after.len(), 0);
+        before[pool] += 1;
+        assert_eq!(after, before, "the pool that it names has it");
+        drop(made);
+        rig.memory.reclaim();
+        pool
     };
     use Strategy::{Placed, Suballocated};
     let mesh = BufferUsage::VERTEX | BufferUsage::INDEX;
@@ -179,6 +214,18 @@ pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gp
     assert_eq!(pool(BufferUsage::VERTEX, Placed), 2, "the strategy counts");
     assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1);
     assert_eq!(placement.figures().default_buffers.len(), 3);
+    // In part is not enough, and of several that support it the first serves.
+    let drawn = BufferUsage::VERTEX | BufferUsage::INDIRECT;
+    assert_eq!(pool(drawn, Suballocated), 3, "one pool has the one usage, another the other");
+    assert_eq!(pool(mesh, Placed), 4, "the placed pool has one of the two");
+    for _ in 0..2 {
+        assert_eq!(pool(BufferUsage::VERTEX, Suballocated), 0, "two pools support it");
+        assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1, "two others do");
+        assert_eq!(pool(BufferUsage::VERTEX, Placed), 2, "two placed ones do");
+        assert_eq!(pool(BufferUsage::INDEX, Placed), 4);
+        assert_eq!(pool(drawn | COPIED, Suballocated), 3);
+    }
+    assert_eq!(placement.figures().default_buffers.len(), 5);
 }
 
 pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets<G: Gpu>(rig: &mut Rig<G>) {
@@ -213,7 +260,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
         for desc in [of_color, with_color, of_depth, with_depth] {
             let made = placement.create_texture(&desc, "target").expect("there is room");
             assert!(!alone || made.route() == Route::StandAlone);
-            if let Some(seen) = recorded_desc(rig, made.texture()) {
+            if let Some(seen) = recorded_desc(rig, made.texture().object()) {
                 assert_eq!(seen.clear_value, desc.clear_value);
             }
             assert!(placement.plan_texture(&desc).expect("a plain texture").0.wants_clear_value());
@@ -232,6 +279,36 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
         }
         assert_eq!(rig.memory.statistics().calls, before, "nothing was made");
     }
+    // A graph's textures have it too, where one pass after the other takes the same bytes, and in planned frames.
+    let placement = policy(rig, PlacementDesc::default());
+    let mut transient = TransientAllocator::new(&rig.memory, TransientDesc::default());
+    let other = TextureDesc { clear_value: Some(ClearValue::color([0.0; 4])), ..of_color };
+    let descs = [with_color, of_color, other, with_depth, of_depth];
+    let queue = rig.timeline().id();
+    for _ in 0..2 {
+        let mut execution = transient.begin();
+        for desc in descs {
+            let pass = execution.pass(queue, &[]).expect("a queue");
+            let given = placement.provide_texture(&desc, "", Some((&mut execution, pass))).expect("there is room");
+            let handle = given.transient().expect("a pass was given");
+            if let Some(seen) = recorded_desc(rig, execution.texture(handle).expect("it is in use")) {
+                assert_eq!(seen.clear_value, desc.clear_value);
+            }
+            execution.discard(handle, &[]).expect("it is in use");
+        }
+        execution.finish(&[]);
+    }
+    let infos = descs.map(|desc| Create::<Textures>::describe(rig.memory.device(), &desc).expect("a plain texture"));
+    let infos = infos.each_ref().map(Described::Texture);
+    let resources = [0, 1, 2, 3, 4].map(|at| FrameResource { info: infos[at], first: at, last: &[], name: "" });
+    let planned = transient.plan(&[FramePass::on(queue); 5], &resources, |_| true).expect("there is room");
+    for (at, desc) in descs.iter().enumerate() {
+        let handle = planned.planned::<Textures>(at).expect("it was planned");
+        if let Some(seen) = recorded_desc(rig, planned.texture(handle).expect("it is in use")) {
+            assert_eq!(seen.clear_value, desc.clear_value);
+        }
+    }
+    planned.finish(&[]);
     // Another clear value is another texture to those who keep textures for the next like it.
     let key = |desc: &TextureDesc| {
         let device = rig.memory.device();
@@ -246,9 +323,9 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
 }
 
 /// What the simulated device made a texture with; `None` on devices that do not say.
-fn recorded_desc<G: Gpu>(rig: &Rig<G>, texture: &ringfence::Texture<G::Device>) -> Option<TextureDesc> {
+fn recorded_desc<G: Gpu>(rig: &Rig<G>, texture: &RawTexture<G::Device>) -> Option<TextureDesc> {
     let device: &dyn Any = rig.memory.device();
-    let object: &dyn Any = texture.object();
+    let object: &dyn Any = texture;
     device.downcast_ref::<sim::Device>()?.texture_desc(object.downcast_ref()?)
 }
 
@@ -287,30 +364,44 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
         assert_eq!(next.buffer_offset % capabilities.texture_copy_offset_alignment, 0);
         assert_eq!(next.row_bytes % capabilities.texture_copy_row_alignment, 0);
     }
-    // Texels come back through it.
-    let region = rig.region(64, 64, 0);
-    let texels = pattern(4, (region.row_bytes * 64) as usize);
-    let mut upload = make(&placement, dynamic(texels.len() as u64 + 512));
+    let seen: Vec<_> = footprints.iter().map(|held| (held.layer, held.mip, held.width, held.height)).collect();
+    let sides = |layer| [(layer, 0, 64, 64), (layer, 1, 32, 32), (layer, 2, 16, 16)];
+    assert_eq!(seen, [sides(0), sides(1)].concat());
+    // The texels of each mip of each layer come back through it, as the footprints say.
+    let texture = placement.create_texture(&desc, "of several").expect("there is room");
+    let image = texture.texture().object().clone();
+    let last = footprints.last().expect("there are six");
+    let texels = pattern(4, (last.buffer_offset + last.row_bytes * u64::from(last.height)) as usize);
+    let mut upload = make(&placement, BufferRequest { alignment: 512, ..dynamic(texels.len() as u64) });
     upload.write(0, &texels).expect("an upload is mapped");
-    let aligned = BufferRequest { alignment: 512, ..dynamic(texels.len() as u64) };
-    let mut upload = {
-        drop(upload);
-        make(&placement, aligned)
+    let region = |held: &TexelRegion, base| TextureRegion {
+        buffer_offset: base + held.buffer_offset,
+        row_bytes: held.row_bytes,
+        mip: held.mip,
+        layer: held.layer,
+        width: held.width,
+        height: held.height,
+        texel_bytes: 4,
     };
-    upload.write(0, &texels).expect("an upload is mapped");
-    let object = texture.texture().object().clone();
-    let (src, dst) = (upload.object().clone(), object.clone());
-    let from = ringfence_testkit::TextureRegion { buffer_offset: upload.offset(), ..region };
-    rig.run(&[
-        Command::CopyBufferToTexture { src, dst, region: from, discard: true },
-        Command::CopyTextureToBuffer { src: object, dst: back.object().clone(), region },
-    ]);
+    let to = footprints.iter().enumerate().map(|(number, held)| {
+        let (src, dst) = (upload.object().clone(), image.clone());
+        Command::CopyBufferToTexture { src, dst, region: region(held, upload.offset()), discard: number == 0 }
+    });
+    let from = footprints.iter().map(|held| {
+        let (src, dst) = (image.clone(), back.object().clone());
+        Command::CopyTextureToBuffer { src, dst, region: region(held, 0) }
+    });
+    let commands: Vec<_> = to.chain(from).collect();
+    rig.run(&commands);
     let mut read = vec![0; texels.len()];
     back.read(0, &mut read).expect("readback memory is mapped");
-    let rows = |bytes: &[u8]| -> Vec<Vec<u8>> {
-        bytes.chunks(region.row_bytes as usize).map(|row| row[..256].to_vec()).collect()
-    };
-    assert_eq!(rows(&read), rows(&texels));
+    for held in &footprints {
+        for row in 0..u64::from(held.height) {
+            let at = (held.buffer_offset + row * held.row_bytes) as usize;
+            let bytes = held.width as usize * 4;
+            assert_eq!(read[at..][..bytes], texels[at..][..bytes], "{held:?}, row {row}");
+        }
+    }
     for bad in [TextureDesc { width: 0, ..desc }, TextureDesc { mips: 9, ..desc }, TextureDesc { samples: 4, ..desc }] {
         let refused = placement.create_readback_texture(&bad, "");
         assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{refused:?}");
@@ -339,10 +430,23 @@ pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!((planned, route), (texture.texture_kind(), texture.route()));
         texture
     });
-    let pooled = made.iter().filter(|texture| texture.kind() == LocationKind::Suballocated).count();
-    let counted = placement.figures().textures.map(|pool| pool.range_count);
-    assert_eq!(counted.iter().sum::<usize>(), pooled);
-    assert!(pooled >= 3 && counted[TextureKind::SmallSampled as usize] == 1, "{counted:?}");
+    // Each pool has those of its own kind, in memory of its own.
+    let mut made: Vec<_> = made.into_iter().collect();
+    let is_pooled = |texture: &&TextureLocation<G::Device>| texture.kind() == LocationKind::Suballocated;
+    let counted = || placement.figures().textures.map(|pool| pool.range_count);
+    let memory = |texture: &TextureLocation<G::Device>| std::ptr::from_ref(texture.texture().memory());
+    for a in made.iter().filter(is_pooled) {
+        let others = made.iter().filter(is_pooled).filter(|b| b.texture_kind() != a.texture_kind());
+        others.for_each(|b| assert_ne!(memory(a), memory(b), "{a:?} beside {b:?}"));
+    }
+    let count = |made: &[_], kind| made.iter().filter(is_pooled).filter(|held| held.texture_kind() == kind).count();
+    assert!(made.iter().filter(is_pooled).count() >= 3 && count(&made, TextureKind::SmallSampled) == 1);
+    while !made.is_empty() {
+        assert_eq!(counted(), TextureKind::ALL.map(|kind| count(&made, kind)));
+        made.pop();
+        rig.memory.reclaim();
+    }
+    assert_eq!(counted(), [0; 4]);
     // Both sides of the largest that a pool takes.
     let large = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 1100), "large").expect("there is room");
     assert_eq!((large.route(), large.kind()), (Route::StandAlone, LocationKind::StandAlone));
@@ -458,6 +562,18 @@ pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig:
     assert_eq!(placement.figures().upload_small.block_count, 2);
     held.push(make(&placement, dynamic(1)));
     assert_eq!(placement.figures().upload_small.block_count, 3);
+    // Of three, each serves if it is the one with room.
+    held.push(again);
+    held.extend((0..3).map(|_| make(&placement, dynamic(64 * KIB))));
+    for at in (0..held.len()).filter(|at| held[*at].size() > 1).collect::<Vec<_>>() {
+        let gone = held.remove(at);
+        let (object, offset) = (gone.object().clone(), gone.offset());
+        drop(gone);
+        rig.memory.reclaim();
+        held.insert(at, make(&placement, dynamic(64 * KIB)));
+        assert!(*held[at].object() == object && held[at].offset() == offset, "the range that was freed");
+    }
+    assert_eq!(placement.figures().upload_small.block_count, 3);
 }
 
 pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
@@ -502,13 +618,46 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
-    let other = policy(rig, PlacementDesc::default());
-    let (here, there) = (make(&placement, dynamic(100)), make(&other, dynamic(100)));
-    drop(here);
-    rig.memory.reclaim();
-    assert_eq!(placement.figures().upload_small.range_count, 0);
-    assert_eq!(other.figures().upload_small.range_count, 1, "the other's");
+    let desc = PlacementDesc {
+        small_block_bytes: 256 * KIB,
+        big_block_bytes: MIB,
+        default_block_bytes: MIB,
+        ..Default::default()
+    };
+    let (placement, other) = (policy(rig, desc), policy(rig, desc));
+    let (sub, placed) = (of_usage(300 * KIB, BufferUsage::VERTEX), of_usage(300 * KIB, BufferUsage::STORAGE));
+    let pools = |placement: &Placement<G::Device>| {
+        let figures = placement.figures();
+        let default: [PoolFigures; 2] = figures.default_buffers.try_into().expect("two pools");
+        [figures.upload_small, figures.upload_big, default[0], default[1]]
+    };
+    let counts = |placement: &Placement<G::Device>| pools(placement).map(|pool| pool.range_count);
+    // More than one block of each allocator holds.
+    let requests = [dynamic(64 * KIB), dynamic(300 * KIB), sub, placed];
+    let ask = || (0..20).map(|number| (number % 4, requests[number % 4]));
+    let [here, there] = [&placement, &other]
+        .map(|placement| ask().map(|(pool, request)| (pool, make(placement, request))).collect::<Vec<_>>());
+    for placement in [&placement, &other] {
+        assert_eq!(counts(placement), [5; 4]);
+        assert!(pools(placement).iter().all(|pool| pool.block_count >= 2), "{:?}", placement.figures());
+    }
+    for (pool, location) in &here {
+        let wanted = match pool {
+            0 => Route::UploadSmall,
+            1 => Route::UploadBig,
+            2 => Route::DefaultBuffers { strategy: Strategy::Suballocated, pool: 0 },
+            _ => Route::DefaultBuffers { strategy: Strategy::Placed, pool: 1 },
+        };
+        assert_eq!((location.route(), location.kind()), (wanted, LocationKind::Suballocated));
+    }
+    // Each goes back to its own, the last of a block too.
+    let mut left = [5; 4];
+    for (pool, location) in here.into_iter().rev() {
+        drop(location);
+        rig.memory.reclaim();
+        left[pool] -= 1;
+        assert_eq!((counts(&placement), counts(&other)), (left, [5; 4]));
+    }
     let dedicated = rig.memory.statistics().total().dedicated_count;
     let alone = make(&placement, dynamic(64 * MIB + 1));
     assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "memory of its own");
@@ -531,12 +680,23 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
         commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 1024 });
         expected.extend(bytes);
     }
+    rig.memory.reclaim();
     assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
     assert_eq!(placement.figures().fast_pages.block_count, 1, "of one buddy");
-    let value = rig.submit(frame, &commands);
+    // A page whose frame is pending is not written, neither a full one nor the last.
+    let value = rig.submit_behind_gate(1, frame, &commands);
+    let next = rig.timeline().begin();
+    writer.begin(&next).expect("the frame is the allocator's own");
+    for held in [4, 4, 4, 4, 5] {
+        rig.memory.reclaim();
+        writer.write(&pattern(99, 1024)).expect("there is a page");
+        assert_eq!(pages(), held);
+    }
+    rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
-    assert_eq!(pages(), 1, "the last one");
+    assert_eq!(pages(), 2, "those of the next frame");
+    next.discard();
     drop(writer);
     rig.memory.reclaim();
     assert_eq!(pages(), 0);
@@ -568,6 +728,51 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     frame.discard();
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 0);
+}
+
+/// Of two queues the late one's page was retired first: it stays, and the other one's goes and is written again.
+pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig: &mut Rig<G>) {
+    let options = Options { queues: 2, shared_queues: true, ..rig.options.clone() };
+    run_on::<G>(&options, |rig| {
+        let placement = policy(rig, PlacementDesc::default());
+        let target = make(&placement, of_usage(KIB, COPIED));
+        let pages = || placement.figures().fast_pages.range_count;
+        for late in [0, 1] {
+            let other = 1 - late;
+            let write = |queue: usize, seed| {
+                let frame = rig.timelines[queue].begin();
+                let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+                let staged = writer.write(&pattern(seed, 1024)).expect("there is a page");
+                (frame, staged)
+            };
+            let ((held_up, staged), (frame, passing)) = (write(late, 7), write(other, 8));
+            let value = frame.value();
+            rig.gpu.submit(other, &[], &[], value).expect("the device is not lost");
+            rig.timelines[other].submitted(frame).expect("in order");
+            let (src, src_offset, dst) = (staged.buffer, staged.offset, target.object().clone());
+            let command = Command::CopyBuffer { src, src_offset, dst, dst_offset: target.offset(), size: 1024 };
+            let (gate, last) = ((rig.gpu.gate(), late as u64 + 1), held_up.value());
+            rig.gpu.submit(late, &[gate], &[command], last).expect("the device is not lost");
+            rig.timelines[late].submitted(held_up).expect("in order");
+            assert!(rig.timelines[other].wait(value, PATIENCE).expect("the device is not lost"));
+            assert_eq!(pages(), 2);
+            rig.memory.reclaim();
+            assert_eq!(pages(), 1, "the page of queue {late} stays, and no other");
+            let (frame, again) = write(other, 9);
+            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the page that went");
+            frame.discard();
+            rig.gpu.open_gate(gate.1).expect("the device is not lost");
+            assert!(rig.timelines[late].wait(last, PATIENCE).expect("the device is not lost"));
+            rig.memory.reclaim();
+            assert_eq!(pages(), 0);
+            let back = placement.create_readback_texture(&TextureDesc { width: 256, ..Default::default() }, "back");
+            let back = back.expect("there is room").0;
+            rig.run(&[copy(&target, &back, 1024)]);
+            let mut read = vec![0; 1024];
+            back.read(0, &mut read).expect("mapped");
+            assert_eq!(read, pattern(7, 1024), "nothing was written over it");
+        }
+    });
 }
 
 /// Submits an empty frame to each queue, the last one's held back by the gate; waits for the others. The last's value.
@@ -702,22 +907,22 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
 }
 
 pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
-    let held =
-        [dynamic(100), dynamic(MIB), of_usage(256, BufferUsage::STORAGE)].map(|request| make(&placement, request));
-    let ranges = || {
-        let figures = placement.figures();
-        [figures.upload_small, figures.upload_big, figures.default_buffers[0]].map(|pool| pool.range_count)
-    };
+    let placement = policy(rig, small_blocks());
+    let held = one_of_each(&placement, rig.timeline());
+    let ranges = || each(&placement, |pool| pool.range_count);
+    placement.end_frame();
+    let before = ranges();
+    assert_eq!((before[..4].to_vec(), before[8]), (vec![1; 4], 1));
     let frame = rig.timeline().begin();
     drop(held);
+    assert_eq!(ranges(), before, "nothing has cleaned up");
     placement.end_frame();
-    assert_eq!(ranges(), [1, 1, 1], "the frame may use them");
+    assert_eq!(ranges()[..8], before[..8], "the frame may use them; the page's is over");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(ranges(), [1, 1, 1], "nothing has cleaned up");
+    assert_eq!(ranges()[..8], before[..8], "nothing has cleaned up");
     placement.end_frame();
-    assert_eq!(ranges(), [0, 0, 0]);
+    assert_eq!(ranges(), [0; 9]);
 }
 
 pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &mut Rig<G>) {
@@ -740,19 +945,23 @@ pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: 
     run_on::<G>(&options, |rig| {
         assert_eq!(rig.timelines.len(), QUEUES, "the device has as many, or they share one");
         let placement = policy(rig, PlacementDesc::default());
-        for late in 0..QUEUES {
+        // They are dropped before the submissions, and then after them.
+        for number in 0..2 * QUEUES {
+            let late = number % QUEUES;
             let alone = make(&placement, dynamic(64 * MIB + 1));
             let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 64), "").expect("there is room");
             let mut frames: Vec<_> = (0..).zip(rig.timelines.iter().map(ringfence::Timeline::begin)).collect();
-            drop((alone, texture));
+            let mut held = Some((alone, texture));
+            held.take_if(|_| number < QUEUES);
             frames.rotate_left(late + 1);
             let values: Vec<_> = frames.iter().map(|(queue, frame)| (*queue, frame.value())).collect();
-            let gate = (rig.gpu.gate(), late as u64 + 1);
+            let gate = (rig.gpu.gate(), number as u64 + 1);
             for (queue, frame) in frames {
                 let waits = if queue == late { std::slice::from_ref(&gate) } else { &[] };
                 rig.gpu.submit(queue, waits, &[], frame.value()).expect("the device is not lost");
                 rig.timelines[queue].submitted(frame).expect("in order");
             }
+            drop(held);
             for &(queue, value) in &values[..QUEUES - 1] {
                 assert!(rig.timelines[queue].wait(value, PATIENCE).expect("the device is not lost"));
             }
@@ -764,7 +973,13 @@ pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: 
     });
 }
 
-/// One request to each allocator, for a frame that is over then.
+/// Blocks of a few MiB, since each allocator makes one.
+fn small_blocks() -> PlacementDesc {
+    let bytes = 2 * MIB;
+    PlacementDesc { default_block_bytes: bytes, texture_block_bytes: bytes, ..Default::default() }
+}
+
+/// One request to each allocator; the page is for a frame that is over then.
 fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeline<D>) -> impl Sized + use<D> {
     let buffers = [
         make(placement, dynamic(100)),
@@ -772,35 +987,51 @@ fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeli
         make(placement, of_usage(256, BufferUsage::VERTEX)),
         make(placement, of_usage(256, BufferUsage::STORAGE)),
     ];
-    let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "").expect("there is room");
+    let [sampled, target, storage] = [TextureUsage::SAMPLED, TextureUsage::RENDER_TARGET, TextureUsage::STORAGE];
+    let textures = [(sampled, 16), (sampled, 256), (target, 256), (storage, 256)]
+        .map(|(usage, side)| placement.create_texture(&texture_of(usage, side), "").expect("there is room"));
     let frame = timeline.begin();
     let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     writer.write(&[1; 4]).expect("there is a page");
     frame.discard();
-    (buffers, texture, writer)
+    (buffers, textures, writer)
+}
+
+/// A figure of each allocator: uploads, default buffers, textures, fast pages.
+fn each<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> Vec<usize> {
+    let figures = placement.figures();
+    let uploads = [&figures.upload_small, &figures.upload_big].into_iter();
+    let pools = uploads.chain(&figures.default_buffers).chain(&figures.textures);
+    pools.chain([&figures.fast_pages]).map(figure).collect()
 }
 
 /// The sum of a figure over all allocators.
 fn sum<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> usize {
-    let figures = placement.figures();
-    let pools = figures.default_buffers.iter().chain(&figures.textures);
-    pools.chain([&figures.upload_small, &figures.upload_big, &figures.fast_pages]).map(figure).sum()
+    each(placement, figure).iter().sum()
 }
 
+/// Ranges come back, and then blocks go: of each allocator by itself, each time.
 pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
-    let ranges = |placement: &Placement<G::Device>| sum(placement, |pool| pool.range_count);
-    let pooled = one_of_each(&placement, rig.timeline());
-    let held = ranges(&placement);
-    assert!(held >= 5, "the texture may stand alone");
-    drop(pooled);
-    assert_eq!(ranges(&placement), held);
-    assert_eq!(placement.end_frame().objects, 5, "and a page, which is none");
-    assert_eq!(ranges(&placement), 0);
+    let placement = policy(rig, PlacementDesc { idle_frames: 1, ..small_blocks() });
+    let ranges = || each(&placement, |pool| pool.range_count);
+    let blocks = || each(&placement, |pool| pool.block_count);
+    for _ in 0..2 {
+        let pooled = one_of_each(&placement, rig.timeline());
+        let held = ranges();
+        // A texture may stand alone; buffers and pages do not.
+        assert!(held[..4] == [1; 4] && held[4..8].iter().all(|count| *count <= 1) && held[8] == 1, "{held:?}");
+        assert_eq!(blocks(), held, "a block for each");
+        drop(pooled);
+        assert_eq!((ranges(), blocks()), (held.clone(), held.clone()));
+        assert_eq!(placement.end_frame().objects, 8, "and a page, which is none");
+        assert_eq!((ranges(), blocks()), (vec![0; 9], held.clone()));
+        assert_eq!(placement.end_frame().blocks, held.iter().sum::<usize>());
+        assert_eq!(blocks(), [0; 9]);
+    }
 }
 
 pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc { idle_frames: 3, ..Default::default() });
+    let placement = policy(rig, PlacementDesc { idle_frames: 3, ..small_blocks() });
     let blocks = |placement: &Placement<G::Device>| sum(placement, |pool| pool.block_count);
     drop(one_of_each(&placement, rig.timeline()));
     let held = blocks(&placement);
@@ -819,21 +1050,40 @@ pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>
 }
 
 pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
+    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: MIB, ..Default::default() });
+    let (placed, alone) = (of_usage(256, BufferUsage::STORAGE), of_usage(MIB + 1, BufferUsage::VERTEX));
+    let others = [placed, alone].map(|request| make(&placement, request));
     let [target, held] = [0; 2].map(|_| make(&placement, of_usage(4 * KIB, COPIED)));
     let frame = rig.timeline().begin();
     let (point, value, gate) = (frame.point(), frame.value(), rig.gpu.gate());
     rig.gpu.submit(0, &[(gate, 1)], &[copy(&held, &target, 1024)], value).expect("the device is not lost");
     rig.timeline().submitted(frame).expect("in order");
     let later = rig.timeline().begin();
-    // SAFETY: only that frame uses it.
-    unsafe { held.retire_after(&SyncSet::from(point)) };
+    for held in others.into_iter().chain([held]) {
+        // SAFETY: no other frame uses it.
+        unsafe { held.retire_after(&SyncSet::from(point)) };
+    }
     assert_eq!(placement.end_frame().objects, 0, "its fence is not there yet");
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(placement.end_frame().objects, 1, "the later frame does not hold it");
+    assert_eq!(placement.end_frame().objects, 3, "the later frame does not hold them");
     later.discard();
     drop(target);
+    placement.end_frame();
+    // What is dropped between two frames waits for the first, whatever it is; what is dropped after it for the second.
+    let requests = [dynamic(100), of_usage(256, BufferUsage::VERTEX), placed, alone];
+    let [early, late] = [0; 2].map(|_| requests.map(|request| make(&placement, request)));
+    let first = rig.timeline().begin();
+    drop(early);
+    let second = rig.timeline().begin();
+    drop(late);
+    let value = rig.submit(first, &[]);
+    let last = rig.submit_behind_gate(2, second, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(placement.end_frame().objects, 4, "those of the first frame");
+    rig.gpu.open_gate(2).expect("the device is not lost");
+    assert!(rig.timeline().wait(last, PATIENCE).expect("the device is not lost"));
+    assert_eq!(placement.end_frame().objects, 4);
 }
 
 pub fn seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_as_its_block<G: Gpu>(rig: &mut Rig<G>) {
