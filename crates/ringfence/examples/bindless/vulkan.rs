@@ -174,8 +174,8 @@ fn make_pipeline(
     let layouts = [bound.set_layout()];
     let size = 4 * (1 + PICKS as u32);
     let draw = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size }];
-    // SAFETY: the set layout is the device's and alive; the shader has the layout's binding, and naga or whoever named the
-    // file has validated it.
+    // SAFETY: the set layout is the device's and alive; the shader is valid and has the layout's binding: naga has checked it,
+    // and a file is checked by the compiler that wrote it.
     unsafe {
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&draw);
         let layout = device.create_pipeline_layout(&info, None)?;
