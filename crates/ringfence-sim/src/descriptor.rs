@@ -133,9 +133,12 @@ unsafe impl Descriptors for Device {
             state.counts.make_heap += 1;
             state.spend(state.profile.costs.object_ns);
             let heap = state.add_heap(Some((desc.kind, desc.shader_visible)), desc.slots, desc.name);
-            // Distinct heaps have distinct handles.
+            // Distinct heaps have distinct handles, others for the host than for shaders; as on Direct3D 12 the increment
+            // is not 1, and that of samplers another one.
             let start = heap.0 << 32;
-            Ok((heap, HeapStart { cpu: start, gpu: desc.shader_visible.then_some(start), increment: 1 }))
+            let gpu = desc.shader_visible.then_some(start | 1 << 62);
+            let increment = if desc.kind == HeapKind::Samplers { 16 } else { 32 };
+            Ok((heap, HeapStart { cpu: start, gpu, increment }))
         })
     }
 

@@ -181,7 +181,6 @@ macro_rules! conformance {
             writing_to_a_frame_that_is_over_is_refused,
             frames_of_another_allocator_are_refused,
             an_idle_writer_holds_nothing_up,
-            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
             a_writer_of_a_frame_that_was_overtaken_is_refused,
         );
         $crate::conformance!(@ $open, staging:

@@ -358,7 +358,9 @@ fn seed_000_04_size_zero_and_bad_alignments_are_refused_as_values() {
 fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     let mut ours = growable::<Tlsf>(100, 0, 0);
     assert_eq!(ours.blocks().block_count(), 0);
-    let (first, second) = (ours.allocate(60, 1).unwrap(), ours.allocate(50, 1).unwrap());
+    let first = ours.allocate(60, 1).unwrap();
+    assert_eq!((ours.source().made.len(), ours.blocks().block_count()), (1, 1), "for a request, one block");
+    let second = ours.allocate(50, 1).unwrap();
     let third = ours.allocate(30, 1).unwrap();
     assert_eq!((ours.heap(&first), first.offset(), first.size()), (Some(&0), 0, 60));
     assert_eq!((ours.heap(&second), second.offset(), second.size()), (Some(&1), 0, 50));
@@ -366,6 +368,14 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     assert_eq!((first.block(), first.block() == second.block()), (third.block(), false));
     let ids: Vec<_> = ours.blocks().iter().map(|(id, &heap, allocator)| (id, heap, allocator.live_count())).collect();
     assert_eq!(ids, [(first.block(), 0, 2), (second.block(), 1, 1)]);
+    assert_eq!(ours.source().made, [100, 100], "and none for one that a block has room for");
+    // With an alignment, and for a request above the basic size.
+    let results = [(20, 64), (150, 32), (50, 64)].map(|(size, alignment)| {
+        let allocation = ours.allocate(size, alignment).unwrap();
+        (*ours.heap(&allocation).unwrap(), allocation.offset(), allocation.size())
+    });
+    assert_eq!(results, [(1, 64, 20), (2, 0, 150), (3, 0, 50)]);
+    assert_eq!((ours.source().made.as_slice(), ours.blocks().block_count()), ([100, 100, 150, 100].as_slice(), 4));
     assert!(size_of::<BlockAllocation>() <= 40);
 }
 
@@ -403,9 +413,37 @@ fn seed_000_14_blocks_are_tried_in_ascending_order_of_free_size_then_age() {
     assert_eq!(probes.get(), 6, "blocks with too little were not asked");
 }
 
+/// The order is that of the free sizes as they are now, and a slot that is used again makes its block no older.
+#[test]
+fn seed_000_14_the_order_holds_after_a_free() {
+    let (mut blocks, held, probes) = blocks_with::<1>(&[60, 40, 20]);
+    let more = [(0, 20), (1, 20), (2, 40)].map(|(at, size)| blocks.allocate_in(held[at].block(), size, 1).unwrap());
+    // Free: 20 40 40, then 80 40 40, 80 60 40, 80 60 60 and 80 60 100.
+    let heaps = [&held[0], &more[1], &held[2], &more[2]].map(|freed| {
+        blocks.free(freed).unwrap();
+        let next = blocks.try_allocate(20, 1).unwrap();
+        let heap = heap_of(&blocks, &next);
+        blocks.free(&next).unwrap();
+        assert_eq!(blocks.validate(), Ok(()));
+        heap
+    });
+    assert_eq!(heaps, [1, 2, 1, 1]);
+    // Block 2 is empty: another one comes into its slot, younger than a fourth of the same size.
+    assert_eq!(blocks.remove_empty(held[2].block()), Some(2));
+    probes.set(0);
+    let [third, _] = [3, 4].map(|heap| blocks.insert(heap, FirstFit::counted(70, &probes)));
+    assert_eq!(blocks.remove_empty(third), Some(3));
+    blocks.insert(5, FirstFit::counted(70, &probes));
+    let heaps = [70, 70, 60].map(|size| {
+        let next = blocks.try_allocate(size, 1).unwrap();
+        heap_of(&blocks, &next)
+    });
+    assert_eq!((heaps, probes.get()), ([4, 5, 1], 3));
+}
+
 #[test]
 fn seed_000_14_a_block_that_refuses_is_passed_over() {
-    let (mut blocks, _held, probes) = blocks_with::<1>(&[61, 50, 0]);
+    let (mut blocks, held, probes) = blocks_with::<1>(&[61, 50, 0]);
     let allocation = blocks.try_allocate(30, 64).unwrap();
     // 61..100 holds no aligned 30 before 64, and 64..94 it does; 50..100 too. Ask for more than both can.
     assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (0, 64));
@@ -413,6 +451,12 @@ fn seed_000_14_a_block_that_refuses_is_passed_over() {
     let allocation = blocks.try_allocate(40, 64).unwrap();
     assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (2, 0));
     assert_eq!(probes.get(), 2, "block 1 has 50 in one piece, but not aligned so");
+    // One that has refused is asked again after a free.
+    blocks.free(&held[1]).unwrap();
+    blocks.free(&allocation).unwrap();
+    let _keep = blocks.allocate_in(held[1].block(), 1, 1).unwrap();
+    let allocation = blocks.try_allocate(90, 1).unwrap();
+    assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (1, 1));
 }
 
 #[test]
@@ -459,14 +503,23 @@ fn seed_000_16_the_caller_supplies_heaps_and_allocators() {
 fn seed_000_17_a_full_block_leaves_the_index_and_a_free_brings_it_back() {
     let (mut blocks, held, probes) = blocks_with::<1>(&[100, 40, 100]);
     let id = held[0].block();
+    assert_eq!(blocks.validate(), Ok(()), "no full block is in the index");
     assert_eq!(blocks.free_and_initial_size(id), Some((0, 100)));
     assert_eq!(blocks.free_and_initial_size(held[1].block()), Some((60, 100)));
     let rest = blocks.try_allocate(60, 1).unwrap();
-    assert_eq!((probes.replace(0), heap_of(&blocks, &rest)), (1, 1));
+    assert_eq!((probes.replace(0), heap_of(&blocks, &rest), blocks.validate()), (1, 1, Ok(())));
+    // One that is full when it comes in, and one that another call fills.
+    let mut full = FirstFit::counted(100, &Rc::default());
+    full.allocate(100, 1).unwrap();
+    blocks.insert(3, full);
+    let id_by = blocks.insert(4, FirstFit::counted(100, &probes));
+    blocks.allocate_in_by(id_by, |ranges| ranges.allocate(100, 1).ok()).unwrap();
+    probes.set(0);
     assert!(blocks.try_allocate(1, 1).is_err());
-    assert_eq!(probes.get(), 0, "all are full, none is asked");
+    assert!(blocks.try_allocate_by(0, |_| panic!("it is full")).is_none());
+    assert_eq!((probes.get(), blocks.validate()), (0, Ok(())), "all are full, none is asked");
     blocks.free(&held[0]).unwrap();
-    assert_eq!(blocks.free_and_initial_size(id), Some((100, 100)));
+    assert_eq!((blocks.free_and_initial_size(id), blocks.validate()), (Some((100, 100)), Ok(())));
     let again = blocks.try_allocate(1, 1).unwrap();
     assert_eq!(heap_of(&blocks, &again), 0);
 }

@@ -147,12 +147,20 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
     // The node above, the node below, the two buddies, none, and one that is no node.
     let slots = [slot / 2, 2 * slot, slot ^ 1, 0, 1, u32::MAX];
     forged.extend(slots.map(|slot| Range::new(offset, size, slot, serial)));
+    // Parts of two live ranges, of one size and of two.
+    for size in [8, 4] {
+        let live = buddy.allocate(size, 1).unwrap();
+        for from in 1..7 {
+            let pick = |bit: u32| if from >> bit & 1 == 0 { range } else { live };
+            forged.push(Range::new(pick(0).offset(), size, pick(1).slot(), pick(2).serial()));
+        }
+    }
     for forged in forged {
         assert!(!buddy.is_live(&forged), "{forged:?}");
         buddy.free(forged).unwrap_err();
     }
     buddy.validate().unwrap();
-    assert!(buddy.is_live(&range));
+    assert!(buddy.is_live(&range) && buddy.live_count() == 3);
     buddy.free(range).unwrap();
     assert_eq!(buddy.free(range), Err(FreeError::Stale { offset, size }));
 }

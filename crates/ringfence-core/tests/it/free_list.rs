@@ -123,6 +123,8 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
         Range::new(offset, size + 1, slot, serial),
     ];
     forged.extend([0, slot + 1, slot - 1, u32::MAX].map(|slot| Range::new(offset, size, slot, serial)));
+    // Another live range, but for its serial.
+    forged.push(Range::new(ranges[2].offset(), size, ranges[2].slot(), serial));
     for unit in [1, 5, 7] {
         list.free(ranges[unit]).unwrap();
     }
@@ -164,6 +166,14 @@ fn seed_000_07_every_block_stands_in_address_order() {
     let walked = spans(&list).into_iter().map(|span| (span.offset, span.size, span.slot.is_some()));
     assert!(walked.eq(expected));
     assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..30: free, 30..60: used, 60..100: free }");
+    // With padding before it, and a rest behind; then one whose padding is the rest of that.
+    let aligned = [(8, 16), (20, 32)].map(|(size, alignment)| list.allocate(size, alignment).unwrap());
+    let shown = "0..10: used, 10..16: free, 16..24: used, 24..30: free, 30..60: used, 60..64: free, 64..84: used, 84..100: free";
+    assert_eq!(format!("{list:?}"), format!("FreeList {{ {shown} }}"));
+    list.validate().unwrap();
+    list.free(ranges[2]).unwrap();
+    list.free(aligned[0]).unwrap();
+    assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..64: free, 64..84: used, 84..100: free }");
 }
 
 /// That neither index degenerates is shown beside them, in `src/free_list.rs`.
@@ -194,17 +204,21 @@ fn seed_000_10_an_exact_fit_does_not_split_and_otherwise_the_low_part_is_handed_
     assert_eq!(list.allocate(2, 1).unwrap().offset(), 4, "the low part of 4..7");
     assert_eq!(free_spans(&list), [(6, 7)], "the rest is indexed again");
     assert_eq!(list.allocate(1, 1).unwrap().offset(), 6);
-}
 
-#[test]
-fn what_an_alignment_skips_stays_free() {
-    let mut list = FreeList::new(64);
-    let _first = list.allocate(3, 1).unwrap();
-    let aligned = list.allocate(8, 16).unwrap();
-    assert_eq!(free_spans(&list), [(3, 16), (24, 64)]);
-    assert_eq!(list.allocate(13, 1).unwrap().offset(), 3);
-    list.free(aligned).unwrap();
-    assert_eq!(free_spans(&list), [(16, 64)]);
+    // The same with an alignment: what it skips stays free, and is indexed as well.
+    let (mut list, ranges) = full(64);
+    for hole in [4..8, 17..22, 33..41, 48..60] {
+        hole.for_each(|unit| list.free(ranges[unit]).unwrap());
+    }
+    let blocks = spans(&list).len();
+    let exact = list.allocate(4, 4).unwrap();
+    assert_eq!((exact.offset(), spans(&list).len()), (4, blocks), "exact: not split");
+    assert_eq!(list.allocate(4, 4).unwrap().offset(), 36, "17..22 is smaller, and holds none");
+    assert_eq!(free_spans(&list), [(17, 22), (33, 36), (40, 41), (48, 60)]);
+    assert_eq!(list.allocate(2, 4).unwrap().offset(), 20, "exact but for the padding");
+    assert_eq!([(1, 1), (3, 1), (3, 1)].map(|(size, at)| list.allocate(size, at).unwrap().offset()), [40, 17, 33]);
+    assert_eq!([(4, 8), (8, 4)].map(|(size, at)| list.allocate(size, at).unwrap().offset()), [48, 52]);
+    assert_eq!((free_spans(&list), list.largest_free()), (vec![], 0));
 }
 
 #[test]

@@ -175,6 +175,7 @@ fn full(size: u64) -> AllocError {
 fn seed_000_03_a_foreign_forged_or_stale_range_is_refused() {
     let (mut ours, mut theirs) = (Tlsf::new(100), Tlsf::new(100));
     let (mine, other) = (ours.allocate(10, 1).unwrap(), theirs.allocate(10, 1).unwrap());
+    let next = ours.allocate(10, 1).unwrap();
     assert_eq!(ours.free(other), Err(FreeError::Foreign { offset: 0, size: 10 }));
     for forged in [
         Range::new(mine.offset(), mine.size() - 1, mine.slot(), mine.serial()),
@@ -182,6 +183,9 @@ fn seed_000_03_a_foreign_forged_or_stale_range_is_refused() {
         Range::new(mine.offset(), mine.size(), mine.slot() + 1, mine.serial()),
         Range::new(mine.offset(), mine.size(), u32::MAX, mine.serial()),
         Range::new(mine.offset(), mine.size(), mine.slot(), other.serial()),
+        Range::new(next.offset(), next.size(), next.slot(), mine.serial()),
+        Range::new(mine.offset(), mine.size(), next.slot(), mine.serial()),
+        Range::new(mine.offset(), mine.size(), next.slot(), next.serial()),
     ] {
         assert!(!ours.is_live(&forged), "{forged:?}");
         assert!(ours.free(forged).is_err(), "{forged:?}");

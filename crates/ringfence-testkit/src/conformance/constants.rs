@@ -102,10 +102,22 @@ pub fn seed_002_03_six_pools<G: Gpu>(rig: &mut Rig<G>) {
     let capacities = constants.dynamic_pools().map(|pool| pool.capacity_bytes);
     assert_eq!(capacities[..3], [64 * 256, 64 * 512, 64 * 1024]);
     assert_eq!(constants.static_pool_count(), 0, "static pools are made when they are needed");
-    let held = [200, 400, 800].map(|size| constants.create_static(&vec![1; size]).expect("there is room"));
+    let frame = rig.timeline().begin();
+    let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+    // Two of each pool.
+    let held = [200, 257, 513, 256, 512, 1024].map(|size| {
+        let dynamic = constants.dynamic(size).expect("a size that is served");
+        let bound = writer.bind(&dynamic).expect("there is room");
+        (bound, constants.create_static(&vec![1; size as usize]).expect("there is room"))
+    });
     assert_eq!(constants.static_pool_count(), 3);
-    let objects = held.each_ref().map(|held| held.bound().buffer.clone());
-    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2]);
+    let objects: Vec<_> = held.iter().flat_map(|(bound, fixed)| [&bound.buffer, &fixed.bound().buffer]).collect();
+    for (at, object) in objects.iter().enumerate() {
+        let same: Vec<_> = (0..12).filter(|other| objects[*other] == *object).collect();
+        assert_eq!(same, [at % 6, at % 6 + 6], "by size and kind alone");
+    }
+    drop(writer);
+    rig.submit(frame, &[]);
 }
 
 /// Numbers the pools, and gives a slot's view as (pool, slot, bytes of a slot).
@@ -449,18 +461,26 @@ pub fn seed_002_10_statics_are_staged_through_the_dynamic_pool<G: Gpu>(rig: &mut
 
 pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
-    let _held: Vec<_> = (0..24_usize)
+    let mut held: Vec<_> = (0..24_usize)
         .map(|number| constants.create_static(&[1; 1024][..[200, 500, 1000][number % 3]]).expect("there is room"))
         .collect();
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "24 buffers in 3 pools: {figures:?}");
+    // Those of the pools that are touched, and of no other of their class.
+    held.extend((0..20).map(|_| constants.create_static(&[2; 200]).expect("there is room")));
+    let figures = upload(rig, &constants);
+    assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "20 buffers in 3 pools: {figures:?}");
+    held[30].update(&[3; 200]).expect("it fits");
+    let figures = upload(rig, &constants);
+    assert_eq!((figures.target_count, figures.barrier_count()), (1, 2), "one buffer: {figures:?}");
 }
 
 /// What a command list would get to see.
-#[derive(Default)]
-struct Recorded {
+struct Recorded<D: Device> {
     calls: Vec<Call>,
     region_count: usize,
+    /// Of the barriers before.
+    targets: Vec<RawBuffer<D>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -471,13 +491,15 @@ enum Call {
     End(usize),
 }
 
-impl<D: Device> Record<D> for Recorded {
+impl<D: Device> Record<D> for Recorded<D> {
     unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
         assert!(textures.is_empty() && (1..buffers.len()).all(|at| !buffers[..at].contains(&buffers[at])));
         self.calls.push(Call::Begin(buffers.len()));
+        self.targets = buffers.to_vec();
     }
 
-    unsafe fn copy_buffer(&mut self, _: &RawBuffer<D>, _: &RawBuffer<D>, regions: &[CopyRegion]) {
+    unsafe fn copy_buffer(&mut self, _: &RawBuffer<D>, to: &RawBuffer<D>, regions: &[CopyRegion]) {
+        assert!(self.targets.contains(to));
         self.calls.push(Call::Copy);
         self.region_count += regions.len();
     }
@@ -495,15 +517,16 @@ impl<D: Device> Record<D> for Recorded {
     }
 
     unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
-        assert!(textures.is_empty());
+        assert!(textures.is_empty() && buffers == self.targets);
         self.calls.push(Call::End(buffers.len()));
     }
 }
 
-/// Counted where they are recorded: every other slot is copied to, so that no copy is another's neighbour.
+/// Counted where they are recorded, with two pools of each class: every other slot is copied to, so that no copy is
+/// another's neighbour.
 pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
-    let all: Vec<_> = (0..24_usize)
+    let all: Vec<_> = (0..48_usize)
         .map(|number| constants.create_static(&pattern(number as u64, [200, 500, 1000][number % 3])).expect("room"))
         .collect();
     let (held, gone): (Vec<_>, Vec<_>) = (0..).zip(all).partition(|(number, _)| number / 3 % 2 == 0);
@@ -511,14 +534,15 @@ pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mu
     let frame = rig.timeline().begin();
     let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
     let mut batch = UploadBatch::new();
-    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(12));
+    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(24));
     drop(writer);
-    let mut recorded = Recorded::default();
+    let mut recorded = Recorded { calls: Vec::new(), region_count: 0, targets: Vec::new() };
     // SAFETY: nothing is submitted of it.
     unsafe { batch.record(&mut recorded) }.expect("its frame is open");
-    assert_eq!(recorded.calls, [Call::Begin(3), Call::Copy, Call::Copy, Call::Copy, Call::End(3)]);
-    assert_eq!(recorded.region_count, 12, "each slot is a copy, and has no barrier of its own");
-    assert_eq!(batch.figures().barrier_count(), 6);
+    assert_eq!(recorded.calls, [&[Call::Begin(6)][..], &[Call::Copy; 6], &[Call::End(6)]].concat());
+    assert_eq!(recorded.region_count, 24, "each slot is a copy, and has no barrier of its own");
+    assert!(held.iter().all(|(_, held)| recorded.targets.contains(&held.bound().buffer)));
+    assert_eq!(batch.figures().barrier_count(), 12);
     rig.submit(frame, &[Command::Upload(Box::new(batch))]);
     for (number, held) in held {
         let size = [200, 500, 1000][number % 3];

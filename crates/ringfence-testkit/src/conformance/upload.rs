@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{Command, Gpu};
-use ringfence::{AllocatorDesc, Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+use ringfence::{AllocatorDesc, Frame, Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
@@ -24,7 +24,7 @@ fn render<G: Gpu>(rig: &mut Rig<G>, number: u64, value: u64) {
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
 }
 
-fn copy_from<G: Gpu>(staged: &Staged<G::Device>, to: &ringfence::Buffer<G::Device>, at: u64) -> Command<G::Device> {
+pub fn copy_from<G: Gpu>(staged: &Staged<G::Device>, to: &ringfence::Buffer<G::Device>, at: u64) -> Command<G::Device> {
     Command::CopyBuffer {
         src: staged.buffer.clone(),
         src_offset: staged.offset,
@@ -35,20 +35,29 @@ fn copy_from<G: Gpu>(staged: &Staged<G::Device>, to: &ringfence::Buffer<G::Devic
 }
 
 pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut Rig<G>) {
-    let ring = ring(rig, 64 << 10, WAIT);
+    let ring = ring(rig, 16 << 10, WhenFull::Fail);
     let target = rig.buffer(16 << 10, Location::Device, "target");
-    let mut expected = Vec::new();
+    let (mut expected, mut held) = (Vec::new(), Vec::new());
     for number in 0..3 {
         let frame = rig.timeline().begin();
         let mut commands = Vec::new();
-        for (kind, alignment) in [4, 256, 512].into_iter().enumerate() {
+        for (kind, alignment) in [512, 4, 256].into_iter().enumerate() {
             let bytes = pattern(number * 3 + kind as u64, 1000);
             let staged = ring.write(&bytes, alignment).expect("the ring has room for all three frames");
             commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
             expected.extend(bytes);
+            held.push((staged.offset, staged.buffer));
         }
-        rig.submit(frame, &commands);
+        rig.submit_behind_gate(1, frame, &commands);
     }
+    // All of it is there at once, in one buffer, and stays until the device has read it.
+    held.sort_unstable_by_key(|(offset, _)| *offset);
+    assert!(held.windows(2).all(|two| two[0].0 + 1000 <= two[1].0 && two[0].1 == two[1].1), "{held:?}");
+    let frame = rig.timeline().begin();
+    let refused = ring.write(&[1; 9000], 4);
+    assert!(matches!(refused, Err(UploadError::Full { .. })) && ring.snapshot().submission_count == 3, "{refused:?}");
+    rig.submit(frame, &[]);
+    rig.gpu.open_gate(1).expect("the device is not lost");
     let read = rig.download(&target, expected.len() as u64);
     assert_eq!(read, expected);
     ring.validate().expect("the ring is sound");
@@ -64,6 +73,17 @@ pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut
     assert_eq!(ring.write(&[1; 4], 3).err(), Some(UploadError::BadAlignment { alignment: 3 }));
     assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
     assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
+    // In a writer's page too, where each is as near to the one before as its alignment allows; and beyond a page.
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    let mut end = writer.write(&[1; 20], 4).expect("there is room").offset + 20;
+    for alignment in [4, 256, 4, 512, 512, 4, 1, 256, 1024] {
+        let staged = writer.write(&[1; 21], alignment).expect("there is room");
+        assert_eq!(staged.offset, end.next_multiple_of(alignment), "a multiple of {alignment}");
+        end = staged.offset + 21;
+    }
+    for (size, alignment) in [(9001, 4), (9001, 512), (9001, 256)] {
+        assert_eq!(writer.write(&vec![1; size], alignment).expect("there is room").offset % alignment, 0);
+    }
     rig.submit(frame, &[]);
 }
 
@@ -107,6 +127,16 @@ pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Ri
         last = rig.submit(frame, &[]);
         assert_eq!(rig.timeline().submitted_value(), last);
     }
+    // By each frame's own value, although a later one has begun; and by none that is not submitted.
+    let [first, second, third] = [(); 3].map(|()| rig.timeline().begin());
+    let values = [&first, &second, &third].map(Frame::value);
+    assert!(last < values[0] && values.is_sorted_by(|before, after| before < after), "{last}, then {values:?}");
+    second.discard();
+    for (frame, value) in [(first, values[0]), (third, values[2])] {
+        assert_eq!(rig.timeline().submitted_value(), last, "what has begun, or was discarded, is not submitted");
+        last = rig.submit(frame, &[]);
+        assert_eq!((last, rig.timeline().submitted_value()), (value, value));
+    }
 }
 
 pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut Rig<G>) {
@@ -119,6 +149,27 @@ pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut R
         assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     }
     assert_eq!(ring.snapshot().wait_count, 0);
+    drop(ring);
+    // One poll frees all that is complete, and no more; before a wait, and before the ring grows.
+    let grow = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 99 };
+    for (at, when_full) in (0..).zip([WhenFull::Fail, WAIT, grow]) {
+        let ring = self::ring(rig, 16 << 10, when_full);
+        // The gate's values are opened one after the other: validation loses track of one that is skipped.
+        let values = [1, 1, 1, 2].map(|gate| {
+            let frame = rig.timeline().begin();
+            ring.write(&[1; 4 << 10], 4).expect("there is room");
+            rig.submit_behind_gate(3 * at + gate, frame, &[])
+        });
+        for (gate, value) in [(1, values[2]), (2, values[3])] {
+            render(rig, 3 * at + gate, value);
+            let frame = rig.timeline().begin();
+            (0..2).for_each(|_| _ = ring.write(&[1; 4 << 10], 4).expect("polling frees what is complete"));
+            let held = ring.snapshot();
+            assert_eq!((held.submission_count, held.wait_count, held.grow_count), (2, 0, 0), "{when_full:?}");
+            rig.submit_behind_gate(3 * at + 3, frame, &[]);
+        }
+        rig.gpu.open_gate(3 * at + 3).expect("the device is not lost");
+    }
 }
 
 pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>) {
@@ -530,47 +581,6 @@ pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
         rig.submit(frame, &[]);
     }
     assert!(matches!(idle.write(&[1; 4], 4), Err(UploadError::FrameOver { .. })));
-}
-
-pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
-    let when_full = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 5 };
-    let ring = ring(rig, 8 << 10, when_full);
-    let target = rig.buffer(64 << 10, Location::Device, "target");
-    let frame = rig.timeline().begin();
-    let (mut commands, mut expected) = (Vec::new(), Vec::new());
-    for number in 0..8 {
-        let bytes = pattern(number, 8 << 10);
-        let staged = ring.write(&bytes, 256).expect("the ring grows");
-        commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
-        expected.extend(bytes);
-    }
-    assert_eq!(ring.capacity(), 64 << 10, "at its cap");
-    let refused = ring.write(&[1; 60 << 10], 4);
-    assert!(matches!(refused, Err(UploadError::Full { waits_for: Some(_), .. })), "{refused:?}");
-    let refused = ring.write(&[1; 65 << 10], 4);
-    assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
-    rig.submit(frame, &commands);
-    assert_eq!(rig.download(&target, expected.len() as u64), expected, "what lay in the buffers before it as well");
-    let frame = rig.timeline().begin();
-    ring.write(&[1; 60 << 10], 4).expect("at the cap it waits");
-    let value = rig.submit(frame, &[]);
-    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    let mut seen = vec![ring.capacity()];
-    for _ in 0..40 {
-        let frame = rig.timeline().begin();
-        ring.write(&[1; 1024], 4).expect("there is room");
-        let value = rig.submit(frame, &[]);
-        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-        rig.memory.reclaim();
-        if seen.last() != Some(&ring.capacity()) {
-            seen.push(ring.capacity());
-        }
-        ring.validate().expect("the ring is sound");
-    }
-    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to what it began with");
-    let figures = ring.snapshot();
-    assert_eq!(figures.shrink_count, 3);
-    assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");
 }
 
 /// A later frame of the timeline was submitted first: the earlier one can never be, and its room is handed out again.

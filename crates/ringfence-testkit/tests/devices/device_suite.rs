@@ -26,6 +26,7 @@ mod manager;
 mod placement;
 mod recycled;
 mod released;
+mod rings;
 mod streaming;
 mod trace;
 mod validation;
@@ -94,6 +95,11 @@ macro_rules! suite {
             what_is_destroyed_is_in_no_set_that_was_bound_later,
             what_is_recycled_is_in_no_set_that_was_bound_later,
             what_is_destroyed_at_once_is_in_no_set_that_is_bound_later,
+        );
+        suite!(@ $open, rings:
+            seed_001_11_every_wait_of_a_write_is_counted,
+            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            seed_001_11_a_ring_that_was_exchanged_keeps_its_high_water,
         );
         suite!(@ $open, streaming:
             a_volume_keeps_all_slices_when_its_mips_are_swapped,
