@@ -165,7 +165,8 @@ where
         let Self { device, memory, timelines, .. } = self;
         drop(timelines);
         let (retired, objects) = (memory.statistics().retired_count, memory.budgets().memory_object_count());
-        assert_eq!(objects, device.live().memories, "memory objects that are counted, and that the device has");
+        // What is shared is one of the device's, and counts for each who imports it.
+        assert!(objects >= device.live().memories, "{objects} memory objects are counted: {:?}", device.live());
         let ended = memory.shutdown(Duration::MAX).expect("all work completes");
         assert_eq!((ended.objects as u64, ended.waiting), (retired as u64, 0), "what waited is destroyed, once");
         assert!(ended.blocks as u64 <= objects, "{} blocks were freed of {objects} memory objects", ended.blocks);

@@ -98,25 +98,24 @@ fn an_execution_is_suspended_while_its_owner_records() {
     base.finish();
 }
 
-/// Of an execution that is dropped nothing is used: its objects are gone, and the next waits for none of its passes.
+/// A dropped execution is over at once: what it has acquired is free for the queue's next passes.
 #[test]
-fn a_dropped_execution_has_acquired_nothing() {
+fn a_dropped_execution_is_over() {
     let mut world = Frames::new();
-    let (queue, other) = (world.timelines[0].id(), world.timelines[1].id());
+    let queue = world.timelines[0].id();
     let mut dropped = world.transient.begin();
     let pass = dropped.pass(queue, &[]).expect("a queue");
     let first = dropped.acquire_texture(&target(), pass, "first").expect("room");
     let second = dropped.acquire_texture(&target(), pass, "second").expect("room");
     dropped.discard(second, &[pass]).expect("in use");
     drop(dropped);
-    assert!(matches!(world.transient.texture(first), Err(TransientError::Stale { .. })));
     assert_eq!(world.transient.figures().left_in_use, 1, "the second was discarded");
     world.transient.validate().expect("sound");
-    // Another queue has the bytes at once: no pass of the dropped execution was recorded.
     let mut execution = world.transient.begin();
-    let pass = execution.pass(other, &[]).expect("a queue");
+    assert!(matches!(execution.texture(first), Err(TransientError::Stale { .. })));
+    let pass = execution.pass(queue, &[]).expect("a queue");
     let again = execution.acquire_texture(&target(), pass, "again").expect("room");
-    assert_eq!(execution.place(again).expect("now").1.start, 0);
+    assert!(execution.place(again).expect("now").1.start <= TEXELS, "where one of the two was");
     execution.discard(again, &[pass]).expect("in use");
     assert_eq!(execution.finish(&[]), 0);
     let Frames { base, transient, upload } = world;
