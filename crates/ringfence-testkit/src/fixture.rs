@@ -168,7 +168,7 @@ where
         // What is shared is one of the device's, and counts for each who imports it.
         assert!(objects >= device.live().memories, "{objects} memory objects are counted: {:?}", device.live());
         let ended = memory.shutdown(Duration::MAX).expect("all work completes");
-        assert_eq!((ended.objects as u64, ended.waiting), (retired as u64, 0), "what waited is destroyed, once");
+        assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "what waited is destroyed, once");
         assert!(ended.blocks as u64 <= objects, "{} blocks were freed of {objects} memory objects", ended.blocks);
         let total = memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());

@@ -14,7 +14,7 @@ use ringfence::descriptor::{
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc};
 use ringfence::device::fault::{Call, FaultInjector, Rule};
-use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Format};
 use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 use ringfence_testkit::counting_allocator::held_bytes;
@@ -99,6 +99,23 @@ impl Tables {
 fn view(of: &Buffer<Device>) -> View<'_, Device> {
     let kind = BufferViewKind::Storage { stride: 0, writes: true };
     View::buffer(of, BufferView { kind, offset: 0, size: BYTES }).expect("it was made for storage")
+}
+
+/// The most bytes and the most elements that a view may show are shown, and no more.
+#[test]
+fn a_view_shows_as_much_as_the_device_allows() {
+    let tables = Tables::new(1);
+    let support = tables.device.descriptor_support();
+    let usage = BufferUsage::CONSTANT | BufferUsage::TEXELS;
+    let texels = BufferViewKind::Texels { format: Format::R32Float, writes: false };
+    let limits = [(BufferViewKind::Constants, support.constant_bytes_max), (texels, 4 * support.texel_elements_max)];
+    for (kind, most) in limits {
+        let buffer = tables.memory.create_buffer(&BufferDesc { size: most + 256, usage }, AllocationDesc::default());
+        let buffer = buffer.expect("there is room");
+        View::buffer(&buffer, BufferView { kind, offset: 256, size: most }).expect("all that is allowed");
+        let refused = View::buffer(&buffer, BufferView { kind, offset: 0, size: most + 256 }).map(drop);
+        assert!(matches!(refused, Err(DescriptorError::BadRange { size, .. }) if size > most), "{refused:?}");
+    }
 }
 
 /// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which reads the

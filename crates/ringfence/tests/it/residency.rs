@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::device::fault::{Call, FaultInjector, Rule};
-use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, Priority};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, MemoryProperties, Priority};
 use ringfence::residency::{Residency, ResidencyError};
 use ringfence::sim::HazardKind;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
@@ -166,6 +166,38 @@ fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
     made.expect("two of the four have made room");
     let evicted = held.iter().filter(|buffer| world.evicted(buffer)).count();
     assert_eq!((evicted, world.evicted(&held[0])), (2, false), "not the one that was used last");
+    assert_eq!(world.device.hazards(), []);
+}
+
+#[test]
+fn a_list_that_was_cleared_names_nothing() {
+    let world = Pressed::new();
+    let (idle, used) = (world.make(Priority::Normal), world.make(Priority::Normal));
+    world.use_all(&[&used]).expect("there is room");
+    let frame = world.timeline().begin();
+    let mut list = world.residency.list();
+    list.add(&idle);
+    list.clear();
+    world.residency.commit(&list, &frame).expect("it names nothing");
+    world.complete(frame);
+    world.press(SIZE);
+    world.use_all(&[]).expect("one of the two goes");
+    assert_eq!((world.evicted(&idle), world.evicted(&used)), (true, false));
+    assert_eq!(world.device.hazards(), []);
+}
+
+/// Memory near the device that the host writes: its bytes have to be there whenever it does.
+#[test]
+fn what_the_host_sees_is_never_evicted() {
+    let world = Pressed::new();
+    let required = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE;
+    let desc = AllocationDesc { dedicated: Dedicated::Always, required, evictable: true, ..Default::default() };
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let seen = world.memory.create_buffer(&BufferDesc { size: SIZE, usage }, desc).expect("there is room");
+    let unseen = world.make(Priority::Normal);
+    world.press(2 * SIZE);
+    _ = world.use_all(&[]);
+    assert_eq!((world.evicted(&seen), world.evicted(&unseen)), (false, true));
     assert_eq!(world.device.hazards(), []);
 }
 

@@ -4,11 +4,12 @@
 use std::ops::Deref;
 
 use proptest::prelude::*;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
-use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, SimOptions};
+use ringfence::device::fault::{Call, Rule};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, TextureDesc, TextureUsage, Textures};
+use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::transient::{Pass, TransientAllocator, TransientDesc, TransientError};
 use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline};
-use ringfence_testkit::fixture::{Fixture, FixtureDesc};
+use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
 /// A simulated device, a timeline a queue, and a transient allocator.
 struct Frames {
@@ -95,6 +96,23 @@ fn an_execution_is_suspended_while_its_owner_records() {
     let Frames { base, transient, upload } = world;
     drop((transient, upload, other));
     base.device.run_until_idle();
+    base.finish();
+}
+
+/// An error that is no shortage is the caller's at once: no other memory type is tried.
+#[test]
+fn an_error_that_is_no_shortage_is_not_tried_again_elsewhere() {
+    let base = FaultyFixture::faulty(FixtureDesc { profile: Profile::lavapipe(), ..Default::default() });
+    for (error, is_served) in [(DeviceError::Other(7), false), (DeviceError::OutOfDeviceMemory, true)] {
+        let mut transient = TransientAllocator::new(&base.memory, TransientDesc::default());
+        base.faults.add(Rule { call: Some(Call::AllocateMemory), count: 1, ..Rule::new(error) });
+        let before = base.faults.failed(Call::AllocateMemory);
+        let mut execution = transient.begin();
+        let pass = execution.pass(base.timeline().id(), &[]).expect("a queue");
+        let made = execution.acquire_texture(&target(), pass, "target");
+        assert_eq!(base.faults.failed(Call::AllocateMemory) - before, 1);
+        assert_eq!(made.is_ok(), is_served, "{error:?}: {:?}", made.err());
+    }
     base.finish();
 }
 
