@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use ringfence::device::record::TexelRegion;
 use ringfence::device::{
     BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, RawTexture, TextureDesc,
     TextureUsage, Textures,
@@ -14,7 +15,7 @@ use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Error, Location, SyncSet};
-use ringfence_testkit::{Command, Gpu, Options};
+use ringfence_testkit::{Command, Gpu, Options, TextureRegion};
 
 use crate::device_suite::rig::{PATIENCE, Rig, pattern, run_on};
 
@@ -366,6 +367,41 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     let seen: Vec<_> = footprints.iter().map(|held| (held.layer, held.mip, held.width, held.height)).collect();
     let sides = |layer| [(layer, 0, 64, 64), (layer, 1, 32, 32), (layer, 2, 16, 16)];
     assert_eq!(seen, [sides(0), sides(1)].concat());
+    // The texels of each mip of each layer come back through it, as the footprints say.
+    let texture = placement.create_texture(&desc, "of several").expect("there is room");
+    let image = texture.texture().object().clone();
+    let last = footprints.last().expect("there are six");
+    let texels = pattern(4, (last.buffer_offset + last.row_bytes * u64::from(last.height)) as usize);
+    let mut upload = make(&placement, BufferRequest { alignment: 512, ..dynamic(texels.len() as u64) });
+    upload.write(0, &texels).expect("an upload is mapped");
+    let region = |held: &TexelRegion, base| TextureRegion {
+        buffer_offset: base + held.buffer_offset,
+        row_bytes: held.row_bytes,
+        mip: held.mip,
+        layer: held.layer,
+        width: held.width,
+        height: held.height,
+        texel_bytes: 4,
+    };
+    let to = footprints.iter().map(|held| {
+        let (src, dst) = (upload.object().clone(), image.clone());
+        Command::CopyBufferToTexture { src, dst, region: region(held, upload.offset()), discard: true }
+    });
+    let from = footprints.iter().map(|held| {
+        let (src, dst) = (image.clone(), back.object().clone());
+        Command::CopyTextureToBuffer { src, dst, region: region(held, 0) }
+    });
+    let commands: Vec<_> = to.chain(from).collect();
+    rig.run(&commands);
+    let mut read = vec![0; texels.len()];
+    back.read(0, &mut read).expect("readback memory is mapped");
+    for held in &footprints {
+        for row in 0..u64::from(held.height) {
+            let at = (held.buffer_offset + row * held.row_bytes) as usize;
+            let bytes = held.width as usize * 4;
+            assert_eq!(read[at..][..bytes], texels[at..][..bytes], "{held:?}, row {row}");
+        }
+    }
     for bad in [TextureDesc { width: 0, ..desc }, TextureDesc { mips: 9, ..desc }, TextureDesc { samples: 4, ..desc }] {
         let refused = placement.create_readback_texture(&bad, "");
         assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{refused:?}");
