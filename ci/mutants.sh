@@ -17,5 +17,6 @@ export RINGFENCE_DRIVE_SEEDS="${RINGFENCE_DRIVE_SEEDS:-12}" RINGFENCE_CASES="${R
 export RINGFENCE_WORLDS="${RINGFENCE_WORLDS:-200}" RINGFENCE_THREADED_WORLDS="${RINGFENCE_THREADED_WORLDS:-20}"
 export RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_REQUIRE_VALIDATION=1
 mkdir -p target/mutants
+cargo fetch --quiet
 RUSTC_BOOTSTRAP='' cargo build --quiet --manifest-path ci/mutants/Cargo.toml --target-dir target/mutants-tool
 target/mutants-tool/debug/ringfence-mutants "$@"
