@@ -1,4 +1,4 @@
-//! A range allocator whose algorithm is chosen at run time, for custom pools and virtual allocators.
+//! Range allocators with an algorithm that is chosen at run time, for custom pools and virtual allocators.
 //!
 //! | algorithm | suited to | allocate, free |
 //! |---|---|---|
@@ -326,8 +326,8 @@ pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::Blocks
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
 
-/// A range allocator whose algorithm is chosen at run time: [`AnyAllocator`], or [`Tlsf`] if only one algorithm is
-/// used.
+/// A range allocator with an algorithm that is chosen at run time: [`AnyAllocator`], or [`Tlsf`] if only one algorithm
+/// is used.
 pub trait Cutter: RangeAllocator + Peek {
     /// Creates an allocator of `capacity` units.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;

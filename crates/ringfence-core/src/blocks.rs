@@ -16,7 +16,7 @@
 //!
 //! 1. locked: [`Blocks::try_allocate`]; if it fails,
 //! 2. unlocked: create a heap of [`Blocks::new_block_size`] units with its allocator, and allocate from that allocator
-//!    first, so that no other thread takes the space and a failure affects only this thread;
+//!    first, so no other thread takes the space and a failure affects only this thread;
 //! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of the returned block and the range;
 //! 4. once a tick, locked: [`Blocks::take_surplus`] until it returns `None`; unlocked: destroy the returned heaps.
 //!
@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert` can allocate host memory |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert` may allocate on the host |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -287,7 +287,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         BlockId { serial, slot }
     }
 
-    /// Reserves host memory here, so that no other operation allocates any.
+    /// Reserves host memory here, so no other operation allocates any.
     fn reserve_for_every_block(&mut self) {
         let count = self.slots.len();
         self.vacant.reserve(count - self.vacant.len());
@@ -352,7 +352,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.take_empty_of(|_| true)
     }
 
-    /// Like [`Blocks::take_empty`], but only considers blocks for whose heap `may_go` returns `true`. O(empty blocks).
+    /// Like [`Blocks::take_empty`], but only removes a block if `may_go` returns `true` for its heap. O(empty blocks).
     pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
         let found = self.empties.iter().find_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;

@@ -383,7 +383,11 @@ impl RangeAllocator for Buddy {
         let serials = self.serials.iter().filter(|&&serial| serial != 0).count();
         Invalid::unless(serials == used, "there are as many serials as used nodes", serials as u64)?;
         Invalid::unless(self.live == used, "the live count is that of the used nodes", self.live as u64)?;
-        Invalid::unless(self.free == self.capacity - used_length, "the free size is the capacity minus the used nodes", self.free)?;
+        Invalid::unless(
+            self.free == self.capacity - used_length,
+            "the free size is the capacity minus the used nodes",
+            self.free,
+        )?;
         Invalid::unless(self.clipped_used == clipped_used, "the mark of the clipped node is right", 0)
     }
 }

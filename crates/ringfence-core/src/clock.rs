@@ -103,7 +103,7 @@ pub enum Ahead {
 }
 
 impl Clock {
-    /// Creates the clock of a timeline whose fence shows `completed`.
+    /// Creates the clock of a timeline. `completed` is the current value of its fence.
     #[must_use]
     pub fn new(id: TimelineId, completed: u64) -> Self {
         let state = State { submitted: completed, left: 0, issued: completed, open: Vec::new(), watched: Vec::new() };
@@ -425,7 +425,11 @@ mod tests {
         let wanted = [End::Submitted, End::Unsubmitted, End::Unsubmitted].repeat(3);
         assert_eq!((ends, again.end()), (wanted, End::Submitted));
         drop(watches.split_off(3));
-        assert_eq!((again.end(), watches[0].end()), (End::Submitted, End::Submitted), "each watch is dropped on its own");
+        assert_eq!(
+            (again.end(), watches[0].end()),
+            (End::Submitted, End::Submitted),
+            "each watch is dropped on its own"
+        );
         drop((watches, again));
         assert!(clock.lock().watched.is_empty(), "values without a watch are forgotten");
         assert_eq!(clock.watch(values[0]).end(), End::Unsubmitted, "it was closed while not watched");

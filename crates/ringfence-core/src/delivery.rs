@@ -267,7 +267,7 @@ impl<L: Clone> Losses<L> {
         push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
-    /// Takes out a delivery whose frames are over.
+    /// Takes out a delivery after its frames are over.
     fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
@@ -279,7 +279,7 @@ impl<L: Clone> Losses<L> {
         Some(over)
     }
 
-    /// Determines the outcome of deliveries whose frames are over.
+    /// Determines the outcome of all deliveries after their frames are over.
     pub fn settle(&self) {
         while let Some(over) = self.take_over() {
             if !over.frames.is_empty() && !over.ended(End::Submitted) {

@@ -6,7 +6,7 @@
 //!   groups  [ 0110 ][ 1111 ][ 0000 ][ 0001 ]    a bit for each block: 1 iff it is free; up to 64 in a word,
 //!              │                                and each word in its own cache line
 //!   rooms     1 1 0 1                           a bit for each group: 0 only if the group was found full
-//!              │                                (cleared by the thread that finds it full, set by a thread that frees there)
+//!              │                                (cleared by a thread that finds it full, set by one that frees there)
 //!   serials   6 9 5 4 …                         a number for each block: even iff the block is allocated, and then
 //!                                               equal to the serial of its range; odd while it is free
 //! ```
@@ -14,7 +14,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write if the thread's last group has a free block |
-//! | – in another group | also reads `rooms`, a word for each 4096 blocks; writes it twice for each group that turns out to be full |
+//! | – in another group | also reads `rooms`, a word for each 4096 blocks; two writes to it for each group found full |
 //! | – without success | O(blocks / 64): every group was checked |
 //! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to cache lines of the block |
 //! | [`FixedPool::is_live`] | O(1): one load |
@@ -33,7 +33,7 @@
 //! if another thread frees a block, if groups are full, or if there are more threads than groups.
 //!
 //! ABA cannot occur: a block is claimed by clearing *its* bit, which means "free" regardless of its history, and no
-//! link is followed. Groups of small pools have as few as 8 blocks, so that pools of 128 blocks or more have a group
+//! link is followed. Groups of small pools have as few as 8 blocks, so pools of 128 blocks or more have a group
 //! for each of 16 threads. `rooms` is updated late: a group's bit is cleared when the group is found full, not when it
 //! becomes full, because the next freed block would set the bit again.
 //!
@@ -41,7 +41,7 @@
 //!
 //! Freeing a range compares and exchanges its block's serial, in release builds too. If two threads free one range, one
 //! of them succeeds. A range that was freed already, or belongs to another allocator, is refused. Serials are unique in
-//! the process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
+//! the process: see [`crate::range`]. A block draws them in runs, so they cost no shared counter.
 //!
 //! # Closing
 //!
@@ -90,7 +90,7 @@ pub struct FixedPool {
     /// Group indices at which searches start. They only affect speed.
     cursors: Box<[Apart<AtomicU32>]>,
     /// A bit is 0 only if its group was found full since a block was last freed into the full group, or if a thread is
-    /// about to set the bit. A group whose bit is 1 can be full too.
+    /// about to set the bit. A group with bit 1 can be full too.
     rooms: Box<[Apart<AtomicU64>]>,
     /// The latest serial of each block. Even iff the block is allocated; then it is the serial of the range. Written
     /// only by the thread that has claimed the block, and by the thread that frees it, in one compare-exchange.
@@ -319,12 +319,16 @@ impl FixedPool {
         let free = self.groups[group].0.load(Ordering::Relaxed) & bit != 0;
         let live = self.serial(block).load(Ordering::Relaxed).is_multiple_of(2);
         let holds = if block < count { free != live } else { !free && !live };
-        Invalid::unless(holds, "a block below `offered` is either free or allocated, others are neither", u64::from(block))
+        Invalid::unless(
+            holds,
+            "a block below `offered` is either free or allocated, others are neither",
+            u64::from(block),
+        )
     }
 
     /// Returns `true` if some group has a free block.
     pub(crate) fn has_room(&self) -> bool {
-        // Sequentially consistent for the chain, whose `note_full` does for pools what ours does for groups.
+        // Sequentially consistent for the chain: its `note_full` does for pools what this one does for groups.
         self.groups.iter().any(|group| group.0.load(Ordering::SeqCst) != 0)
     }
 
@@ -359,7 +363,7 @@ impl FixedPool {
         was_full
     }
 
-    /// Claims a block in the hint's last group, else in a group whose bit in `rooms` is set.
+    /// Claims a block in the hint's last group, else in a group with its bit set in `rooms`.
     fn claim_near(&self, hint: usize) -> Option<u32> {
         let cursor = self.cursor(hint);
         let start = cursor.load(Ordering::Relaxed) as usize;
@@ -438,7 +442,7 @@ impl FixedPool {
     /// Clears the group's bit in `rooms`, unless a thread frees there concurrently.
     ///
     /// This thread clears the bit and then reads the group; a freeing thread sets the group and then reads the bit
-    /// ([`Self::note_room`]). All four accesses are sequentially consistent, so that one of the two threads sees the
+    /// ([`Self::note_room`]). All four accesses are sequentially consistent, so one of the two threads sees the
     /// other.
     fn note_full(&self, group: usize) {
         let (word, bit) = self.room_bit(group);
@@ -478,7 +482,7 @@ impl FixedPool {
         ((block >> self.group_log2) as usize, 1 << (block & ((1 << self.group_log2) - 1)))
     }
 
-    /// Returns the bits of a group whose blocks are among the first `count`.
+    /// Returns the bits of those blocks of a group that are among the first `count`.
     fn mask(&self, group: usize, count: u32) -> u64 {
         let blocks = count.saturating_sub((group as u32) << self.group_log2).min(1 << self.group_log2);
         if blocks == 0 { 0 } else { u64::MAX >> (64 - blocks) }

@@ -27,7 +27,7 @@
 //! | `new` | O(1) | 2 |
 //! | `reserve` | O(ranges) | 2 |
 //! | `allocate`, alignment 1 | O(log n) expected | only if n reaches a new maximum |
-//! | `allocate`, other alignments | O(log n + k) expected, with k free blocks that are long enough but misaligned | the same |
+//! | `allocate`, other alignments | O(log n + k) expected; k free blocks are long enough but misaligned | the same |
 //! | `free`, `free_at`, `largest_free` | O(log n) expected | 0 |
 //! | `find` | O(1) expected | 0 |
 //! | `is_live` | O(1) | 0 |
@@ -65,7 +65,7 @@ struct Node {
     /// For a used block, its serial. For a free block, its children in the treap, the left child in the low half. The
     /// left child of the head is the treap's root. 0 for a vacant slot.
     word: u64,
-    /// Slot of the previous block; [`USED`] is set iff the block is used. The head counts as used, so that no block
+    /// Slot of the previous block; [`USED`] is set iff the block is used. The head counts as used, so no block
     /// merges with it.
     prev_and_used: u32,
     /// Slot of the next block; for a vacant slot, the next vacant slot.
@@ -296,7 +296,11 @@ impl FreeList {
         let (mut slot, mut vacant) = (self.slab.vacant, 0);
         while slot != HEAD && vacant <= self.slab.nodes.len() {
             let node = self.slab.node(slot);
-            Invalid::unless(!node.used() && node.word == 0, "a vacant slot is not used and has no serial", u64::from(slot))?;
+            Invalid::unless(
+                !node.used() && node.word == 0,
+                "a vacant slot is not used and has no serial",
+                u64::from(slot),
+            )?;
             (slot, vacant) = (node.next, vacant + 1);
         }
         let slots = self.slab.nodes.len();

@@ -11,7 +11,7 @@
 //! | [`buddy`] | buddy allocator: powers of two, a tree in one array | O(log n), no host allocation |
 //! | [`free_list`] | best fit; blocks can be visited in address order | O(log n) expected |
 //! | [`tlsf`] | general-purpose allocator with two-level bitmaps | O(1) |
-//! | [`linear_ranges`] | stack, double stack and ring whose ranges are freed one by one | O(1) amortised |
+//! | [`linear_ranges`] | stack, double stack and ring with ranges that are freed one by one | O(1) amortised |
 //! | [`algorithm`] | one of these allocators, chosen at run time | that of the chosen one |
 //! | [`blocks`] | growable blocks over any of these allocators | that of the inner one |
 //! | [`ring`] | ring with monotonic head and tail | O(1) |

@@ -1,5 +1,5 @@
-//! A linear allocator whose ranges are freed one by one. The order of the calls makes it a stack, a double stack or a
-//! ring.
+//! A linear allocator with ranges that are freed one by one. The order of the calls makes it a stack, a double stack or
+//! a ring.
 //!
 //! ```text
 //!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      free c, then b: the end moves back

@@ -60,7 +60,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A simulated program: every frame uses `frame` bytes at its start, a few MiB at a time. A thread creates blocks
-    /// one after another, each of which takes `block_us`.
+    /// one after another; each takes `block_us`.
     struct Paced {
         block: u64,
         block_us: u64,

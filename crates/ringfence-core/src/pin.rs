@@ -69,8 +69,8 @@ pub fn tail<T>(ring: &Ring<T>, released: &Released) -> u64 {
     ring.iter().next().map_or(released.position(), |oldest| oldest.position)
 }
 
-/// Frees the oldest submissions that have `passed` and whose bytes no thread writes. Returns `true` if a pin kept bytes
-/// that have passed.
+/// Frees the oldest submissions that have `passed`, up to the first pinned one. Returns `true` if a pin kept bytes that
+/// have passed.
 pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: &mut dyn FnMut(&T) -> bool) -> bool {
     let passed = ring.iter().take_while(|oldest| passed(oldest.tag)).last();
     let Some(until) = passed.map(|last| last.position + last.size) else { return false };

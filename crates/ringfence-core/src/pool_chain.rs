@@ -4,7 +4,7 @@
 //!   rooms       1 0 1 0 …       a bit for each index: 0 only if its pool was found full (or there is none)
 //!               │ │ │
 //!   pools   [ slot 0 ][ slot 1 ][ slot 2 ][ – ][ – ] …      pool_count_max entries; a slot is created at first use
-//!              open      open      vacant                   and kept, so that threads never access a freed slot
+//!              open      open      vacant                   and kept, so threads never access a freed slot
 //!              heap      heap        –
 //!               ▲
 //!               └─ PoolAllocation { pool: 0, block, serial, offset }: a free knows its pool
@@ -88,7 +88,7 @@ pub struct PoolChain<H> {
     /// Slots are created in order of index and never removed; only their heaps are.
     pools: Box<[OnceBox<PoolSlot<H>>]>,
     /// A bit is 0 only if its pool is not open, if the pool was found full since a block was last freed into a full
-    /// group of it, or if a thread is about to set the bit. A pool whose bit is 1 can be full too.
+    /// group of it, or if a thread is about to set the bit. A pool with bit 1 can be full too.
     rooms: Box<[Apart<AtomicU64>]>,
 }
 
@@ -324,7 +324,7 @@ impl<H> PoolChain<H> {
     /// Clears the pool's bit in `rooms`, unless a thread frees there concurrently.
     ///
     /// This thread clears the bit and then reads the pool; a freeing thread frees the block and then reads the bit
-    /// ([`Self::note_room`]). All of these are sequentially consistent, so that one of the two threads sees the other.
+    /// ([`Self::note_room`]). All of these are sequentially consistent, so one of the two threads sees the other.
     /// A freeing thread reads the bit only if the block's group was full. If the group was not full, the thread that
     /// freed into the full group reads the bit, and this thread sees that the group is not full.
     fn note_full(&self, pool: u32) {

@@ -4,10 +4,10 @@
 //!   fixed_pool, pool_chain, try_cell, thread_slot,
 //!   spsc_queue, retire_bin, thread_cache,
 //!   recycled                             ──▶ primitive ──┬─ core::sync::atomic    normal builds
-//!                                                        └─ loom::sync::atomic    --cfg loom: every interleaving is tried
+//!                                                        └─ loom::sync::atomic    --cfg loom: all interleavings are tried
 //! ```
 //!
-//! Under `loom`, constants are smaller too, so that rare events (a full group, a used-up run of serial numbers) occur
+//! Under `loom`, constants are smaller too, so rare events (a full group, a used-up run of serial numbers) occur
 //! within the few steps of a model. Only these may name `core::sync::atomic` directly: process-wide counters, which a
 //! model must not reset; counters that order no other memory; and tickets, which change in one exchange.
 

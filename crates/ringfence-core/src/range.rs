@@ -112,7 +112,7 @@ pub struct Serials {
     next: u64,
 }
 
-/// A block has 2²⁴ numbers, so that a process does not exhaust the 2³⁸ blocks.
+/// A block has 2²⁴ numbers, so a process does not exhaust the 2³⁸ blocks.
 const BLOCK_BITS: u32 = 24;
 const BLOCK: u64 = 1 << BLOCK_BITS;
 

@@ -5,7 +5,7 @@
 //!   request ─▶ Key: all parameters of the creation ─▶ tag, a 64-bit hash of it
 //!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else no object is kept
 //!                                                            │
-//!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy_now
+//!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy
 //!      └─ the item's own key is compared, because the tag is only a hash                   │
 //!                                                                   bytes ≤ bound, else ──┴──▶ destroyed
 //! ```
@@ -74,7 +74,7 @@ pub struct Key {
     groups: usize,
 }
 
-/// Words of a group. Whole groups are compared, so that there is no branch for each word.
+/// Words of a group. Whole groups are compared, so there is no branch for each word.
 const GROUP: usize = 4;
 
 impl Key {
@@ -162,7 +162,7 @@ pub fn name_bits(name: &str, key: u64) -> u64 {
 /// Odd numbers without a pattern.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// A number for each word of a key, so that swapped words give another tag. Makes factors of 0 unlikely.
+/// A number for each word of a key, so swapped words give another tag. Makes factors of 0 unlikely.
 const APART: [u64; Key::WORDS] = {
     let (mut apart, mut at) = ([0; Key::WORDS], 0);
     while at < Key::WORDS {
@@ -808,9 +808,9 @@ impl<T: Recyclable, O> Store<T, O> {
         0
     }
 
-    /// Keeps an object whose bytes are reserved; `more` bytes go to this thread's account. If the cache has no room,
-    /// moves the older half of its objects to the list of the class. If there is still no room, moves the object to the
-    /// list.
+    /// Keeps an object after its bytes were reserved; `more` bytes go to this thread's account. If the cache has no
+    /// room, moves the older half of its objects to the list of the class. If there is still no room, moves the object
+    /// to the list.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
         let full = self.cached_max(bytes_of(&item));
         let count = |account: &mut Account, held| {

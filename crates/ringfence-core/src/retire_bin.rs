@@ -6,7 +6,7 @@
 //!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    closed chunks, by their sets
 //!   no thread slot ─ door ──▶ a shared one
 //!                        ▲
-//!   collect(passed, max) ┤── visits the shards, starting at another one each time: sorts out the chunks that have passed,
+//!   collect(passed, max) ┤── each visits the shards, from another one each time: sorts out the chunks that passed,
 //!   release(passed, max) ┘   lends them out, takes them back empty ──▶ f, d, e, … one by one
 //! ```
 //!
@@ -37,7 +37,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for a thread's first item after a frame began |
+//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for a thread's first item of a frame |
 //! | … without a thread slot | the same plus an atomic exchange |
 //! | … with its own set | O(points of the set) |
 //! | collect, release | O(1) for an empty shard; else O(timelines), O(points) a chunk, and each item moved once |
@@ -82,11 +82,11 @@ pub struct RetireBin<T> {
     own: Box<[Shard<T>]>,
     /// Shards for threads without one of these.
     shared: Box<[Shard<T>]>,
-    /// Shard at which the next collection starts, so that a bounded collection starves no shard.
+    /// Shard at which the next collection starts, so a bounded collection starves no shard.
     first: AtomicUsize,
 }
 
-/// A shard on its own cache lines, so that threads do not contend for them.
+/// A shard on its own cache lines, so threads do not contend for them.
 #[repr(align(128))]
 struct Shard<T> {
     /// One queue for items that wait for all begun frames, one for items with their own sets. Filled by the thread with
@@ -122,9 +122,9 @@ unsafe impl<T: Send> Send for Shard<T> {}
 /// The consumer's side of a shard.
 struct Collector<T> {
     heads: [Head<T>; 2],
-    /// Batches that were taken out of the queues and whose sets have not passed.
+    /// Batches that were taken out of the queues and still wait.
     waiting: RetireQueue<Lot<T>>,
-    /// Batches whose sets have passed and that were not released yet.
+    /// Batches that have passed and were not released yet.
     passed: VecDeque<Lot<T>>,
 }
 
@@ -595,7 +595,7 @@ impl Reading for Everything {}
 /// Values that timelines had reached when they were read. All other timelines have reached 0.
 #[derive(Default)]
 struct Known {
-    /// The first entries, so that a few timelines need no host memory.
+    /// The first entries, so a few timelines need no host memory.
     inline: [Option<(TimelineId, u64)>; 8],
     others: Vec<(TimelineId, u64)>,
 }
@@ -641,7 +641,7 @@ impl<T> Collector<T> {
     fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut Known) {
         self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
         for (queue, head) in queues.iter().zip(&self.heads) {
-            // SAFETY: the queue belongs to this shard, whose collector the caller has.
+            // SAFETY: the queue belongs to this shard, and the caller has its collector.
             unsafe { head.sets(queue, |points| points.iter().for_each(|point| known.note(point.timeline))) };
         }
     }
@@ -659,7 +659,7 @@ impl<T> Collector<T> {
                     self.waiting.retire(points, lot);
                 }
             };
-            // SAFETY: the queue belongs to this shard, whose collector the caller has.
+            // SAFETY: the queue belongs to this shard, and the caller has its collector.
             let open = unsafe { head.take(queue, progress, closed) };
             self.passed.extend(open.map(|batch| Lot { queue: number, batch }));
         }

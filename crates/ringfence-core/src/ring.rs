@@ -1,4 +1,4 @@
-//! A ring whose parts are in use until the submission that wrote them has passed.
+//! A ring: each part is in use until the submission that wrote it has passed.
 //!
 //! ```text
 //!   positions: they only rise
@@ -20,7 +20,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation only if the number of entries reaches a new maximum |
+//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation if entries reach a new maximum |
 //! | [`Ring::release_oldest`] | O(1) |
 //! | [`Ring::release_while`] | O(1) for each released entry, plus one more call of the predicate |
 //! | [`Ring::iter`] | O(1) an entry |
@@ -33,7 +33,7 @@
 //! Entries are released *in order*, because the ring has one tail: an entry whose submission has passed waits for older
 //! entries. Data that is released out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
 //!
-//! Positions are 64-bit: at 100 GB/s they last for five years. After that they wrap around without harm.
+//! Positions are 64-bit and wrap around, at 100 GB/s after five years.
 
 use crate::range::Invalid;
 use alloc::collections::VecDeque;
@@ -63,7 +63,7 @@ pub struct Ring<T> {
     head: u64,
     /// Position of the oldest entry: all units ever released. Equals `head` iff the ring is empty.
     tail: u64,
-    /// Offset of `head`: below `capacity`, and 0 whenever the ring is empty, so that the largest request then fits.
+    /// Offset of `head`: below `capacity`, and 0 whenever the ring is empty, so the largest request then fits.
     head_offset: u64,
     /// A lower bound of the contiguous free units at `head_offset`: 0 just after the head wrapped around. If a request
     /// fits in the room, no other field is checked.
@@ -104,7 +104,7 @@ impl<T: PartialEq + Clone> Ring<T> {
     ///
     /// # Errors
     /// - [`RingError::ZeroSize`], [`RingError::BadAlignment`].
-    /// - [`RingError::TooLarge`] if the request does not fit even in an empty ring, so that waiting is useless.
+    /// - [`RingError::TooLarge`] if the request does not fit even in an empty ring, so waiting is useless.
     /// - [`RingError::Full`] if the request fits after entries are released.
     ///
     /// A failed call changes nothing.
@@ -150,7 +150,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Creates an empty ring with host memory reserved for eight older submissions, so that no call allocates host
+    /// Creates an empty ring with host memory reserved for eight older submissions, so no call allocates host
     /// memory until more are in use. A ring from [`new`](Self::new) allocates when its second submission begins, which
     /// may happen in any later frame.
     #[must_use]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A class is a *size*, not a logarithm of one. 128 KiB and 192 KiB are two classes; a logarithm to base 2 would merge
-//! them, and blocks of 192 KiB would overlap. A class is also a multiple of the alignment, so that every block of a
+//! them, and blocks of 192 KiB would overlap. A class is also a multiple of the alignment, so every block of a
 //! pool is aligned if its heap is. Rounding max(size, alignment) only to 64 KiB would be wrong: the second block of 192
 //! KiB would not be aligned to 128 KiB. Up to an alignment of 64 KiB, both rules give the same class.
 //!

@@ -359,8 +359,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     #[inline(always)]
     pub fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
         let chain = self.chains[class as usize].get();
-        let chunk =
-            chain.and_then(|chain| chain.heap(slot)).expect("an owned slot is in a pool of its chain");
+        let chunk = chain.and_then(|chain| chain.heap(slot)).expect("an owned slot is in a pool of its chain");
         chunk.allocation.offset() + slot.offset()
     }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The items of a chunk wait for the same set. Linking the next chunk closes a chunk: when the set changes, or when the
-//! chunk is full. A new chunk has room for as many items as were added for the previous set, so that a set usually
+//! chunk is full. A new chunk has room for as many items as were added for the previous set, so a set usually
 //! needs one chunk; within a set, each chunk is twice as large as the previous one.
 //!
 //! # Memory order
@@ -33,7 +33,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | add an item | O(1): a load, the item, a store; O(points) more for a set's first item |
-//! | a new chunk | O(1): an atomic exchange if no spare chunk is cached; host memory only if the chunks in use reach a new maximum |
+//! | a new chunk | O(1): an atomic exchange if no spare chunk is cached; rarely an allocation of host memory |
 //! | take out | O(1) a chunk; the thread that receives the items moves them |
 //!
 //! Memory: chunks are reused. Without a spare chunk, a set reserves the larger of 3 × its items and 2 × the previous
@@ -111,7 +111,8 @@ pub(super) enum Key<'a> {
     Points(&'a SyncSet),
 }
 
-/// A chunk that is not linked: a spare one, or one to be created. If it is dropped, its memory is freed with its queue.
+/// A chunk that is not linked: a spare one, or one to be created. A spare chunk that is dropped here is freed with its
+/// queue.
 pub(super) struct Next<T> {
     /// Null if the chunk must be created.
     chunk: *mut Chunk<T>,

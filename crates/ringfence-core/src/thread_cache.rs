@@ -5,7 +5,7 @@
 //!   thread 2 ─▶ thread cache 1    class 0: ▒▒       …         │
 //!                                    │ full: the older half   │ empty: a batch, each time twice as many
 //!                                    ▼                        │
-//!                                  the pool ◀─────────────────┘    slots of size classes, descriptors, bound objects, …
+//!                                  the pool ◀─────────────────┘    slots, descriptors, bound objects, …
 //! ```
 //!
 //! An item is a reusable object: a slot of a size class, a descriptor, or a buffer with its memory. Items of one class
@@ -28,14 +28,14 @@
 //! # Accounts
 //!
 //! Beside its items, a thread cache keeps an [`Account`] with the caller's counts. They change with the items, in the
-//! same exchange, so that threads do not contend for a shared counter.
+//! same exchange, so threads do not contend for a shared counter.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
 //! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(moved items), once a batch |
-//! | [`ThreadCaches::empty_class`] | O(thread caches), and O(1) for each returned item |
-//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and O(1) for each returned item |
+//! | [`ThreadCaches::empty_class`] | O(thread caches + items of the class) |
+//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes + items) |
 //! | [`ThreadCaches::count`], [`ThreadCaches::each_account`] | O(thread caches) |
 //! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(items) |
 //!

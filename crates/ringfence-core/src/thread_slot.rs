@@ -94,7 +94,7 @@ mod of_threads {
         THREAD_SLOTS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
     }
 
-    /// A separate cold function, so that the inlined caller is only a load and a compare.
+    /// A separate cold function, so the inlined caller is only a load and a compare.
     #[cold]
     fn draw() -> usize {
         // A thread whose destructors have already run gets no thread slot, because it would not be released. A thread
@@ -307,7 +307,10 @@ mod models {
             let thread_slot = room.thread_slots.take();
             assert_eq!(thread_slot, Some(0), "all threads have released theirs");
             // SAFETY: the other threads have ended.
-            assert!(room.first.with_mut(|visits| unsafe { *visits }) >= 2, "a thread that runs alone gets the first slot");
+            assert!(
+                room.first.with_mut(|visits| unsafe { *visits }) >= 2,
+                "a thread that runs alone gets the first slot"
+            );
         });
     }
 }

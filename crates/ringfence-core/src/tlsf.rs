@@ -3,7 +3,7 @@
 //! ```text
 //!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
 //!                    │               │
-//!   links    [ … ,   ●,    …  ,      ●, … ]        a circular list per class: its head, then its free spans, the latest
+//!   links    [ … ,   ●,    …  ,      ●, … ]        a circular list per class: its head, then its free spans, latest
 //!                  ⤢   ⤡            ⤢⤡             first; the link of a used span stores its serial
 //!                 7 ⇄ 12             4
 //!
@@ -285,7 +285,7 @@ impl Tlsf {
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
 
-    /// Frees the used span `slot`, a copy of which is `node`, and merges it with its free neighbours.
+    /// Frees the used span `slot` and merges it with its free neighbours. `node` is a copy of its node.
     ///
     /// Branchless, because it is unpredictable if a neighbour is free. For a used neighbour, the same writes go to the
     /// sentinel, where they have no effect.

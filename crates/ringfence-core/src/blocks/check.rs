@@ -19,7 +19,11 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             block.allocator.validate()?;
             let free_size = block.allocator.free_size();
             Invalid::unless(block.free_size == free_size, "the recorded free size is that of the allocator", at)?;
-            Invalid::unless(block.initial_size == block.allocator.capacity(), "the recorded initial size is that of the allocator", at)?;
+            Invalid::unless(
+                block.initial_size == block.allocator.capacity(),
+                "the recorded initial size is that of the allocator",
+                at,
+            )?;
             let listed = self.empties.iter().filter(|empty| empty.slot as usize == slot).count();
             let expected = usize::from(block.allocator.is_empty());
             Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
@@ -51,7 +55,7 @@ impl<A: Peek, H> Blocks<A, H> {
         self.peek_by(size, |ranges| ranges.peek(size, alignment))
     }
 
-    /// Returns the first block for whose allocator `offset` returns `Some`, in the order of
+    /// Returns the first block at which `offset` returns `Some`, and that offset, in the order of
     /// [`Blocks::try_allocate_by`].
     #[must_use]
     pub fn peek_by(&self, size: u64, offset: impl Fn(&A) -> Option<u64>) -> Option<(BlockId, u64)> {

@@ -55,7 +55,7 @@ impl<E: fmt::Display> fmt::Display for GrowError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(error) => error.fmt(f),
-            Self::Create { block_size, error } => write!(f, "a block of {block_size} units could not be created: {error}"),
+            Self::Create { block_size, error } => write!(f, "cannot create a block of {block_size} units: {error}"),
             Self::FirstAllocation { block_size, error } => {
                 write!(f, "a new block of {block_size} units refused its first allocation: {error}")
             }

@@ -276,7 +276,11 @@ impl Index {
             Invalid::unless(key.is_some() && node.before == last, "the list is linked in both directions", at)?;
             Invalid::unless(last == NIL || self.key(last) < key, "the index is in order", at)?;
             for below in [node.left, node.right].into_iter().filter(|below| *below != NIL) {
-                Invalid::unless(priority(below) < priority(slot), "a node has a higher priority than its children", at)?;
+                Invalid::unless(
+                    priority(below) < priority(slot),
+                    "a node has a higher priority than its children",
+                    at,
+                )?;
                 let is_left = self.key(below) < key;
                 Invalid::unless(is_left == (below == node.left), "lower keys are on the left", at)?;
             }

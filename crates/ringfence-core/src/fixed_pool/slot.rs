@@ -431,7 +431,11 @@ mod tests {
         assert_eq!(error, FreeError::Stale { offset: 0, size: 16 });
 
         let again = slot.allocate(7, 0).unwrap();
-        assert_eq!((again.offset(), slot.heap(&allocation)), (0, None), "the serial differs from the live allocation's");
+        assert_eq!(
+            (again.offset(), slot.heap(&allocation)),
+            (0, None),
+            "the serial differs from the live allocation's"
+        );
         assert!(slot.free(allocation, 0).is_err());
         assert!(slot.free(again, 0).is_ok());
         slot.validate().unwrap();

@@ -104,7 +104,10 @@ fn gives_what_a_queue_of_pairs_gives() {
                         assert!(items.iter().all(|(held, _)| *held == points), "seed {seed}");
                         out.push_back((items, batch));
                     }
-                    assert!(twin.iter().all(|(points, _)| *points == set(last)), "seed {seed}: the remaining items are in the open chunk");
+                    assert!(
+                        twin.iter().all(|(points, _)| *points == set(last)),
+                        "seed {seed}: the remaining items are in the open chunk"
+                    );
                     assert!(passed < last || twin.is_empty(), "seed {seed}");
                     let taken = ends.queue.pushed() - ends.head.taken();
                     assert_eq!(taken, twin.len(), "seed {seed}");

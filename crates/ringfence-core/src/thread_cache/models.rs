@@ -45,7 +45,7 @@ struct Held {
 }
 
 impl World {
-    /// Creates a world with a pool of `slots` slots, one of which was claimed and freed.
+    /// Creates a world with a pool of `slots` slots. One slot was claimed and freed.
     fn new(slots: u32) -> Arc<Self> {
         let world = Self { thread_caches: ThreadCaches::new([2]), chain: Chain::new(256, 1) };
         let bytes = Bytes((0..slots).map(|_| UnsafeCell::new(0)).collect());

@@ -23,7 +23,7 @@ pub(crate) const fn class_of(size: u64) -> u32 {
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
-/// Returns the lowest class whose blocks all have at least `size` units: the class after that of `size - 1`. `size`
+/// Returns the lowest class in which all blocks have at least `size` units: the class after that of `size - 1`. `size`
 /// must not be 0.
 #[inline(always)]
 pub(crate) const fn fitting_class_of(size: u64) -> u32 {

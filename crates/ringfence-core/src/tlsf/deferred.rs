@@ -16,7 +16,7 @@
 //! - At most [`EACH_MIN`] spans of a class are deferred, or up to [`EACH_MAX`] in a heap of very many ranges; at most
 //!   [`ALL_MAX`] in total.
 //! - It begins once there were [`SPANS_MIN`] spans: fewer nodes stay in the processor's cache anyway.
-//! - Meanwhile sizes are rounded up to their class (by at most 1/32), so that every deferred span of a class fits.
+//! - Meanwhile sizes are rounded up to their class (by at most 1/32), so every deferred span of a class fits.
 //!
 //! Before a request fails, all deferred spans are merged and the request is tried again. Deferral then pauses for
 //! [`PAUSE`] allocations, so that a program close to the limit does not merge repeatedly.

@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// The other data of a span. Separate from the node, so that reading a neighbour touches 16 bytes and the heads of the
+/// The other data of a span. Separate from the node, so reading a neighbour touches 16 bytes and the heads of the
 /// lists can be stored among the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {

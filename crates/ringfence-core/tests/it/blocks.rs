@@ -608,7 +608,11 @@ fn fault_02_a_block_without_a_long_enough_span_is_not_asked_again_and_again() {
     }
     assert_eq!(probes.get(), 0);
     blocks.free(&tens[1]).unwrap();
-    assert_eq!(blocks.try_allocate(20, 1).map(|allocation| allocation.offset()), Ok(0), "now there are 30 contiguous units");
+    assert_eq!(
+        blocks.try_allocate(20, 1).map(|allocation| allocation.offset()),
+        Ok(0),
+        "now there are 30 contiguous units"
+    );
 }
 
 #[test]

@@ -93,7 +93,11 @@ fn a_block_that_refused_a_size_is_not_asked_for_it_again_wherever_it_goes_in_the
     assert_eq!(ours.allocate(30), (2, None), "both have enough units, but not contiguous");
     assert_eq!(ours.allocate(30), (0, None));
     let (asked, made) = ours.allocate(10);
-    assert_eq!((asked, made.map(|made| made.block())), (2, Some(tens)), "the other block has less free space and is tried first");
+    assert_eq!(
+        (asked, made.map(|made| made.block())),
+        (2, Some(tens)),
+        "the other block has less free space and is tried first"
+    );
     // With 40 free units, it is now before the block with 45.
     assert_eq!(ours.allocate(31), (0, None));
     let (asked, made) = ours.allocate(9);

@@ -1,5 +1,5 @@
 //! Drives every structure and its naive twin from seeds: a short run of the code that `examples/campaign.rs` runs for
-//! hours and that the fuzz targets run with searched inputs. One test per structure, so that each can be run alone.
+//! hours and that the fuzz targets run with searched inputs. One test per structure, so each can be run alone.
 
 use ringfence_core::testing::campaign::from_seeds;
 use ringfence_core::testing::drive::ALL;

@@ -148,7 +148,11 @@ fn seed_003_02_numbers_never_come_again() {
         assert!(seen.insert(range.serial()));
         pool.free(range).unwrap();
     }
-    assert_eq!(pool.free(first), Err(FreeError::Stale { offset: 0, size: 1 }), "it is still detected several runs later");
+    assert_eq!(
+        pool.free(first),
+        Err(FreeError::Stale { offset: 0, size: 1 }),
+        "it is still detected several runs later"
+    );
     let other = FixedPool::new(1, 2);
     let foreign = other.allocate().unwrap();
     assert!(!seen.contains(&foreign.serial()));

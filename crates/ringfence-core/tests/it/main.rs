@@ -46,7 +46,7 @@ mod tlsf_deferred;
 #[cfg(not(loom))]
 mod tlsf_found;
 
-/// Counts per thread, so that concurrent tests do not affect each other's counts.
+/// Counts per thread, so concurrent tests do not affect each other's counts.
 #[cfg(not(loom))]
 #[global_allocator]
 static HOST: counting_allocator::CountingAllocator = counting_allocator::CountingAllocator;

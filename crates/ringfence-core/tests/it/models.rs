@@ -103,13 +103,17 @@ fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
         let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
             let pool = Arc::clone(&pool);
             Box::new(move || {
-                // With the other hint, so that this hint continues at its own group.
+                // With the other hint, so this hint continues at its own group.
                 gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
                 pool.allocate_near(hint)
             })
         };
         let got = at_once([take(0, None), take(1, Some(first))]);
-        assert_eq!(got.iter().flatten().count(), 1, "there is one block, and it was free before the later thread searched");
+        assert_eq!(
+            got.iter().flatten().count(),
+            1,
+            "there is one block, and it was free before the later thread searched"
+        );
         got.into_iter().flatten().for_each(|range| pool.free(range).unwrap());
         held.into_iter().filter(|held| *held != first).for_each(|range| pool.free(range).unwrap());
         check_whole(&pool, 4);

@@ -1,6 +1,6 @@
 //! The allocators allocate no host memory while they work.
 //!
-//! A separate binary, because the counting allocator belongs to the whole process. It counts per thread, so that these
+//! A separate binary, because the counting allocator belongs to the whole process. It counts per thread, so these
 //! tests may run concurrently.
 
 #[allow(dead_code, reason = "a test program takes what it needs")]

@@ -110,7 +110,11 @@ impl Pair {
             Op::Advance { timeline, by } => self.completed[timeline] += by,
             Op::Reclaim => {
                 let count = self.queue.reclaim(&self.completed, |item| items.push(item));
-                assert_eq!((count, count), (items.len(), self.passed()), "exactly the items that have passed are released");
+                assert_eq!(
+                    (count, count),
+                    (items.len(), self.passed()),
+                    "exactly the items that have passed are released"
+                );
                 self.out(&items, false);
                 assert_eq!(self.passed(), 0);
             }

@@ -336,7 +336,7 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     assert_eq!(ring.allocate(1024, 512, &5).unwrap().offset(), 0, "an empty ring fits the largest request");
 }
 
-/// The printed loop waits for the oldest frame, even if it is still being recorded, so that its fence will never be
+/// The printed loop waits for the oldest frame, even if it is still being recorded, so its fence will never be
 /// signalled. The ring returns the oldest tag; the caller sees that it is not submitted and reports the error.
 #[test]
 fn fault_08_the_oldest_is_reported_before_anyone_waits() {

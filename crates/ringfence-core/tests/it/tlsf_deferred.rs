@@ -81,7 +81,7 @@ fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     let gone = held[700];
     heap.free(gone).expect("live");
     assert_eq!(heap.deferred_size(), 20);
-    // More than a 64th, so that it is split off without rounding.
+    // More than a 64th, so it is split off without rounding.
     let filler = heap.free_size() - roomy_from(capacity) + 1;
     heap.allocate(filler, 1).expect("there is room");
     assert_eq!((heap.free_size(), heap.deferred_size()), (roomy_from(capacity) - 1, 20));

@@ -28,7 +28,7 @@ pub fn ring(data: &[u8]) -> u64 {
             0..=8 => {
                 let alignment = 1 << (what % 4);
                 let size = number as usize % (capacity + 2);
-                // The first aligned position from `next` on that is contiguous and whose skipped units are all free.
+                // The first aligned, contiguous position from `next` on that skips only free units.
                 let free = (0..capacity).take_while(|step| owner[(next + step) % capacity].is_none()).count();
                 let fits = |skip: &usize| {
                     let at = (next + skip) % capacity;
