@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert` may allocate on the host |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert`: host memory |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 

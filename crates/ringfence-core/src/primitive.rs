@@ -4,7 +4,7 @@
 //!   fixed_pool, pool_chain, try_cell, thread_slot,
 //!   spsc_queue, retire_bin, thread_cache,
 //!   recycled                             ──▶ primitive ──┬─ core::sync::atomic    normal builds
-//!                                                        └─ loom::sync::atomic    --cfg loom: all interleavings are tried
+//!                                                        └─ loom::sync::atomic    --cfg loom: tries all orders
 //! ```
 //!
 //! Under `loom`, constants are smaller too, so rare events (a full group, a used-up run of serial numbers) occur
