@@ -448,8 +448,8 @@ impl fmt::Display for RingError {
             }
             Self::Full { size, alignment, padding, free, capacity } => write!(
                 f,
-                "the ring has no room for {size} units aligned to {alignment} after {padding} of padding: \
-                 {free} of {capacity} are free"
+                "the ring has no room for {size} units aligned to {alignment} after {padding} units of padding: \
+                 {free} of {capacity} are free; release older entries first"
             ),
         }
     }

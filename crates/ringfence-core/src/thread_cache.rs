@@ -11,7 +11,7 @@
 //! An item is a reusable object: a slot of a size class, a descriptor, or a buffer with its memory. Items of one class
 //! are equal: each serves any request of the class. A thread cache is usually used by one thread: taking an item out or
 //! putting one in is an exchange on a cache line that no other thread uses. No thread waits for a thread cache: if it
-//! is taken, the thread goes to the pool.
+//! is taken, the thread uses the pool.
 //!
 //! The pool belongs to the caller. None of its code runs while a thread cache is taken, except the arguments of
 //! [`ThreadCaches::fill`], [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`]. So the pool may have a lock,
@@ -129,7 +129,7 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 ///         let wanted = thread_caches.wanted(0);
 ///         // With the pool locked: one for the caller, and a batch.
 ///         let (first, mut items) = (pool.pop(), batch((0..wanted).map_while(|_| pool.pop())));
-///         // With the pool unlocked. What does not fit goes back.
+///         // With the pool unlocked. Items that do not fit return to the pool.
 ///         thread_caches.fill(0, &mut items);
 ///         pool.extend(items);
 ///         first

@@ -35,8 +35,7 @@ impl Shared {
         unsafe { self.0.put(Key::Points(&points), |set| set.clone_from(&points), item) };
     }
 
-    /// Takes out all items into `into`, and checks for each closed batch that its set has passed if and only if it is
-    /// reported so.
+    /// Takes out all items into `into`, and checks that the reported state of each closed batch's set is right.
     fn take(&self, head: &mut Head<Box<u64>>, reached: u64, into: &mut Vec<u64>) {
         let mut batches = Vec::new();
         // SAFETY: one thread takes items out.

@@ -322,7 +322,8 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     let wrapped = ring.allocate(200, 4, &3).unwrap();
     assert_eq!((wrapped.offset(), ring.used()), (0, 600 + 104 + 200));
     assert_eq!(ring.allocate(121, 1, &3).unwrap_err().to_string(), {
-        "the ring has no room for 121 units aligned to 1 after 0 of padding: 120 of 1024 are free"
+        "the ring has no room for 121 units aligned to 1 after 0 units of padding: 120 of 1024 are free; \
+         release older entries first"
     });
     ring.allocate(120, 1, &4).unwrap();
 
