@@ -1,4 +1,4 @@
-//! A long campaign of generated operations: every structure beside its naive twin, compared and validated after each
+//! A long campaign of generated operations: every structure and its naive twin, compared and validated after each
 //! operation.
 //!
 //! `cargo run --release -p ringfence-core --features testing --example campaign [SECONDS|COUNTops [FIRST_SEED [NAME]]]`

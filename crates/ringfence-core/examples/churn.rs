@@ -1,7 +1,8 @@
-//! What an operation costs, and how much room a trace needs: `cargo run --release --example churn -p ringfence-core`.
+//! Measures the time of an operation and the heap size that a trace needs: `cargo run --release --example churn -p
+//! ringfence-core`.
 //!
-//! A trace fills the heap with `live` ranges of log-uniform sizes, then gives back a random one and takes a new one,
-//! over and over. "Room" is the smallest capacity that holds the whole trace, over its peak of live units.
+//! A trace fills the heap with `live` ranges of log-uniform sizes, then repeatedly frees a random range and allocates a
+//! new one. "Room" is the smallest capacity that fits the whole trace, divided by the peak of its live units.
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::range::{Allocate, RangeAllocator};
@@ -11,7 +12,7 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// xorshift64*: no dependency, the same trace in every run.
+/// xorshift64*: no dependency, and the same trace in every run.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +29,7 @@ impl Random {
     }
 }
 
-/// `(which of the live ranges to replace, the new size)`.
+/// Sizes of the first ranges, then pairs of `(index of the live range to replace, new size)`.
 struct Trace {
     fill: Vec<u64>,
     churn: Vec<(usize, u64)>,
@@ -51,7 +52,7 @@ impl Trace {
         Self { fill, churn, peak }
     }
 
-    /// Whether the trace runs through without a refusal.
+    /// Returns `true` if no request of the trace fails.
     fn fits(&self, capacity: u64, alignment: u64) -> bool {
         let mut tlsf = Tlsf::new(capacity);
         let mut live = Vec::with_capacity(self.fill.len());
@@ -96,7 +97,7 @@ impl Trace {
     }
 }
 
-/// A request that only a near miss could serve, among 10,000 holes of its class that are all too small.
+/// Measures a request that only a near miss could serve, among 10,000 holes of its class that are all too small.
 fn near_miss_ns() -> f64 {
     let mut tlsf = Tlsf::new(20_000 * 4096);
     let ranges: Vec<_> = (0..20_000).map(|_| tlsf.allocate(4096, 1).expect("it fits")).collect();
@@ -111,7 +112,7 @@ fn near_miss_ns() -> f64 {
     start.elapsed().as_nanos() as f64 / 10_000.0
 }
 
-/// Blocks of 16 MiB that are nothing but numbers.
+/// Blocks of 16 MiB without memory.
 struct Source;
 
 impl BlockSource for Source {

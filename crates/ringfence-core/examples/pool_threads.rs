@@ -1,12 +1,12 @@
-//! How many pairs of allocate and free a second threads get from the lock-free pool, beside allocators behind a lock.
+//! Measures the pairs of allocate and free per second with the lock-free pools, and with allocators behind a lock.
 //!
 //! `cargo run -p ringfence-core --release --example pool_threads [-- SECONDS_PER_FIGURE [THREADS …]]`
 //!
-//! Each thread holds 500 blocks of 64 KiB and, again and again, frees one of them at random and allocates another.
-//! The contestants take turns within each round, so that a busy machine is slow for all of them; the best of twenty
-//! rounds counts, and the worst is shown. On a machine with fewer idle cores than threads the figures say nothing of
-//! contention: threads that take turns on one core never meet, which flatters whatever has one lock or one head.
-//! The last two contestants check no misuse; the others refuse what is freed twice.
+//! Each thread owns 500 blocks of 64 KiB. It repeatedly frees a random one of them and allocates another. Each round
+//! measures all contestants in turn, so that a busy machine slows all of them; the best and the worst of twenty rounds
+//! are shown. On a machine with fewer idle cores than threads, the figures do not show contention: threads that
+//! alternate on one core do not collide, which favours designs with one lock or one head. The last two contestants do
+//! not detect misuse; the others refuse double frees.
 
 use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
@@ -22,7 +22,7 @@ const LIVE: usize = 500;
 const BLOCK: u64 = 64 << 10;
 const ROUNDS: usize = 20;
 
-/// What a thread asks of a contestant.
+/// Operations of a contestant.
 trait Contestant: Sync {
     type Block: Send;
     fn take(&self) -> Self::Block;
@@ -33,7 +33,7 @@ impl Contestant for FixedPool {
     type Block = Range;
 
     fn take(&self) -> Range {
-        self.allocate().expect("there are more blocks than are held")
+        self.allocate().expect("there are more blocks than live ones")
     }
 
     fn give(&self, block: Range) {
@@ -45,7 +45,7 @@ impl Contestant for PoolChain<()> {
     type Block = PoolAllocation;
 
     fn take(&self) -> PoolAllocation {
-        self.allocate().expect("there are more blocks than are held")
+        self.allocate().expect("there are more blocks than live ones")
     }
 
     fn give(&self, block: PoolAllocation) {
@@ -57,7 +57,7 @@ impl Contestant for Mutex<Tlsf> {
     type Block = Range;
 
     fn take(&self) -> Range {
-        self.lock().unwrap().allocate(BLOCK, 1).expect("there are more blocks than are held")
+        self.lock().unwrap().allocate(BLOCK, 1).expect("there are more blocks than live ones")
     }
 
     fn give(&self, block: Range) {
@@ -65,14 +65,14 @@ impl Contestant for Mutex<Tlsf> {
     }
 }
 
-/// The least that a pool behind a lock can do: a list of free offsets, no check of misuse.
+/// The minimum for a pool behind a lock: a list of free offsets, without detection of misuse.
 struct FreeOffsets(Mutex<Vec<u64>>);
 
 impl Contestant for FreeOffsets {
     type Block = u64;
 
     fn take(&self) -> u64 {
-        self.0.lock().unwrap().pop().expect("there are more blocks than are held")
+        self.0.lock().unwrap().pop().expect("there are more blocks than live ones")
     }
 
     fn give(&self, block: u64) {
@@ -80,9 +80,9 @@ impl Contestant for FreeOffsets {
     }
 }
 
-/// For comparison: a lock-free stack of free blocks with one head, tagged against ABA, no check of misuse.
+/// For comparison: a lock-free stack of free blocks with one head, tagged against ABA, without detection of misuse.
 struct Stack {
-    /// The upper half counts changes; the lower one is the first free block, plus 1.
+    /// The upper half counts changes; the lower half is the first free block, plus 1.
     head: AtomicU64,
     next: Vec<AtomicU32>,
 }
@@ -111,7 +111,7 @@ impl Contestant for Stack {
 
     fn take(&self) -> u32 {
         let block = self.exchange(|head| self.next[head as usize].load(Relaxed));
-        assert_ne!(block, 0, "there are more blocks than are held");
+        assert_ne!(block, 0, "there are more blocks than live ones");
         block
     }
 
@@ -123,7 +123,7 @@ impl Contestant for Stack {
     }
 }
 
-/// Millions of pairs a second of all threads together.
+/// Returns the millions of pairs per second of all threads together.
 fn measure<C: Contestant>(contestant: &C, threads: usize, time: Duration) -> f64 {
     let (barrier, stop, pairs) = (Barrier::new(threads + 1), AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -192,7 +192,7 @@ fn round(threads: usize, time: Duration) -> [f64; 5] {
     let count = (threads * LIVE * 2).next_power_of_two() as u32;
     let chain = PoolChain::new(BLOCK, 64);
     for _ in 0..count.div_ceil(1024) {
-        let first = chain.reserve(count.min(1024)).expect("there is a place").open(());
+        let first = chain.reserve(count.min(1024)).expect("there is a vacant slot").open(());
         chain.give(first);
     }
     [

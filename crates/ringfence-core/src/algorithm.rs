@@ -1,12 +1,12 @@
-//! A range allocator whose algorithm is chosen when the program runs: for custom pools and virtual allocators.
+//! Range allocators with an algorithm that is chosen at run time, for custom pools and virtual allocators.
 //!
-//! | algorithm | for | allocate, free |
+//! | algorithm | suited to | allocate, free |
 //! |---|---|---|
-//! | [`Algorithm::Tlsf`] | everything | O(1) |
+//! | [`Algorithm::Tlsf`] | all sizes | O(1) |
 //! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
-//! | [`Algorithm::FreeList`] | best fit, every span walkable | O(log n) expected |
+//! | [`Algorithm::FreeList`] | best fit, spans visited in address order | O(log n) expected |
 //! | [`Algorithm::Equal`] | one size | O(blocks / 64) at worst |
-//! | [`Algorithm::Linear`] | what comes and goes in order: stack, double stack, ring | O(1) amortised |
+//! | [`Algorithm::Linear`] | ordered lifetimes: stack, double stack, ring | O(1) amortised |
 
 use crate::blocks::{BlockSource, GrowableBlocks};
 use crate::buddy::Buddy;
@@ -18,7 +18,7 @@ use crate::tlsf::Tlsf;
 use core::convert::Infallible;
 use core::fmt;
 
-/// Which algorithm cuts a heap into ranges.
+/// Algorithm that divides a heap into ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -27,8 +27,8 @@ pub enum Algorithm {
     Tlsf,
     /// [`Buddy`].
     Buddy {
-        /// The smallest part, in units: a power of two. A heap has at most 2²⁹ of them, each of which takes 16 to 20
-        /// bytes of host memory.
+        /// Smallest block, in units: a power of two. A heap has at most 2²⁹ granules; each takes 16 to 20 bytes of host
+        /// memory.
         granule: u64,
     },
     /// [`FreeList`].
@@ -37,13 +37,13 @@ pub enum Algorithm {
     Linear,
     /// [`EqualBlocks`].
     Equal {
-        /// Units of each block.
+        /// Size of each block, in units.
         block_size: u64,
     },
 }
 
 impl Algorithm {
-    /// The largest heap that it can cut, in units: 2²⁹ granules for [`Algorithm::Buddy`].
+    /// Largest heap that the algorithm supports, in units: 2²⁹ granules for [`Algorithm::Buddy`].
     #[must_use]
     pub const fn capacity_max(self) -> u64 {
         match self {
@@ -68,11 +68,11 @@ pub enum AnyAllocator {
 }
 
 impl AnyAllocator {
-    /// An allocator of `capacity` units, all of them free.
+    /// Creates an allocator of `capacity` units, all free.
     ///
     /// # Panics
-    /// If equal blocks have 0 units. If a buddy's granule is not a power of two, or so small that there are more than
-    /// [`Buddy::new`] allows.
+    /// If the block size of [`Algorithm::Equal`] is 0; if a buddy's granule is not a power of two, or the heap has more
+    /// granules than [`Buddy::new`] allows.
     #[must_use]
     pub fn new(algorithm: Algorithm, capacity: u64) -> Self {
         match algorithm {
@@ -84,11 +84,10 @@ impl AnyAllocator {
         }
     }
 
-    /// Allocates from the high end, where the algorithm has one ([`Algorithm::Linear`]); as
-    /// [`Allocate::allocate`] elsewhere.
+    /// Allocates from the high end for [`Algorithm::Linear`]. For other algorithms, the same as [`Allocate::allocate`].
     ///
     /// # Errors
-    /// As [`Allocate::allocate`].
+    /// The errors of [`Allocate::allocate`].
     pub fn allocate_high(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         match self {
             Self::Linear(linear) => linear.allocate_high(size, alignment),
@@ -97,7 +96,7 @@ impl AnyAllocator {
     }
 }
 
-/// Calls the same method of whichever it is.
+/// Calls the method on the active variant.
 macro_rules! each {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
@@ -173,23 +172,23 @@ impl fmt::Debug for AnyAllocator {
     }
 }
 
-/// A [`FixedPool`] under the contract of ranges: each range is a whole block, whatever was asked for, and lies at a
-/// multiple of the block size. The rest of the capacity beyond whole blocks is never allocated.
+/// A [`FixedPool`] as a range allocator: each range is a whole block at a multiple of the block size, for any requested
+/// size. Units after the last whole block are never allocated.
 pub struct EqualBlocks {
-    /// `None` if there is not one whole block.
+    /// `None` if the capacity is smaller than one block.
     pool: Option<FixedPool>,
     block_size: u64,
     capacity: u64,
 }
 
 impl EqualBlocks {
-    /// As many blocks of `block_size` units as there are in `capacity`, all of them free; at most 2²⁴.
+    /// Creates an allocator with as many free blocks of `block_size` units as fit in `capacity`, at most 2²⁴.
     ///
     /// # Panics
     /// If `block_size` is 0.
     #[must_use]
     pub fn new(block_size: u64, capacity: u64) -> Self {
-        assert!(block_size != 0, "blocks of size 0");
+        assert!(block_size != 0, "the block size is 0");
         let count = (capacity / block_size).min(u64::from(FixedPool::BLOCKS_MAX)) as u32;
         let pool = (count != 0).then(|| FixedPool::new(block_size, count));
         Self { pool, block_size, capacity }
@@ -269,7 +268,7 @@ impl Peek for EqualBlocks {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         self.check(size, alignment).ok()?;
         let pool = self.pool.as_ref()?;
-        // Allocated and freed: no other thread uses the pool, since it is not shared.
+        // Allocates and frees the block again: no other thread uses the pool, because it is not shared.
         let block = pool.allocate_near(0)?;
         pool.free(block).ok()?;
         Some(block.offset())
@@ -282,7 +281,7 @@ impl fmt::Debug for EqualBlocks {
     }
 }
 
-/// The source of a [`VirtualAllocator`]'s blocks, which are only numbers: a heap is the number of its block.
+/// Block source of a [`VirtualAllocator`]: it creates no heaps, only block numbers.
 #[derive(Debug)]
 pub struct VirtualBlocks {
     algorithm: Algorithm,
@@ -303,8 +302,8 @@ impl BlockSource for VirtualBlocks {
     fn destroy(&mut self, _block: u32) {}
 }
 
-/// A virtual allocator: suballocates something that is not memory of this library, in blocks that are added as needed,
-/// without a device.
+/// A virtual allocator: suballocates a resource that this library does not manage, without a device. Blocks are added
+/// as needed.
 ///
 /// ```
 /// use ringfence_core::algorithm::{Algorithm, VirtualAllocator, virtual_allocator};
@@ -321,35 +320,34 @@ impl BlockSource for VirtualBlocks {
 /// ```
 pub type VirtualAllocator = GrowableBlocks<VirtualBlocks>;
 
-/// A [`VirtualAllocator`] without a block yet.
+/// Creates a [`VirtualAllocator`] without blocks.
 #[must_use]
 pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::BlocksDesc) -> VirtualAllocator {
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
 
-/// A range allocator whose algorithm is chosen when the program runs: [`AnyAllocator`], or [`Tlsf`] where there is no
-/// choice.
+/// A range allocator with an algorithm that is chosen at run time: [`AnyAllocator`], or [`Tlsf`] if only one algorithm
+/// is used.
 pub trait Cutter: RangeAllocator + Peek {
-    /// An allocator of `capacity` units.
+    /// Creates an allocator of `capacity` units.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;
 
-    /// From the high end, where there is one.
+    /// Allocates from the high end, if the algorithm has one.
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
 
-    /// From below a limit, where the algorithm can.
+    /// Allocates below `limit`, if the algorithm supports it; else `None`.
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
-    /// Units that the range of `slot`, of `size` units, keeps from others while it lives: rounding included; 0 if it is
-    /// freed.
+    /// Units that the live range of `slot`, of `size` units, occupies, rounding included; 0 if the range was freed.
     fn taken(&self, slot: u32, size: u64) -> u64;
 
-    /// Whether an empty heap of `capacity` units would grant a request.
+    /// Returns `true` if an empty heap of `capacity` units would grant the request.
     fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool;
 }
 
 impl Cutter for Tlsf {
     fn cut(_: Algorithm, capacity: u64) -> Self {
-        // Statistics add up the sizes of ranges.
+        // Exact sizes: statistics sum the sizes of ranges.
         Self::exact(capacity)
     }
 
@@ -363,7 +361,7 @@ impl Cutter for Tlsf {
 
     #[inline]
     fn taken(&self, _slot: u32, size: u64) -> u64 {
-        size // nothing is rounded: see `cut`
+        size // exact: see `cut`
     }
 
     fn would_hold(_: Algorithm, capacity: u64, size: u64, _alignment: u64) -> bool {

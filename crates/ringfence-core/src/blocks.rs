@@ -1,32 +1,32 @@
-//! Growable blocks: as many heaps as needed, each with a range allocator of its own.
+//! Growable blocks: a growing list of heaps, each with its own range allocator.
 //!
 //! ```text
 //!   slots     [ A: heap, allocator │ –  │ C: heap, allocator │ D: heap, allocator ]
 //!                free 0                   free 40              free 100 of 100
 //!                                            │                    │
-//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full and stands outside
-//!   empties   [ D from tick 7 on ]           in the order in which they became empty
+//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full and not indexed
+//!   empties   [ D since tick 7 ]             in the order in which they became empty
 //! ```
 //!
-//! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
-//! drain), and passes over those that are known to have no free span as long.
+//! A request tries the blocks with enough free space in ascending order of free space. The fullest block comes first,
+//! so that other blocks can become empty. Blocks whose longest free span is known to be too short are skipped.
 //!
-//! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
-//! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
+//! Creating a heap can take the driver milliseconds, and no lock that an allocation needs may be held during that time.
+//! So [`Blocks`] never creates or destroys heaps. A caller that protects it with a lock proceeds as follows:
 //!
-//! 1. locked: [`Blocks::try_allocate`]; if that is refused,
-//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator, and allocate from that, so that no other
-//!    thread takes the space and a refusal concerns no other thread;
-//! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of what that returns and of the range;
-//! 4. once a tick, locked: [`Blocks::take_surplus`] until it gives nothing; unlocked: destroy what it gave.
+//! 1. locked: [`Blocks::try_allocate`]; if it fails,
+//! 2. unlocked: create a heap of [`Blocks::new_block_size`] units with its allocator, and allocate from that allocator
+//!    first, so no other thread takes the space and a failure affects only this thread;
+//! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of the returned block and the range;
+//! 4. once a tick, locked: [`Blocks::take_surplus`] until it returns `None`; unlocked: destroy the returned heaps.
 //!
-//! A caller without a lock has [`Blocks::allocate_with`] and [`GrowableBlocks`], which do the same in one call.
+//! Without a lock, [`Blocks::allocate_with`] and [`GrowableBlocks`] do the same in one call.
 //!
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
-//! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
-//! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert` may take host memory |
+//! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
+//! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert`: host memory |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -43,85 +43,86 @@ use alloc::vec::Vec;
 use core::fmt;
 use index::Index;
 
-/// How blocks grow and when empty ones go.
+/// Rules by which blocks are created, and empty blocks destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlocksDesc {
-    /// Units of a block that is made for a request no larger than this; a larger one gets a block of its own size.
+    /// Size of a new block, in units. A larger request gets a block of its own size.
     pub basic_size: u64,
-    /// How many empty blocks are always kept. Those beyond it are taken out, the longest empty first.
+    /// Number of empty blocks that are always kept. Surplus blocks are removed in order of how long they have been
+    /// empty.
     pub destroy_threshold: usize,
-    /// The least number of ticks for which a block stays empty before it is taken out. 0 counts as 1: within one tick
-    /// none is, so that a loop that allocates and frees does not make and destroy a heap each time.
-    /// [`Blocks::take_surplus`] says what a tick is.
+    /// Number of ticks for which a surplus block stays empty before it is removed. 0 counts as 1, so that a loop that
+    /// allocates and frees within one tick does not create and destroy a heap each time. For ticks, see
+    /// [`Blocks::take_surplus`].
     pub grace_ticks: u64,
 }
 
 impl Default for BlocksDesc {
-    /// Blocks of 64 Mi units; one empty block is kept, others for 60 ticks.
+    /// Blocks of 64 Mi units; one empty block is always kept, others for 60 ticks.
     fn default() -> Self {
         Self { basic_size: 64 << 20, destroy_threshold: 1, grace_ticks: 60 }
     }
 }
 
-/// What [`Blocks::statistics`] adds up.
+/// Sums over all blocks; see [`Blocks::statistics`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BlocksStatistics {
-    /// Blocks there are.
+    /// Number of blocks.
     pub block_count: usize,
-    /// Blocks in which nothing lives.
+    /// Number of blocks without a live range.
     pub empty_count: usize,
-    /// Units of all blocks together.
+    /// Sum of the capacities of all blocks, in units.
     pub capacity: u64,
-    /// Units in free spans, all blocks together.
+    /// Units in free spans of all blocks.
     pub free_size: u64,
-    /// The largest request that some block would grant.
+    /// Largest request that some block would grant.
     pub largest_free: u64,
-    /// Ranges that are handed out.
+    /// Number of live ranges.
     pub live_count: usize,
 }
 
-/// One heap and its allocator.
+/// A heap and its allocator.
 struct Block<A, H> {
     heap: H,
     allocator: A,
     serial: Serial,
-    /// Units when empty: the allocator's capacity.
+    /// Capacity of the allocator, in units.
     initial_size: u64,
-    /// The allocator's free size, as the index has it; the block stands in the index iff this is not 0.
+    /// Free size of the allocator, as the index has it. The block is in the index iff this is not 0.
     free_size: u64,
 }
 
-/// A block in which nothing lives.
+/// A block without a live range.
 #[derive(Clone, Copy)]
 struct Empty {
     slot: u32,
-    /// The first tick that was reported after it became so, or [`NOT_REPORTED`] if there was none.
+    /// The first tick reported after the block became empty, or [`NOT_REPORTED`].
     since: u64,
 }
 
 const NOT_REPORTED: u64 = u64::MAX;
 
-/// Growable blocks over the allocator `A`, each owning a heap `H`.
+/// Growable blocks over the allocator `A`, each with a heap `H`.
 ///
-/// It makes no heap and destroys none: the caller does, see the [module](self). Dropping it drops the heaps.
+/// It neither creates nor destroys heaps; the caller does, see the [module](self). Dropping it drops the heaps.
 pub struct Blocks<A, H> {
-    /// The block of each slot. A vacated slot is used again, under another serial.
+    /// The block of each slot. A vacated slot is reused, under another serial.
     slots: Vec<Option<Block<A, H>>>,
-    /// The slots that hold no block.
+    /// Slots without a block.
     vacant: Vec<u32>,
-    /// Every block whose free size is not 0, by that and its age.
+    /// All blocks with free units, by free size, then age.
     index: Index,
-    /// Every block in which nothing lives, the longest empty first.
+    /// All blocks without a live range, in the order in which they became empty.
     empties: Vec<Empty>,
-    /// The latest tick that was reported.
+    /// The latest reported tick.
     now: u64,
-    /// Numbers the blocks: a later block has a larger number.
+    /// Numbers of the blocks: a later block has a larger number.
     serials: Serials,
     desc: BlocksDesc,
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// No block yet.
+    /// Creates growable blocks, without a block.
     #[must_use]
     pub const fn new(desc: BlocksDesc) -> Self {
         Self {
@@ -135,25 +136,26 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         }
     }
 
-    /// What it was made with.
+    /// Returns the description from [`Blocks::new`].
     #[must_use]
     pub const fn desc(&self) -> &BlocksDesc {
         &self.desc
     }
 
-    /// Units that a new block for a request of `size` should have: the basic size, or `size` if that is larger.
+    /// Returns the size of a new block for a request of `size` units: the larger of `size` and
+    /// [`BlocksDesc::basic_size`].
     ///
-    /// The alignment plays no part: offset 0 of an empty block is a multiple of every alignment.
+    /// The alignment does not matter: offset 0 of an empty block is a multiple of every alignment.
     #[must_use]
     pub const fn new_block_size(&self, size: u64) -> u64 {
         if size > self.desc.basic_size { size } else { self.desc.basic_size }
     }
 
-    /// Allocates from the blocks that there are.
+    /// Allocates from the existing blocks.
     ///
     /// # Errors
-    /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).
-    /// A failed call changes nothing.
+    /// The size is 0, the alignment is not a power of two, or [`AllocError::OutOfSpace`] with the sums over all blocks
+    /// (which costs O(blocks)). A failed call changes nothing.
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
@@ -167,8 +169,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Err(self.out_of_space(size, alignment))
     }
 
-    /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
-    /// that has the space. `None` if all refuse; nothing has changed then.
+    /// Like [`Blocks::try_allocate`] with a custom call of the allocator: calls `ask` for each block with `size` free
+    /// units, until it returns a range. Returns `None` if no block grants the request. A failed call changes nothing.
     pub fn try_allocate_by(
         &mut self,
         size: u64,
@@ -187,7 +189,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         None
     }
 
-    /// Asks the block of a slot, unless its free spans are known to be too short.
+    /// Tries the block of a slot, unless its free spans are known to be too short.
     #[inline(always)]
     fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
         if self.index.granted_max(slot) < size {
@@ -202,7 +204,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                     self.note_allocation(slot);
                     return Some(BlockAllocation::new(id, range));
                 }
-                // A span may be as long, and begin elsewhere.
+                // A span can be long enough but misaligned.
                 Err(AllocError::OutOfSpace { largest_free, .. }) if alignment != 1 => longest = largest_free,
                 Err(_) => {}
             }
@@ -211,22 +213,22 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         None
     }
 
-    /// Allocates from one block, which the caller prefers.
+    /// Allocates from the given block.
     ///
     /// # Errors
-    /// That of the block's allocator; for a block that is not here, or not any more, [`AllocError::TooLarge`] with a
-    /// capacity of 0. A failed call changes nothing.
+    /// The error of the block's allocator; [`AllocError::TooLarge`] with a capacity of 0 if the block is not in these
+    /// blocks or was removed. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
-        // It granted something, so it had free space: it stands in the index.
+        // The allocator granted a range, so it had free space: the block is in the index.
         self.note_allocation(id.slot);
         Ok(BlockAllocation::new(id, range))
     }
 
-    /// As [`Blocks::allocate_in`], with another call of the block's allocator. `None` if that refuses, or the block is
-    /// not here (any more); nothing has changed then.
+    /// Like [`Blocks::allocate_in`] with a custom call of the block's allocator. Returns `None` if the allocator fails,
+    /// or if the block is not in these blocks or was removed. A failed call changes nothing.
     pub fn allocate_in_by(
         &mut self,
         id: BlockId,
@@ -237,11 +239,11 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(BlockAllocation::new(id, range))
     }
 
-    /// Frees an allocation. A block that becomes empty joins the empty ones; none is destroyed here.
+    /// Frees an allocation. A block that becomes empty is listed as empty; no block is destroyed.
     ///
     /// # Errors
-    /// [`FreeError::Stale`] if this made the allocation and it was freed already (its block may be gone by now),
-    /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
+    /// [`FreeError::Stale`] if the allocation was freed already (its block may have been removed),
+    /// [`FreeError::Foreign`] if it is from other blocks. A failed call changes nothing.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let slot = allocation.block_slot;
         let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
@@ -255,12 +257,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 
     #[cold]
     fn refuse(&self, allocation: &BlockAllocation) -> FreeError {
-        // Every block goes empty: if this had the block once, the range was freed before the block was taken out.
+        // Only empty blocks are removed: if these blocks had the block, the range was freed before the removal.
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
-    /// Takes a heap in, with an allocator over it. What lives in the allocator already lives in the block from now on;
-    /// if nothing does, the block is empty from now on.
+    /// Adds a heap with its allocator as a block. Live ranges of the allocator become live ranges of the block; without
+    /// any, the block is empty.
     ///
     /// # Panics
     /// If there are 2³² blocks.
@@ -285,14 +287,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         BlockId { serial, slot }
     }
 
-    /// So that no other operation grows host memory.
+    /// Reserves host memory here, so no other operation allocates any.
     fn reserve_for_every_block(&mut self) {
         let count = self.slots.len();
         self.vacant.reserve(count - self.vacant.len());
         self.empties.reserve(count - self.empties.len());
     }
 
-    /// Brings the index up to date after the block of `slot` granted something.
+    /// Updates the index after the block of `slot` granted a range.
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
@@ -305,14 +307,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         }
     }
 
-    /// Brings the index up to date after the block of `slot` took something back.
+    /// Updates the index after a range of the block of `slot` was freed.
     #[inline]
     fn note_free(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
         let is_empty = block.allocator.is_empty();
         self.index.forget_granted_max(slot);
-        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
+        // A linear allocator can report an unchanged free size, if a range in the middle was freed.
         self.index.update(slot, (block.free_size, block.serial));
         if is_empty {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
@@ -320,19 +322,19 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 
     fn leave_empties(&mut self, slot: u32) {
-        // From the back: a block that goes in and out of use is the latest to have become empty.
+        // From the back: a block that is reused at once was the last to become empty.
         if let Some(at) = self.empties.iter().rposition(|empty| empty.slot == slot) {
             self.empties.remove(at);
         }
     }
 
-    /// Advances the time, and takes a block out that is due: there are more empty ones than
-    /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
-    /// The caller destroys the heap, and asks again until there is nothing.
+    /// Reports tick `now`, and removes a surplus block. The block is removed if there are more empty blocks than
+    /// [`BlocksDesc::destroy_threshold`], and this one has been empty longest and for at least
+    /// [`BlocksDesc::grace_ticks`]. The caller destroys the heap and repeats the call until it returns `None`.
     ///
-    /// A tick is what the caller counts, frames for instance. Ticks are reported only here, so a block counts as empty
-    /// from the first call after it became so: a block that is used in every tick never goes. A tick lower than one
-    /// reported before counts as that one.
+    /// The caller defines ticks, such as frames. Only this function reports ticks, so a block counts as empty from the
+    /// first call after it became empty: a block that is used in every tick is never removed. A `now` below the latest
+    /// tick counts as the latest tick.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
@@ -344,13 +346,13 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if is_due { self.take_empty() } else { None }
     }
 
-    /// Takes the longest empty block out, threshold and grace or not: when memory runs short. The caller destroys
-    /// the heap.
+    /// Removes the block that has been empty longest, regardless of threshold and grace, for use when memory runs
+    /// short. The caller destroys the heap.
     pub fn take_empty(&mut self) -> Option<(BlockId, H)> {
         self.take_empty_of(|_| true)
     }
 
-    /// As [`Blocks::take_empty`], of the blocks whose heap may go. O(empty blocks).
+    /// Like [`Blocks::take_empty`], but only removes a block if `may_go` returns `true` for its heap. O(empty blocks).
     pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
         let found = self.empties.iter().find_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;
@@ -360,7 +362,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Takes this block out if it is here and empty, threshold and grace or not.
+    /// Removes this block if it exists and is empty, regardless of threshold and grace.
     pub fn remove_empty(&mut self, id: BlockId) -> Option<H> {
         let block = self.block(id)?;
         if !block.allocator.is_empty() {
@@ -373,8 +375,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(block.heap)
     }
 
-    /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Live allocations count as
-    /// freed. Blocks not taken from the iterator are dropped with it.
+    /// Removes all blocks in the order of their slots, including blocks with live ranges, for teardown. Live
+    /// allocations count as freed. Blocks that are not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
         self.empties.clear();
@@ -392,48 +394,49 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.slots.get_mut(id.slot as usize)?.as_mut().filter(|block| block.serial == id.serial)
     }
 
-    /// The heap and the allocator of a block; `None` if it is not here (any more).
+    /// Returns the heap and the allocator of a block; `None` if the block does not exist (any more).
     #[must_use]
     pub fn get(&self, id: BlockId) -> Option<(&H, &A)> {
         self.block(id).map(|block| (&block.heap, &block.allocator))
     }
 
-    /// The heap of a block, to be changed; `None` if it is not here (any more).
+    /// Returns the heap of a block, mutably; `None` if the block does not exist (any more).
     pub fn heap_mut(&mut self, id: BlockId) -> Option<&mut H> {
         self.block_mut(id).map(|block| &mut block.heap)
     }
 
-    /// Whether this very allocation is handed out now.
+    /// Returns `true` if exactly this allocation is live.
     #[must_use]
     pub fn is_live(&self, allocation: &BlockAllocation) -> bool {
         self.block(allocation.block()).is_some_and(|block| block.allocator.is_live(&allocation.range()))
     }
 
-    /// Every block, in the order of the slots.
+    /// Iterates over all blocks in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, &H, &A)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(slot, block)| block.as_ref().map(|block| (block.id(slot), &block.heap, &block.allocator)))
     }
 
-    /// Free units and initial units of a block; `None` if it is not here (any more).
+    /// Returns the free units and the capacity of a block; `None` if the block does not exist (any more).
     #[must_use]
     pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
         self.block(id).map(|block| (block.allocator.free_size(), block.initial_size))
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.slots.len() - self.vacant.len()
     }
 
-    /// In how many of them nothing lives.
+    /// Returns the number of blocks without a live range.
     #[must_use]
     pub fn empty_count(&self) -> usize {
         self.empties.len()
     }
 
-    /// Sums over the blocks. O(blocks): cheap enough for every frame. Sums beyond 64 bits stop at `u64::MAX`.
+    /// Returns sums over the blocks. O(blocks): cheap enough for every frame. Sums beyond 64 bits saturate at
+    /// `u64::MAX`.
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
         let mut sums =

@@ -1,7 +1,7 @@
-//! A buddy allocator: powers of two in a complete binary tree inside one array.
+//! A buddy allocator: powers of two in a complete binary tree, stored in one array.
 //!
 //! ```text
-//!   capacity 5, granule 1: the tree is that of 8 leaves, and what lies beyond the capacity does not exist
+//!   capacity 5, granule 1: the tree has room for 8 leaves; nodes entirely beyond the capacity do not exist
 //!
 //!   order 3   1 ───────────────────────────────────── clipped: 0..5
 //!             │                                   │
@@ -13,20 +13,20 @@
 //!             ├─────────┼─────────┼─────────┼─────┤
 //!             0         1         2         3     4     5 = capacity
 //!
-//!   a node's value     │ FREE │ USED │ orders: bit k iff a whole free node of order k lies in the subtree │
-//!                       31     30     29                                                                0
+//!   a node's value     │ FREE │ USED │ orders: bit k iff the subtree has a whole free node of order k │
+//!                       31     30     29                                                              0
 //! ```
 //!
-//! A node's value is a function of its two children's, unless it is handed out itself: then it is `USED`, and the
-//! nodes under it keep the values of free ones, so that splitting and merging write nothing below the node. Allocating
-//! reads down one path and writes up it again; freeing writes up it.
+//! A node's value is computed from its two children, unless the node itself is allocated: then it is `USED`, and the
+//! nodes below it keep the values of free nodes. So splitting and merging write no node below. Allocating reads one
+//! path down and writes it on the way up; freeing writes one path up.
 //!
-//! The *smallest* free node that suffices is split, of equals the one of the lowest address. Each value therefore holds
-//! a bit for every order in its subtree; with the largest order alone (one byte a node) the way down could not tell
-//! where the smallest sufficient node is, and would split larger ones than it must.
+//! The *smallest* sufficient free node is split; among equals, the one with the lowest address. For this, each value
+//! has one bit per order in its subtree. With only the largest order (one byte a node), the search could not find the
+//! smallest sufficient node and would split larger nodes than necessary.
 //!
-//! The right border of a capacity that is no power of two cuts at most one node in each order. Such a *clipped* node
-//! is handed out whole, when all of it is free and what is left of it holds the request; its orders are those of its
+//! If the capacity is not a power of two, its end cuts through at most one node of each order. Such a *clipped* node is
+//! allocated as a whole, if all of it is free and its remaining part fits the request; its orders are those of its
 //! parts.
 //!
 //! | operation | cost | host allocations |
@@ -37,8 +37,8 @@
 //! | `for_each_span` | O(spans · log granules) | 0 |
 //! | `validate` | O(granules) | 0 |
 //!
-//! Memory: 16 to 20 bytes a granule. What a size above the granule wastes is less than the size itself, and at an
-//! alignment above the size less than the alignment.
+//! Memory: 16 to 20 bytes a granule. A range above the granule wastes less than its own size. If the alignment exceeds
+//! the size, the waste is less than the alignment.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -47,13 +47,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-/// All of the node is free (true of a node that lies beyond the capacity).
+/// The whole node is free (also set for nodes beyond the capacity).
 const FREE: u32 = 1 << 31;
-/// The node itself is handed out; the value has no other bit.
+/// The node itself is allocated; no other bit is set.
 const USED: u32 = 1 << 30;
 /// The bits for the orders of free nodes.
 const ORDERS: u32 = USED - 1;
-/// Order 29 has the last of those bits.
+/// Highest order; it has the last of those bits.
 const ORDER_MAX: u32 = 29;
 /// The root of the tree. The children of node `n` are `2n` and `2n + 1`.
 const ROOT: usize = 1;
@@ -69,43 +69,43 @@ const ROOT: usize = 1;
 /// let five = slots.allocate(5, 1)?;
 /// assert_eq!(slots.free_size(), 1000 - 1 - 8);
 /// slots.free(one)?;
-/// assert!(slots.free(one).is_err(), "once only");
+/// assert!(slots.free(one).is_err(), "a range is freed once");
 /// # slots.free(five)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Buddy {
-    /// The tree, `nodes[0]` unused; as many leaves as there are granules (one more where that makes the length even, so
-    /// that every node but the root has its buddy). Each value is `USED`, or what [`combine`] makes of the children's.
+    /// The tree; `nodes[0]` is unused. One leaf for each granule (plus one if that makes the length even, so that every
+    /// node except the root has its buddy). Each value is `USED`, or [`combine`] of the children's values.
     nodes: Box<[u32]>,
-    /// By granule: the serial of the live range that begins there; 0 iff none does.
+    /// By granule: the serial of the live range that begins there; 0 if there is none.
     serials: Box<[u64]>,
     source: Serials,
     /// In units.
     capacity: u64,
-    /// In units: the capacity less the (clipped) lengths of the `USED` nodes.
+    /// In units: the capacity minus the (clipped) lengths of the `USED` nodes.
     free: u64,
-    /// How many nodes are `USED`.
+    /// Number of `USED` nodes.
     live: usize,
     /// The granule is `1 << granule_log2` units.
     granule_log2: u32,
-    /// The order of the root: the smallest for which it covers the capacity.
+    /// Order of the root: the lowest order that covers the capacity.
     root_order: u32,
-    /// Whether a clipped node is `USED`. (Clipped nodes lie inside one another, so at most one is; those under it look
-    /// free, and those above it do not.)
+    /// `true` if a clipped node is `USED`. Clipped nodes are nested, so at most one is used; those below it look free,
+    /// those above it do not.
     clipped_used: bool,
 }
 
 impl Buddy {
-    /// The most granules that one can have.
+    /// Largest number of granules.
     pub const GRANULES_MAX: u64 = 1 << ORDER_MAX;
 
-    /// An empty buddy over `0..capacity` whose smallest block is `granule` units. O(capacity / granule) in time and in
-    /// host memory.
+    /// Creates an allocator over `0..capacity`, all free, whose smallest block has `granule` units. O(capacity /
+    /// granule) in time and host memory.
     ///
-    /// The capacity need not be a power of two, nor a multiple of the granule.
+    /// The capacity need not be a power of two or a multiple of the granule.
     ///
     /// # Panics
-    /// If the capacity is 0 or above 2⁶³, if the granule is no power of two, or if there are more than 2²⁹ granules.
+    /// If the capacity is 0 or above 2⁶³, if the granule is not a power of two, or if there are more than 2²⁹ granules.
     #[must_use]
     pub fn new(capacity: u64, granule: u64) -> Self {
         assert!(capacity != 0 && capacity <= 1 << 63, "the capacity {capacity} is not in 1..=2^63");
@@ -116,7 +116,7 @@ impl Buddy {
         let root_order = granules.next_power_of_two().trailing_zeros();
 
         let first_leaf = 1_usize << root_order;
-        // Of a leaf's value `order 0 is free` is true only if all of the granule lies inside the capacity.
+        // A leaf has the bit of order 0 only if its whole granule is inside the capacity.
         let whole_granules = (capacity >> granule_log2) as usize;
         let mut nodes = vec![FREE; (first_leaf + granules as usize).next_multiple_of(2)].into_boxed_slice();
         nodes[0] = 0;
@@ -137,31 +137,31 @@ impl Buddy {
         }
     }
 
-    /// The units of the smallest block. O(1).
+    /// Size of the smallest block, in units. O(1).
     #[must_use]
     pub const fn granule(&self) -> u64 {
         1 << self.granule_log2
     }
 
-    /// Units of the live range of `slot`, rounding included; 0 if there is none. O(1).
+    /// Size of the live range of `slot`, in units, rounding included; 0 if there is none. O(1).
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let node = slot as usize;
         if self.nodes.get(node) == Some(&USED) { self.length_of(node, self.order_of(node)) } else { 0 }
     }
 
-    /// The order of the smallest node that holds `size` and begins at a multiple of `alignment`. The root, which begins
-    /// at 0, is aligned to anything.
+    /// Returns the order of the smallest node that has `size` units and begins at a multiple of `alignment`. The root
+    /// begins at 0, so it has every alignment.
     fn order_for(&self, size: u64, alignment: u64) -> u32 {
         let length = size.max(alignment);
         let length_log2 = u64::BITS - (length - 1).leading_zeros();
         length_log2.saturating_sub(self.granule_log2).min(self.root_order)
     }
 
-    /// A free node of this order, or a part of one that is larger.
+    /// Returns a free node of this order, which may be part of a larger free node.
     fn find(&self, order: u32, size: u64) -> Option<usize> {
-        // The clipped node is shorter than any other that would do. Those of higher orders need no look: one that is
-        // free and long enough has a whole node of this order in it.
+        // The clipped node is shorter than any other sufficient node. Clipped nodes of higher orders need no check: if
+        // one is free and long enough, it contains a whole node of this order.
         if self.clipped_length(order) >= size && self.clipped_is_free(order) {
             return Some(self.clipped_node(order));
         }
@@ -179,21 +179,21 @@ impl Buddy {
         Some(node << (smallest - order))
     }
 
-    /// Changes a node's value, and with it those above.
+    /// Sets a node's value and updates its ancestors.
     fn set(&mut self, node: usize, value: u32) {
         self.nodes[node] = value;
         let mut parent = node / 2;
         while parent >= ROOT {
             let value = combine(self.nodes[2 * parent], self.nodes[2 * parent + 1]);
             if self.nodes[parent] == value {
-                return; // and so are those above
+                return; // its ancestors do not change either
             }
             self.nodes[parent] = value;
             parent /= 2;
         }
     }
 
-    /// The value of the node if all of it is free.
+    /// Returns the node's value if all of it is free.
     fn free_value(&self, node: usize, order: u32) -> u32 {
         match order {
             0 if self.is_clipped(node, 0) => FREE,
@@ -206,7 +206,7 @@ impl Buddy {
         self.root_order - node.ilog2()
     }
 
-    /// The first granule of the node.
+    /// Returns the first granule of the node.
     const fn granule_of(&self, node: usize, order: u32) -> usize {
         (node << order) - (1 << self.root_order)
     }
@@ -215,17 +215,17 @@ impl Buddy {
         (self.granule_of(node, order) as u64) << self.granule_log2
     }
 
-    /// The units of the node that lie inside the capacity.
+    /// Returns the units of the node that are inside the capacity.
     fn length_of(&self, node: usize, order: u32) -> u64 {
         (1 << (self.granule_log2 + order)).min(self.capacity - self.offset_of(node, order))
     }
 
-    /// The units that are left of the clipped node of this order; 0 iff none is clipped.
+    /// Returns the length of the clipped node of this order, in units; 0 if there is none.
     const fn clipped_length(&self, order: u32) -> u64 {
         self.capacity & ((1 << (self.granule_log2 + order)) - 1)
     }
 
-    /// The clipped node of this order, if one is.
+    /// Returns the clipped node of this order, which must exist.
     const fn clipped_node(&self, order: u32) -> usize {
         (1 << (self.root_order - order)) + (self.capacity >> (self.granule_log2 + order)) as usize
     }
@@ -234,7 +234,7 @@ impl Buddy {
         self.clipped_length(order) != 0 && node == self.clipped_node(order)
     }
 
-    /// Whether all of the clipped node of this order is free. There must be one.
+    /// Returns `true` if the clipped node of this order, which must exist, is free.
     fn clipped_is_free(&self, order: u32) -> bool {
         !self.clipped_used && self.nodes[self.clipped_node(order)] & FREE != 0
     }
@@ -244,7 +244,7 @@ impl Buddy {
         AllocError::OutOfSpace { size, alignment, free: self.free, largest_free: self.largest_free() }
     }
 
-    /// The topmost nodes that are `FREE` or `USED`, in address order: they cover the capacity.
+    /// Visits the topmost nodes that are `FREE` or `USED`, in address order. They cover the capacity.
     fn for_each_top(&self, visit: &mut dyn FnMut(usize, u32)) {
         let (mut node, mut order) = (ROOT, self.root_order);
         loop {
@@ -265,7 +265,7 @@ impl Buddy {
         }
     }
 
-    /// What the node's value is unless it is `USED`, also for a node beyond the capacity.
+    /// Returns the node's value as if it is not `USED`, also for a node beyond the capacity.
     fn value_by_rule(&self, node: usize, order: u32) -> u32 {
         let exists = self.granule_of(node, order) < self.serials.len();
         if exists { self.free_value(node, order) } else { FREE }
@@ -274,20 +274,21 @@ impl Buddy {
     fn validate_node(&self, node: usize, order: u32) -> Result<(), Invalid> {
         let value = self.value_by_rule(node, order);
         if self.nodes[node] != USED {
-            let rule = "a node's value is what its children make of it";
+            let rule = "a node's value is computed from its children's";
             return Invalid::unless(self.nodes[node] == value, rule, node as u64);
         }
-        Invalid::unless(value & FREE != 0 || order == 0, "all is free under a used node", node as u64)?;
+        Invalid::unless(value & FREE != 0 || order == 0, "all nodes below a used node are free", node as u64)?;
         let serial = self.serials.get(self.granule_of(node, order)).copied().unwrap_or(0);
         Invalid::unless(serial != 0, "a used node has a serial", node as u64)
     }
 }
 
-/// What a node's value is, from those of its children.
+/// Computes a node's value from its children's values.
 const fn combine(left: u32, right: u32) -> u32 {
     if left == right && left & FREE != 0 {
-        // Two whole buddies are one of the next order (and two nodes beyond the capacity are one such). A free node
-        // that is clipped has only lower orders than a whole left buddy; to the right of a clipped one nothing is.
+        // Two whole free buddies form one node of the next order (and two nodes beyond the capacity one such node). A
+        // clipped free node has only lower orders than a whole left buddy. The right buddy of a clipped node is beyond
+        // the capacity.
         return (left << 1) | FREE;
     }
     ((left | right) & ORDERS) | (left & right & FREE)
@@ -336,13 +337,13 @@ impl RangeAllocator for Buddy {
         self.free
     }
 
-    /// Exactly the largest size that would be granted at an alignment of 1.
+    /// Exact: the largest size that would be granted with an alignment of 1.
     fn largest_free(&self) -> u64 {
         let whole = match self.nodes[ROOT] & ORDERS {
             0 => 0,
             orders => 1 << (self.granule_log2 + orders.ilog2()),
         };
-        // Clipped nodes are the shorter the lower their order.
+        // Clipped nodes of lower orders are shorter.
         let mut clipped = (0..=self.root_order).rev().map(|order| (order, self.clipped_length(order)));
         let longer = clipped.by_ref().take_while(|&(_, length)| length > whole);
         longer.filter(|&(order, _)| self.clipped_is_free(order)).map(|(_, length)| length).next().unwrap_or(whole)
@@ -352,7 +353,7 @@ impl RangeAllocator for Buddy {
         self.live
     }
 
-    /// Compares the serial, the offset and the node. Of the size only the rounded one is known, and not compared.
+    /// Compares the serial, the offset and the node. The size is not compared, because only the rounded size is stored.
     fn is_live(&self, range: &Range) -> bool {
         let granule = (range.offset() >> self.granule_log2) as usize;
         let node = range.slot() as usize;
@@ -380,14 +381,18 @@ impl RangeAllocator for Buddy {
             }
         }
         let serials = self.serials.iter().filter(|&&serial| serial != 0).count();
-        Invalid::unless(serials == used, "as many serials as used nodes", serials as u64)?;
+        Invalid::unless(serials == used, "there are as many serials as used nodes", serials as u64)?;
         Invalid::unless(self.live == used, "the live count is that of the used nodes", self.live as u64)?;
-        Invalid::unless(self.free == self.capacity - used_length, "the free size is what no used node has", self.free)?;
-        Invalid::unless(self.clipped_used == clipped_used, "the clipped node's mark is true", 0)
+        Invalid::unless(
+            self.free == self.capacity - used_length,
+            "the free size is the capacity minus the used nodes",
+            self.free,
+        )?;
+        Invalid::unless(self.clipped_used == clipped_used, "the mark of the clipped node is right", 0)
     }
 }
 
-/// The sizes and counts only: the tree is shown by [`RangeAllocator::for_each_span`].
+/// Reports the offset of the next allocation. O(log granules).
 impl Peek for Buddy {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;

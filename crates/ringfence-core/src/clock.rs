@@ -1,4 +1,4 @@
-//! One timeline by its numbers: which values have begun, were submitted, are over.
+//! State of the values of one timeline: begun, submitted, over.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -6,14 +6,14 @@
 //!                                          ○      ●     open ●, discarded ○
 //! ```
 //!
-//! A value is opened, and closed in one of three ways: it was submitted, it never will be (discarded), or that is not
-//! known (left). No value is given twice. The value of a discarded frame is over as soon as all that was submitted
-//! before it is.
+//! A value is opened, and then closed in one of three ways: submitted, discarded (it will never be submitted), or left
+//! (its outcome is unknown). No value is opened twice. The value of a discarded frame is over as soon as all work
+//! submitted before it is.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | open, submit, discard, leave, what has passed | O(open and watched values), one short lock |
-//! | watch, how a watched value was closed | O(watched values), one short lock |
+//! | open, submit, discard, leave, passed | O(open and watched values), one short lock |
+//! | watch, end of a watched value | O(watched values), one short lock |
 //! | begun, seen, closes | one atomic read |
 
 use alloc::sync::Arc;
@@ -23,58 +23,57 @@ use std::sync::PoisonError;
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::sync::{SyncPoint, TimelineId};
 
-/// See the [module](self). Shared by all threads.
+/// State of the values of one timeline; see the [module](self). Shared by all threads.
 pub struct Clock {
     id: TimelineId,
-    /// The latest value that may be signalled: of the open, submitted and left ones. A copy of what `state` says, for
-    /// readers.
+    /// The latest value that may be signalled: the maximum of the open, submitted and left values. A copy of the value
+    /// in `state`, read without the lock.
     begun: AtomicU64,
-    /// The value that the device was last seen to have reached.
+    /// The highest value that the device was seen to reach.
     seen: AtomicU64,
-    /// Counts the values that were closed.
+    /// Number of values that were closed.
     closes: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     submitted: u64,
-    /// The latest value that was left, as far as it is not known what became of it. What is not above `submitted` is
-    /// covered by that.
+    /// The latest value that was left, while its outcome is unknown. Not used if it is at most `submitted`.
     left: u64,
-    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress
-    /// read at one moment never covers a value that is opened after it.
+    /// The highest value that was ever begun or that the fence has shown. New values are above it, so progress that was
+    /// read before a value was opened never covers that value.
     issued: u64,
-    /// Ascending, each above `submitted` unless it was overtaken.
+    /// In ascending order. Each is above `submitted`, unless a later value was submitted first.
     open: Vec<u64>,
     watched: Vec<Watched>,
 }
 
-/// A value, and how it was closed, for as long as it is watched.
+/// A value and how it was closed, kept while it is watched.
 struct Watched {
     value: u64,
     watches: usize,
     end: End,
 }
 
-/// How a value was closed.
+/// The way in which a value was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It is open.
+    /// The value is still open.
     Open,
-    /// It was submitted.
+    /// The value was submitted.
     Submitted,
-    /// It was discarded, or left: nothing says that it was submitted.
+    /// The value was discarded or left, so it is not known to be submitted.
     Unsubmitted,
 }
 
-/// Notes how one value is closed: afterwards the values alone do not show it. Made by [`Clock::watch`].
+/// Records how one value is closed, because the clock itself does not keep that. Made by [`Clock::watch`].
 pub struct Watch {
     clock: Arc<Clock>,
     value: u64,
 }
 
 impl Watch {
-    /// How the value was closed.
+    /// Returns how the value was closed.
     #[must_use]
     pub fn end(&self) -> End {
         self.clock.lock().watched(self.value).map_or(End::Unsubmitted, |watched| watched.end)
@@ -92,19 +91,19 @@ impl Drop for Watch {
     }
 }
 
-/// What stands between now and a value's being reached.
+/// The event that must happen before a value is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// Nothing but the device: the fence will reach this value, and with it the other is over.
+    /// Only device work: the value is over once the fence reaches this value.
     Submitted(u64),
-    /// A value that is open, or was not begun.
+    /// This value is open or was not begun.
     Open(u64),
-    /// A value that was left. The fence may reach this value or never do so.
+    /// This value was left. The fence may never reach it.
     Left(u64),
 }
 
 impl Clock {
-    /// Of a timeline whose fence shows `completed`.
+    /// Creates the clock of a timeline. `completed` is the current value of its fence.
     #[must_use]
     pub fn new(id: TimelineId, completed: u64) -> Self {
         let state = State { submitted: completed, left: 0, issued: completed, open: Vec::new(), watched: Vec::new() };
@@ -117,29 +116,29 @@ impl Clock {
         }
     }
 
-    /// Which timeline it is of.
+    /// Returns the timeline.
     #[inline]
     #[must_use]
     pub fn id(&self) -> TimelineId {
         self.id
     }
 
-    /// One of its points.
+    /// Returns the point of this timeline at `value`.
     #[inline]
     #[must_use]
     pub fn at(&self, value: u64) -> SyncPoint {
         SyncPoint::new(self.id, value)
     }
 
-    /// What panics while it is locked has changed nothing.
+    /// Locks the state. Poisoning is ignored, because code that panics under the lock has changed nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the next value.
+    /// Opens the next value and returns it.
     ///
     /// # Panics
-    /// If the fence was seen at [`u64::MAX`] or just below it: no value is left.
+    /// If the fence was seen at `u64::MAX - 1` or above: no value is left.
     pub fn open(&self) -> u64 {
         let mut room = Vec::new();
         loop {
@@ -148,13 +147,13 @@ impl Clock {
             if count < state.open.capacity() || count < room.capacity() {
                 return self.issue(&mut state, &mut room);
             }
-            // Host memory is got without the lock: a global allocator of the program's may come back here.
+            // Host memory is allocated without the lock: the program's global allocator may call this clock.
             drop(state);
             room = Vec::with_capacity((2 * count).max(4));
         }
     }
 
-    /// Opens the next value; `room` is for when the list of open ones is full.
+    /// Opens the next value. `room` replaces the list of open values if that is full.
     fn issue(&self, state: &mut State, room: &mut Vec<u64>) -> u64 {
         assert!(state.issued < u64::MAX - 1, "{} has no value left: its fence was signalled near 2^64", self.id);
         if state.open.len() == state.open.capacity() {
@@ -168,10 +167,10 @@ impl Clock {
         value
     }
 
-    /// Closes the value: it will be signalled.
+    /// Closes the value as submitted: it will be signalled.
     ///
     /// # Errors
-    /// The latest value that was submitted, if that is not below this one.
+    /// The latest submitted value, if it is not below `value`.
     pub fn submit(&self, value: u64) -> Result<(), u64> {
         let mut state = self.lock();
         let submitted = state.submitted;
@@ -183,12 +182,12 @@ impl Clock {
         Ok(())
     }
 
-    /// Closes the value: it is never signalled.
+    /// Closes the value as discarded: it is never signalled.
     pub fn discard(&self, value: u64) {
         self.close(&mut self.lock(), value, End::Unsubmitted);
     }
 
-    /// Closes the value, if it is open: it is not known whether it will be signalled.
+    /// Closes the value as left, if it is open: it may or may not be signalled.
     pub fn leave(&self, value: u64) {
         let mut state = self.lock();
         if state.open.contains(&value) {
@@ -197,14 +196,14 @@ impl Clock {
         }
     }
 
-    /// None of the values that were left will be signalled.
+    /// Declares that no value that was left will be signalled.
     pub fn discard_left(&self) {
         let mut state = self.lock();
         state.left = 0;
         self.begun.store(state.begun(), Ordering::SeqCst);
     }
 
-    /// Watches a value from now on. One that is not open counts as not submitted.
+    /// Watches a value from now on. A value that is not open counts as not submitted.
     #[must_use]
     pub fn watch(self: &Arc<Self>, value: u64) -> Watch {
         let mut room = Vec::new();
@@ -221,7 +220,7 @@ impl Clock {
                 }
                 state.watched.push(Watched { value, watches: 1, end });
             } else {
-                // As in `open`: host memory is got without the lock.
+                // As in `open`, host memory is allocated without the lock.
                 drop(state);
                 room = Vec::with_capacity((2 * count).max(4));
                 continue;
@@ -240,15 +239,16 @@ impl Clock {
         self.closes.fetch_add(1, Ordering::Release);
     }
 
-    /// The value up to which everything is over, given what the device has reached: discarded values too.
+    /// Returns the value up to which all values are over, discarded values included, if the device has reached
+    /// `completed`.
     pub fn passed(&self, completed: u64) -> u64 {
         let mut state = self.lock();
         self.see(&mut state, completed);
         state.passed(completed)
     }
 
-    /// Notes what the device has reached. Values up to there are not opened any more: where the fence is beyond all
-    /// that was begun, what it shows says nothing of what will begin.
+    /// Records that the device has reached `completed`. Values up to `completed` are not opened afterwards: if the
+    /// fence is beyond all begun values, it must not complete values that begin later.
     pub fn saw(&self, completed: u64) {
         self.see(&mut self.lock(), completed);
     }
@@ -258,53 +258,53 @@ impl Clock {
         self.seen.fetch_max(completed, Ordering::AcqRel);
     }
 
-    /// The latest value that may be signalled.
+    /// Returns the latest value that may be signalled.
     #[inline]
     #[must_use]
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// The value that the device was last seen to have reached.
+    /// Returns the highest value that the device was seen to reach.
     #[inline]
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Another number after each close.
+    /// Returns a counter that changes after each close.
     #[inline]
     #[must_use]
     pub fn closes(&self) -> u64 {
         self.closes.load(Ordering::Acquire)
     }
 
-    /// The latest value that was submitted.
+    /// Returns the latest submitted value.
     #[must_use]
     pub fn submitted(&self) -> u64 {
         self.lock().submitted
     }
 
-    /// Whether the value is open.
+    /// Returns `true` if the value is open.
     #[must_use]
     pub fn is_open(&self, value: u64) -> bool {
         self.lock().open.contains(&value)
     }
 
-    /// The latest open value.
+    /// Returns the latest open value.
     #[must_use]
     pub fn latest_open(&self) -> Option<u64> {
         self.lock().open.last().copied()
     }
 
-    /// The oldest open value, and how many there are.
+    /// Returns the oldest open value and the number of open values.
     #[must_use]
     pub fn oldest_open(&self) -> Option<(u64, usize)> {
         let state = self.lock();
         state.open.first().map(|value| (*value, state.open.len()))
     }
 
-    /// The latest value that was left and that the device was not seen to have reached.
+    /// Returns the latest value that was left, if the device was not seen to reach it and no later value was submitted.
     #[must_use]
     pub fn unresolved(&self) -> Option<u64> {
         let state = self.lock();
@@ -312,13 +312,13 @@ impl Clock {
         (state.left > reached).then_some(state.left)
     }
 
-    /// What stands before a value.
+    /// Returns the event that must happen before `value` is over.
     #[must_use]
     pub fn ahead(&self, value: u64) -> Ahead {
         self.lock().ahead(value)
     }
 
-    /// The value to wait for instead of this one, which may be a discarded one.
+    /// Returns the value to wait for in place of `value`, which may have been discarded.
     #[must_use]
     pub fn signalled_with(&self, value: u64) -> u64 {
         match self.ahead(value) {
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(
             (clock.ahead(13), clock.ahead(14)),
             (Ahead::Left(13), Ahead::Left(14)),
-            "14 may come, and 13 with it"
+            "14 may still be signalled, which completes 13"
         );
         assert_eq!((clock.ahead(15), clock.ahead(16)), (Ahead::Open(15), Ahead::Open(15)), "15 comes first");
         assert_eq!((clock.unresolved(), clock.passed(12)), (Some(14), 12));
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(
             (clock.unresolved(), clock.passed(12)),
             (None, 14),
-            "what was discarded is over with what was before it"
+            "a discarded value is over once all earlier work is"
         );
         clock.discard(15);
         assert_eq!((clock.passed(12), clock.begun(), clock.is_open(11)), (15, 12, true));
@@ -401,7 +401,7 @@ mod tests {
         clock.discard(first);
         assert_eq!(clock.open(), 2);
         clock.saw(100);
-        assert_eq!((clock.open(), clock.seen()), (101, 100), "the fence was beyond what has begun");
+        assert_eq!((clock.open(), clock.seen()), (101, 100), "the fence was beyond all begun values");
         let closes = clock.closes();
         clock.leave(7);
         assert_eq!(clock.closes(), closes, "it was not open");
@@ -425,10 +425,14 @@ mod tests {
         let wanted = [End::Submitted, End::Unsubmitted, End::Unsubmitted].repeat(3);
         assert_eq!((ends, again.end()), (wanted, End::Submitted));
         drop(watches.split_off(3));
-        assert_eq!((again.end(), watches[0].end()), (End::Submitted, End::Submitted), "each goes by itself");
+        assert_eq!(
+            (again.end(), watches[0].end()),
+            (End::Submitted, End::Submitted),
+            "each watch is dropped on its own"
+        );
         drop((watches, again));
-        assert!(clock.lock().watched.is_empty(), "nothing is kept of what is not watched");
-        assert_eq!(clock.watch(values[0]).end(), End::Unsubmitted, "it was closed unseen");
+        assert!(clock.lock().watched.is_empty(), "values without a watch are forgotten");
+        assert_eq!(clock.watch(values[0]).end(), End::Unsubmitted, "it was closed while not watched");
     }
 
     #[test]
@@ -437,6 +441,6 @@ mod tests {
         clock.saw(u64::MAX - 2);
         assert_eq!(clock.open(), u64::MAX - 1);
         let next = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| clock.open()));
-        assert!(next.is_err() && clock.is_open(u64::MAX - 1), "refused, and nothing has changed");
+        assert!(next.is_err() && clock.is_open(u64::MAX - 1), "the failed call changed nothing");
     }
 }

@@ -1,7 +1,7 @@
-//! Counters that threads do not take from one another: each thread with a thread slot adds to a line of its own.
+//! Counters that threads do not contend for: each thread with a thread slot adds to its own cache lines.
 //!
 //! ```text
-//!   thread slot 0   │ a │ b │ c │     its thread alone writes there: a load and a store
+//!   thread slot 0   │ a │ b │ c │     written by its thread only: a load and a store
 //!   …
 //!   thread slot 63  │ a │ b │ c │
 //!   all others      │ a │ b │ c │     an atomic addition
@@ -17,7 +17,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::thread_slot::{THREAD_SLOTS, thread_number};
 
-/// `N` counters, at most 16. They order nothing, and nothing may be decided by them: so no model has to know them.
+/// `N` counters, at most 16. Accesses are relaxed and order no other memory, and no decision may depend on the counts.
+/// So no `loom` model needs them.
 #[derive(Debug)]
 pub struct Counters<const N: usize>(Box<[Line<N>]>);
 
@@ -26,14 +27,14 @@ pub struct Counters<const N: usize>(Box<[Line<N>]>);
 struct Line<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Counters<N> {
-    /// All 0.
+    /// Creates the counters, all 0.
     #[must_use]
     pub fn new() -> Self {
         const { assert!(N <= 16, "a line holds 16") };
         Self((0..=THREAD_SLOTS).map(|_| Line([const { AtomicU64::new(0) }; N])).collect())
     }
 
-    /// Adds to a counter.
+    /// Adds `count` to a counter.
     ///
     /// # Panics
     /// If `counter` is not below `N`.
@@ -41,7 +42,7 @@ impl<const N: usize> Counters<N> {
     pub fn add(&self, counter: usize, count: u64) {
         let thread = thread_number();
         if let Some(line) = self.0[..THREAD_SLOTS].get(thread) {
-            // No other thread writes here: no addition is lost.
+            // Only this thread writes here, so no addition is lost.
             let held = &line.0[counter];
             held.store(held.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
         } else {
@@ -49,16 +50,16 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Takes away what was added before, by any thread.
+    /// Subtracts `count`, which any thread may have added before.
     ///
     /// # Panics
     /// If `counter` is not below `N`.
     pub fn sub(&self, counter: usize, count: u64) {
-        // A line may be below zero, the sum is not.
+        // A single line may wrap below zero; the sum does not.
         self.add(counter, count.wrapping_neg());
     }
 
-    /// The sum. O(lines).
+    /// Returns the sum over all lines. O(lines).
     ///
     /// # Panics
     /// If `counter` is not below `N`.
@@ -89,7 +90,7 @@ mod tests {
             }
         });
         assert_eq!(counters.get(0), 3 * (threads * times) as u64);
-        // What one thread added another takes away.
+        // A thread can subtract the additions of another.
         std::thread::scope(|scope| {
             scope.spawn(|| counters.sub(0, 3 * (threads * times) as u64));
         });

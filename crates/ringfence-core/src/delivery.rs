@@ -1,21 +1,21 @@
-//! Copies to resources from when they are gathered until they arrive or are lost: what resources, batches of copies and
-//! their allocator share.
+//! Deliveries: copies to resources, from gathering until they arrive or are lost. Resources, batches of copies and
+//! their allocator share these types.
 //!
 //! ```text
-//!   gathered ── recorded ──▶ waits for the end of its frame ──┬─ submitted ─────────▶ it arrives
+//!   gathered ── recorded ──▶ waits for the end of its frame ──┬─ submitted ─────────▶ arrives
 //!      │                                                      └─ discarded, dropped ▶ lost
 //!      ├─ cleared, dropped ─────────────────────────────────────────────────────────▶ lost
-//!      └─ the resource has another object by then ──▶ refused, when it is to be recorded
+//!      └─ the resource has another object by then ──▶ recording fails
 //! ```
 //!
-//! As long as copies are gathered and not recorded, no defragmentation moves their destination. A resource of which
-//! copies are lost says so, and what debugging knows of it, an `L`, is kept to be reported.
+//! While copies are gathered and not recorded, defragmentation does not move their destination. A resource that lost
+//! copies reports it. The debug record of that resource, an `L`, is kept for a report.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add a destination | O(1) |
 //! | check, record, clear | O(destinations) |
-//! | settle, once a reclaim | O(deliveries whose frames are open), one read without any |
+//! | settle, once a reclaim | O(deliveries whose frames are open); one read if there are none |
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,28 +27,28 @@ use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Or
 use crate::sync::SyncPoint;
 use crate::ticket::Ticket;
 
-/// What a resource knows of the copies to it. Made with the first of them.
+/// State of the copies to a resource. Created with the first copy.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// Another number after each exchange of the resource's object.
+    /// A counter that changes with each exchange of the resource's object.
     object: AtomicU32,
     is_lost: AtomicBool,
-    /// Released by its owner: nothing of it is missed.
+    /// `true` once the owner has released the resource: then losses do not matter.
     is_dropped: AtomicBool,
 }
 
 impl Content {
-    /// The resource has another object from now on, or another resource takes its place.
+    /// Records that the resource has another object from now on, or that another resource replaces it.
     pub fn note_exchanged(&self) {
         self.object.fetch_add(1, Ordering::Release);
     }
 
-    /// Its owner has released it.
+    /// Records that the owner has released the resource.
     pub fn note_dropped(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }
 
-    /// Copies to it were lost.
+    /// Records that copies to the resource were lost.
     pub fn note_lost(&self) {
         self.is_lost.store(true, Ordering::Release);
     }
@@ -59,29 +59,29 @@ impl Content {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// As [`Content::is_lost`], once.
+    /// Like [`Content::is_lost`], and resets the flag.
     #[must_use]
     pub fn take_lost(&self) -> bool {
         self.is_lost.swap(false, Ordering::AcqRel)
     }
 }
 
-/// A destination of copies that are gathered.
+/// Destination of gathered copies.
 pub struct Target<L> {
     content: Arc<Content>,
-    /// The number of the object that the copies go to.
+    /// Value of the object counter for which the copies were gathered.
     object: u32,
-    /// That of its resource.
+    /// User data of the resource.
     pub user_data: u64,
     kept: Option<Kept>,
-    /// Whether its owner stages the same bytes again after a frame that was not submitted.
+    /// `true` if the owner stages the same bytes again after a frame that was not submitted.
     is_restaged: bool,
-    /// By what debugging knows it.
+    /// Debug record of the resource.
     known_as: Option<Box<L>>,
 }
 
 impl<L: Clone> Target<L> {
-    /// One of which a resource knows `content`. `known_as` is by what debugging knows it.
+    /// Creates a destination for the resource with this `content`. `known_as` is its debug record.
     #[must_use]
     pub fn new(content: &Arc<Content>, user_data: u64, is_restaged: bool, known_as: Option<L>) -> Self {
         let object = content.object.load(Ordering::Acquire);
@@ -89,25 +89,25 @@ impl<L: Clone> Target<L> {
         Self { content, object, user_data, kept: None, is_restaged, known_as: known_as.map(Box::new) }
     }
 
-    /// Whether it is a destination of the resource that knows `content`.
+    /// Returns `true` if it is a destination of the resource with this `content`.
     #[must_use]
     pub fn is_of(&self, content: &Arc<Content>) -> bool {
         Arc::ptr_eq(&self.content, content)
     }
 
-    /// Whether its resource has another object than the one that the copies go to.
+    /// Returns `true` if the resource's object was exchanged since the copies were gathered.
     #[must_use]
     pub fn is_exchanged(&self) -> bool {
         self.content.object.load(Ordering::Acquire) != self.object
     }
 
-    /// Keeps what is gathered for it from being moved.
+    /// Prevents moves of the resource's range while copies are gathered.
     #[must_use]
     pub fn kept(self, ticket: Option<&Arc<Ticket>>) -> Self {
         Self { kept: ticket.map(Kept::new), ..self }
     }
 
-    /// The same once more, for a delivery that is gathered further.
+    /// Returns another destination of the same resource, for a further delivery.
     #[must_use]
     pub fn again(&self) -> Self {
         let Self { content, object, user_data, kept, is_restaged, known_as } = self;
@@ -117,7 +117,7 @@ impl<L: Clone> Target<L> {
     }
 }
 
-/// A range that is not moved for as long as this lives, or until it is released.
+/// Prevents moves of a range until it is released or dropped.
 struct Kept {
     ticket: Arc<Ticket>,
     is_kept: AtomicBool,
@@ -142,25 +142,25 @@ impl Drop for Kept {
     }
 }
 
-/// Copies that are recorded together, in one frame.
+/// Copies that are recorded together in one frame.
 pub struct Delivery<L: Clone> {
-    /// Where they go.
+    /// Destinations of the copies.
     pub targets: Vec<Target<L>>,
-    /// The frame; several, if it is not known which of those that were open.
+    /// The frame of the copies; all open frames if the frame is not known.
     frames: Vec<(SyncPoint, Watch)>,
     is_recorded: AtomicBool,
-    /// Those of the allocator whose resources they go to.
+    /// The losses of the allocator that owns the destinations.
     pub losses: Option<Arc<Losses<L>>>,
 }
 
 impl<L: Clone> Delivery<L> {
-    /// Returns `true` once it was recorded.
+    /// Returns `true` once the copies were recorded.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::Acquire)
     }
 
-    /// Adds a frame that it may be recorded in.
+    /// Adds a frame in which the copies may be recorded.
     pub fn watch(&mut self, frame: SyncPoint, watch: impl FnOnce() -> Option<Watch>) {
         if self.frames.iter().all(|(known, _)| *known != frame)
             && let Some(watch) = watch()
@@ -169,7 +169,7 @@ impl<L: Clone> Delivery<L> {
         }
     }
 
-    /// It is recorded: it arrives if its frame is submitted.
+    /// Records the delivery: it arrives if its frame is submitted.
     pub fn record(self: &Arc<Self>) {
         if self.is_recorded.swap(true, Ordering::AcqRel) {
             return;
@@ -185,7 +185,7 @@ impl<L: Clone> Delivery<L> {
         self.frames.iter().any(|(_, watch)| watch.end() == end)
     }
 
-    /// It does not arrive. `is_submitted` says that the owners of what is staged again know nothing of that.
+    /// Reports the copies as lost. If `is_submitted` is `false`, owners that stage the bytes again are not notified.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
             if target.content.is_dropped.load(Ordering::Acquire) {
@@ -198,7 +198,7 @@ impl<L: Clone> Delivery<L> {
         }
     }
 
-    /// No batch has it any more: without having been recorded, it is lost.
+    /// Closes the delivery after its batch has dropped it: if it was not recorded, it is lost.
     pub fn close(&mut self) {
         if !self.is_recorded() && !self.targets.is_empty() {
             self.lose(self.ended(End::Submitted));
@@ -221,21 +221,21 @@ impl<L: Clone> Drop for Delivery<L> {
     }
 }
 
-/// The deliveries of an allocator that wait for the end of their frames, and what was lost.
+/// Deliveries of an allocator that wait for the end of their frames, and the losses to report.
 pub struct Losses<L: Clone> {
     recorded_count: AtomicUsize,
     recorded: Mutex<Vec<Arc<Delivery<L>>>>,
-    /// What debugging is to report.
+    /// Debug records of resources that lost copies.
     found: Mutex<Vec<L>>,
 }
 
-/// What panics while it is locked has changed nothing.
+/// Locks a list. Poisoning is ignored, because code that panics under the lock has changed nothing.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Appends a value, and calls `then` with the new length under the lock. Host memory is allocated without the lock: a global
-/// allocator of the program's may call the library again within an allocation.
+/// Appends a value, and calls `then` with the new length under the lock. Host memory is allocated without the lock,
+/// because the program's global allocator may call the library again.
 fn push<T>(mutex: &Mutex<Vec<T>>, value: T, then: impl FnOnce(usize)) {
     let mut room = Vec::new();
     loop {
@@ -267,7 +267,7 @@ impl<L: Clone> Losses<L> {
         push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
-    /// Takes one out whose frames are over.
+    /// Takes out a delivery after its frames are over.
     fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
@@ -279,7 +279,7 @@ impl<L: Clone> Losses<L> {
         Some(over)
     }
 
-    /// Finds out what has become of deliveries whose frames are over.
+    /// Determines the outcome of all deliveries after their frames are over.
     pub fn settle(&self) {
         while let Some(over) = self.take_over() {
             if !over.frames.is_empty() && !over.ended(End::Submitted) {
@@ -288,14 +288,14 @@ impl<L: Clone> Losses<L> {
         }
     }
 
-    /// Forgets all that waits: the allocator is at its end.
+    /// Forgets all waiting deliveries, at the end of the allocator.
     pub fn forget(&self) {
         let recorded = core::mem::take(&mut *lock(&self.recorded));
         self.recorded_count.store(0, Ordering::Release);
         drop(recorded);
     }
 
-    /// Takes out what debugging is to report.
+    /// Takes out the debug records of resources that lost copies.
     #[must_use]
     pub fn take_found(&self) -> Vec<L> {
         core::mem::take(&mut *lock(&self.found))

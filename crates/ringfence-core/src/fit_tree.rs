@@ -1,10 +1,10 @@
-//! The first of many blocks that may hold a request: a tree of maxima, so that no plan looks at each block for each
+//! Finds the first of many blocks that may fit a request, in a tree of maxima. So no plan checks every block for every
 //! range.
 //!
 //! ```text
 //!                 9
-//!           7           9           each node: the larger of the two below
-//!        4     7     9     2        leaves: what each block still holds in one piece, the fullest block first
+//!           7           9           each node: the maximum of its two children
+//!        4     7     9     2        leaves: longest free span of each block, the fullest block first
 //! ```
 //!
 //! | operation | cost |
@@ -15,7 +15,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// See the [module](self).
+/// Tree of maxima over a list of sizes; see the [module](self).
 pub struct FitTree {
     /// Node 1 is the root; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<u64>,
@@ -23,7 +23,7 @@ pub struct FitTree {
 }
 
 impl FitTree {
-    /// A tree over these leaves.
+    /// Creates a tree over these leaves.
     #[must_use]
     pub fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
         let leaf_count = leaves.len().next_power_of_two();
@@ -37,7 +37,7 @@ impl FitTree {
         Self { nodes, leaf_count }
     }
 
-    /// The first leaf of at least `size`, which is not 0.
+    /// Returns the index of the first leaf that is at least `size`, which must not be 0.
     #[must_use]
     pub fn first(&self, size: u64) -> Option<usize> {
         if self.nodes[1] < size {
@@ -50,7 +50,7 @@ impl FitTree {
         Some(at - self.leaf_count)
     }
 
-    /// Gives a leaf another value.
+    /// Changes the value of a leaf.
     ///
     /// # Panics
     /// If there is no such leaf.

@@ -1,69 +1,69 @@
-//! Equal blocks, allocated and freed by any number of threads at once, without a lock.
+//! A lock-free pool of equal blocks, which any number of threads allocate and free concurrently.
 //!
 //! ```text
-//!   cursors   0 0 2 3          for each few threads the group where they were last: there they look first
+//!   cursors   0 0 2 3          one for a few threads each: the group they used last, which they try first
 //!             │     │
 //!   groups  [ 0110 ][ 1111 ][ 0000 ][ 0001 ]    a bit for each block: 1 iff it is free; up to 64 in a word,
-//!              │                                and each word in a cache line of its own
-//!   rooms     1 1 0 1                           a bit for each group: 0 only if it was found full
-//!              │                                (cleared by who found it so, set again by who frees there)
-//!   serials   6 9 5 4 …                         a number for each block: even iff the block is handed out, and then
+//!              │                                and each word in its own cache line
+//!   rooms     1 1 0 1                           a bit for each group: 0 only if the group was found full
+//!              │                                (cleared by a thread that finds it full, set by one that frees there)
+//!   serials   6 9 5 4 …                         a number for each block: even iff the block is allocated, and then
 //!                                               equal to the serial of its range; odd while it is free
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write where the thread was last, if there is a block |
-//! | – elsewhere | and `rooms`, a word for each 4096 blocks; two writes to it for a group that turns out to be full |
-//! | – refused | O(blocks / 64): every group was looked at and had nothing |
-//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to lines of the block |
+//! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write if the thread's last group has a free block |
+//! | – in another group | also reads `rooms`, a word for each 4096 blocks; two writes to it for each group found full |
+//! | – without success | O(blocks / 64): every group was checked |
+//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to cache lines of the block |
 //! | [`FixedPool::is_live`] | O(1): one load |
 //! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(blocks / 64) |
 //! | [`FixedPool::for_each_live`], [`FixedPool::validate`] | O(blocks) |
 //!
-//! No operation allocates on the host; a pool takes its memory when it is made: 12 bytes a block in large pools, 42 a
-//! block in one of 64.
+//! No operation allocates host memory. A pool allocates its memory when it is created: 12 bytes a block in large pools,
+//! 42 bytes a block in a pool of 64.
 //!
-//! # Why bitmaps
+//! # Bitmaps instead of a queue
 //!
-//! A queue of free offsets, like a stack of them with a tag against ABA, has one head that *every* pair of
-//! operations writes twice: its cache line goes from core to core each time, so that more threads get less done. Here
-//! a thread starts at a group of its own (from where its stack lies, or from the caller's hint), goes on where it last
-//! allocated or freed, and writes that group's line and the serials of its blocks alone. Lines travel only when a
-//! block is freed by another thread, when groups are full, or when more threads than groups meet.
+//! A queue or a tagged stack of free offsets has one head that *every* pair of operations writes twice. Its cache line
+//! moves between cores each time, so throughput falls as threads are added. In this pool, a thread starts at its own
+//! group (chosen by the address of its stack, or by the caller's hint) and continues at the group where it last
+//! allocated or freed. It writes only that group's line and the serials of its blocks. A line moves between cores only
+//! if another thread frees a block, if groups are full, or if there are more threads than groups.
 //!
-//! ABA cannot occur: a block is claimed by clearing *its* bit, which says "free" whatever came before,
-//! and no link is followed. Groups are as small as 8 blocks in small pools, so that 16 threads find 16 of them from
-//! 128 blocks on. `rooms` is written late: a group loses its mark when it is found full, not when it becomes so, since
-//! the next block freed there would bring it back.
+//! ABA cannot occur: a block is claimed by clearing *its* bit, which means "free" regardless of its history, and no
+//! link is followed. Groups of small pools have as few as 8 blocks, so pools of 128 blocks or more have a group
+//! for each of 16 threads. `rooms` is updated late: a group's bit is cleared when the group is found full, not when it
+//! becomes full, because the next freed block would set the bit again.
 //!
 //! # Misuse
 //!
-//! Freeing a range compares and exchanges its block's number, in release builds too: of two threads that free one
-//! range, one succeeds; a range that was freed already, or made elsewhere, is refused. Numbers are unique in the
-//! process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
+//! Freeing a range compares and exchanges its block's serial, in release builds too. If two threads free one range, one
+//! of them succeeds. A range that was freed already, or belongs to another allocator, is refused. Serials are unique in
+//! the process: see [`crate::range`]. A block draws them in runs, so they cost no shared counter.
 //!
 //! # Closing
 //!
-//! [`FixedPool::close`] claims every block by the same bits that allocations use. So it succeeds iff the pool is empty,
-//! nothing can be allocated afterwards, and `allocate` pays nothing for it. While an attempt is under way, and is about
-//! to fail, an allocation may be refused that would have fitted.
+//! [`FixedPool::close`] claims every block through the bits that allocations use. So it succeeds iff the pool is empty,
+//! later allocations fail, and `allocate` has no extra cost. While a call that will fail is in progress, an allocation
+//! can fail although a block is free.
 
 use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
 use crate::range::{FreeError, Invalid, Range, Serial, SharedSerials};
 use alloc::boxed::Box;
 use core::fmt;
 
-#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub(crate) mod slot;
 
-/// Blocks of a group, at most: the bits of a word.
+/// Largest number of blocks in a group, as an exponent of two: the bits of a word.
 const GROUP_LOG2_MAX: u32 = 6;
-/// Blocks of a group at the least. As many serials fill a cache line.
+/// Smallest number of blocks in a group, as an exponent of two: the serials in a cache line.
 const GROUP_LOG2_MIN: u32 = shrunk(3, 1);
-/// Groups are made smaller rather than fewer than this: one for each of 16 threads.
+/// Small pools have smaller groups, so that they have at least this many: one for each of 16 threads.
 const GROUPS_WANTED: u32 = 16;
-/// Threads that have a place of their own, if their hints are spread well.
+/// Largest number of cursors: with well-distributed hints, this many threads have their own.
 const CURSORS_MAX: u32 = 64;
 /// Serials in a cache line.
 const LINE: usize = 8;
@@ -81,22 +81,22 @@ const LINE: usize = 8;
 /// ```
 pub struct FixedPool {
     block_size: u64,
-    /// Blocks that there is room for: the length of `serials`, in numbers. 1 to [`FixedPool::BLOCKS_MAX`].
+    /// Largest number of blocks, which is also the number of serials. 1 to [`FixedPool::BLOCKS_MAX`].
     capacity: u32,
     /// Blocks in a group, as an exponent of two: block `b` is bit `b % 2^group_log2` of group `b >> group_log2`.
     group_log2: u32,
-    /// A bit is 1 iff its block is free: below `offered`, and neither handed out nor claimed by [`FixedPool::close`].
+    /// A bit is 1 iff its block is free: below `offered`, and neither allocated nor claimed by [`FixedPool::close`].
     groups: Box<[Apart<AtomicU64>]>,
-    /// Below the number of groups. Nothing but speed depends on them.
+    /// Group indices at which searches start. They only affect speed.
     cursors: Box<[Apart<AtomicU32>]>,
-    /// A bit is 0 only if its group was found full since a block was last freed into it when full (or a thread is
-    /// about to set it). A 1 says nothing: a look at the group is needed.
+    /// A bit is 0 only if its group was found full since a block was last freed into the full group, or if a thread is
+    /// about to set the bit. A group with bit 1 can be full too.
     rooms: Box<[Apart<AtomicU64>]>,
-    /// The last number of each block. Even iff handed out; then it is the serial of the range. Written only by the
-    /// thread that has claimed the block, and by the thread that frees it, in one compare-exchange.
+    /// The latest serial of each block. Even iff the block is allocated; then it is the serial of the range. Written
+    /// only by the thread that has claimed the block, and by the thread that frees it, in one compare-exchange.
     serials: Box<[Line]>,
     runs: Apart<SharedSerials>,
-    /// How many blocks can be handed out, from the first on, those in use included. 0 iff the pool is closed.
+    /// Number of blocks, from the first on, that the open pool has, allocated ones included. 0 iff the pool is closed.
     offered: AtomicU32,
 }
 
@@ -106,13 +106,13 @@ pub struct FixedPool {
 struct Line([AtomicU64; LINE]);
 
 impl FixedPool {
-    /// The most blocks that a pool can have.
+    /// Largest number of blocks of a pool.
     pub const BLOCKS_MAX: u32 = 1 << 24;
 
-    /// A pool of `block_count` free blocks of `block_size` units each.
+    /// Creates a pool of `block_count` free blocks of `block_size` units each.
     ///
     /// # Panics
-    /// If `block_size` is 0, `block_count` is not in `1..=BLOCKS_MAX`, or both together pass `u64::MAX` units.
+    /// If `block_size` is 0, if `block_count` is not in `1..=BLOCKS_MAX`, or if their product exceeds `u64::MAX`.
     #[must_use]
     pub fn new(block_size: u64, block_count: u32) -> Self {
         let pool = Self::closed(block_size, block_count);
@@ -120,13 +120,13 @@ impl FixedPool {
         pool
     }
 
-    /// A closed pool: room for `capacity` blocks, of which none can be allocated until [`FixedPool::open`].
+    /// Creates a closed pool with a capacity of `capacity` blocks. Allocations fail until [`FixedPool::open`].
     ///
     /// # Panics
-    /// As [`FixedPool::new`].
+    /// If `block_size` is 0, if `capacity` is not in `1..=BLOCKS_MAX`, or if their product exceeds `u64::MAX`.
     #[must_use]
     pub fn closed(block_size: u64, capacity: u32) -> Self {
-        assert!(block_size != 0, "blocks of size 0");
+        assert!(block_size != 0, "the block size is 0");
         assert!((1..=Self::BLOCKS_MAX).contains(&capacity), "{capacity} blocks are not in 1..={}", Self::BLOCKS_MAX);
         assert!(block_size.checked_mul(u64::from(capacity)).is_some(), "{capacity} blocks of {block_size} overflow");
         let wanted = (capacity / GROUPS_WANTED).max(1).next_power_of_two().trailing_zeros();
@@ -152,39 +152,40 @@ impl FixedPool {
         }
     }
 
-    /// Units of a block.
+    /// Size of a block, in units.
     #[must_use]
     pub const fn block_size(&self) -> u64 {
         self.block_size
     }
 
-    /// Blocks that the pool was made for.
+    /// Largest number of blocks that the pool can be opened with.
     #[must_use]
     pub const fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Blocks that the pool was opened with; 0 while it is closed.
+    /// Number of blocks that the pool was opened with; 0 while it is closed.
     #[must_use]
     pub fn block_count(&self) -> u32 {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// A free block, if there is one. `None` means that every group was seen without one during the call.
-    #[must_use = "a block that is not freed stays taken"]
+    /// Allocates a block. `None` means that every group was seen without a free block during the call.
+    #[must_use = "a block that is not freed stays allocated"]
     pub fn allocate(&self) -> Option<Range> {
         self.allocate_near(thread_hint())
     }
 
-    /// [`FixedPool::allocate`], beginning where this hint was last: threads that always pass numbers of their own, here
-    /// and to [`FixedPool::free_near`], stay out of each other's way.
-    #[must_use = "a block that is not freed stays taken"]
+    /// Like [`FixedPool::allocate`], starting at the group where this hint was last used. If each thread always passes
+    /// its own number here and to [`FixedPool::free_near`], threads rarely contend.
+    #[must_use = "a block that is not freed stays allocated"]
     pub fn allocate_near(&self, hint: usize) -> Option<Range> {
         let block = self.claim_near(hint).or_else(|| self.claim_anywhere())?;
         Some(self.hand_out(block))
     }
 
-    /// [`FixedPool::allocate_near`], but `None` says little: a block may be overlooked that was freed a moment ago.
+    /// Like [`FixedPool::allocate_near`], but does not check every group: it can miss a block that was freed just
+    /// before.
     pub(crate) fn allocate_cached(&self, hint: usize) -> Option<Range> {
         self.claim_near(hint).map(|block| self.hand_out(block))
     }
@@ -192,26 +193,26 @@ impl FixedPool {
     /// Frees a range.
     ///
     /// # Errors
-    /// The range was freed already or was made elsewhere; nothing has changed then.
+    /// The range was freed already, or belongs to another allocator. A failed call changes nothing.
     pub fn free(&self, range: Range) -> Result<(), FreeError> {
         self.free_near(thread_hint(), range)
     }
 
-    /// [`FixedPool::free`]: the next [`FixedPool::allocate_near`] with this hint looks here first.
+    /// Like [`FixedPool::free`]. The next [`FixedPool::allocate_near`] with this hint starts at the range's group.
     ///
     /// # Errors
-    /// As [`FixedPool::free`].
+    /// The errors of [`FixedPool::free`].
     pub fn free_near(&self, hint: usize, range: Range) -> Result<(), FreeError> {
         self.release(hint, &range).map(|_| ())
     }
 
-    /// [`FixedPool::free_near`]; says whether the range's group was full until then.
+    /// Like [`FixedPool::free_near`]. Returns `true` if the range's group was full before.
     pub(crate) fn release(&self, hint: usize, range: &Range) -> Result<bool, FreeError> {
         let (block, serial) = (range.slot(), range.serial().get());
         if block >= self.capacity || !serial.is_multiple_of(2) {
             return Err(self.refuse(range));
         }
-        // Relaxed: of all that try, one succeeds, whatever the order; and what it did before is published below.
+        // Relaxed: exactly one of several concurrent frees succeeds in any order, and `give` publishes earlier writes.
         let taken_back = self.serial(block).compare_exchange(serial, serial + 1, Ordering::Relaxed, Ordering::Relaxed);
         if taken_back.is_err() {
             return Err(self.refuse(range));
@@ -221,33 +222,33 @@ impl FixedPool {
         Ok(self.give(group, bit))
     }
 
-    /// Whether this very range is handed out now.
+    /// Returns `true` if exactly this range is allocated.
     #[must_use]
     pub fn is_live(&self, range: &Range) -> bool {
-        // Relaxed: the thread that was given the range also sees its number, or a later one.
+        // Relaxed: a thread that received the range also sees its serial, or a later one.
         let serial = range.serial().get();
         serial.is_multiple_of(2)
             && range.slot() < self.capacity
             && self.serial(range.slot()).load(Ordering::Relaxed) == serial
     }
 
-    /// The number of allocated blocks. Exact if no other thread uses the pool.
+    /// Number of allocated blocks. Exact if no other thread uses the pool.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         let free: u32 = self.groups.iter().map(|group| group.0.load(Ordering::Relaxed).count_ones()).sum();
         self.block_count().saturating_sub(free)
     }
 
-    /// Whether no block is allocated. As exact as [`FixedPool::live_count`].
+    /// Returns `true` if no block is allocated. As exact as [`FixedPool::live_count`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let count = self.block_count();
         self.groups.iter().zip(0..).all(|(word, group)| word.0.load(Ordering::Relaxed) == self.mask(group, count))
     }
 
-    /// Closes the pool iff it is empty: nothing can be allocated in it any more. Says how many blocks it was opened
-    /// with; `None` if it is not empty, if it is closed already, or if another thread is closing it just now.
-    #[must_use = "no other thread knows that the pool is closed"]
+    /// Closes the pool iff it is empty; later allocations fail. Returns the number of blocks that it was opened with.
+    /// Returns `None` if the pool is not empty, is already closed, or is being closed by another thread.
+    #[must_use = "only the caller learns that the pool is closed"]
     pub fn close(&self) -> Option<u32> {
         let count = self.offered.load(Ordering::Relaxed);
         if count == 0 || !self.is_empty() {
@@ -255,9 +256,9 @@ impl FixedPool {
         }
         let groups = self.groups_of(count);
         let claimed = (0..groups).take_while(|group| self.claim_all(*group, self.mask(*group, count))).count();
-        // With the first group claimed no other thread can close, so that `offered` stands still: it is as it was read
-        // above, unless the pool was closed and opened in between, and then what was claimed may be a part.
-        // Release: the thread that opens the pool next finds it closed altogether.
+        // Once the first group is claimed, no other thread can close the pool, so `offered` does not change. It has the
+        // value read above, unless the pool was closed and reopened in between; then only a part may be claimed, and
+        // the exchange fails. Release: the thread that opens the pool next finds it fully closed.
         if claimed == groups && self.offered.compare_exchange(count, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return Some(count);
         }
@@ -265,8 +266,8 @@ impl FixedPool {
         None
     }
 
-    /// Opens a closed pool with `block_count` free blocks. `false` if the pool is open, or if this is 0 or more than
-    /// its capacity.
+    /// Opens a closed pool with `block_count` free blocks. Returns `false` if the pool is open, or if `block_count` is
+    /// 0 or exceeds the capacity.
     #[must_use]
     pub fn open(&self, block_count: u32) -> bool {
         let opened = self.begin_opening(block_count);
@@ -276,8 +277,8 @@ impl FixedPool {
         opened
     }
 
-    /// [`FixedPool::open`], and allocates the first block for the caller, even if other threads wait for one.
-    #[must_use = "a block that is not freed stays taken"]
+    /// Like [`FixedPool::open`], and allocates the first block for the caller before other threads can.
+    #[must_use = "a block that is not freed stays allocated"]
     pub fn open_and_allocate(&self, block_count: u32) -> Option<Range> {
         self.begin_opening(block_count).then(|| {
             let range = self.hand_out(0);
@@ -286,8 +287,8 @@ impl FixedPool {
         })
     }
 
-    /// Shows every range that is handed out, in order of offsets. With other threads at work, each is shown as it was
-    /// at some moment of the call.
+    /// Visits every allocated range in order of offsets. If other threads use the pool, each range is reported in a
+    /// state that it had at some moment of the call.
     pub fn for_each_live(&self, visit: &mut dyn FnMut(Range)) {
         for block in 0..self.block_count() {
             let serial = self.serial(block).load(Ordering::Relaxed);
@@ -297,10 +298,10 @@ impl FixedPool {
         }
     }
 
-    /// Checks every rule of the pool, while no other thread is at work here.
+    /// Checks all rules of the pool. No other thread may use the pool during the call.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         let count = self.block_count();
         for group in 0..self.groups.len() {
@@ -318,22 +319,26 @@ impl FixedPool {
         let free = self.groups[group].0.load(Ordering::Relaxed) & bit != 0;
         let live = self.serial(block).load(Ordering::Relaxed).is_multiple_of(2);
         let holds = if block < count { free != live } else { !free && !live };
-        Invalid::unless(holds, "an offered block is free or handed out, any other neither", u64::from(block))
+        Invalid::unless(
+            holds,
+            "a block below `offered` is either free or allocated, others are neither",
+            u64::from(block),
+        )
     }
 
-    /// Whether some group has a free block.
+    /// Returns `true` if some group has a free block.
     pub(crate) fn has_room(&self) -> bool {
-        // Sequentially consistent for the chain, which does with pools as `note_full` does with groups.
+        // Sequentially consistent for the chain: its `note_full` does for pools what this one does for groups.
         self.groups.iter().any(|group| group.0.load(Ordering::SeqCst) != 0)
     }
 
     fn begin_opening(&self, block_count: u32) -> bool {
-        // Acquire: of the closing, so that its bits are gone; and one of two that open at once is refused.
+        // Acquire, with the release in `close`: all bits are clear. If two threads open the pool at once, one fails.
         (1..=self.capacity).contains(&block_count)
             && self.offered.compare_exchange(0, block_count, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the first `count` blocks of a pool that is being opened, but the first `taken` of them (0 or 1).
+    /// Frees the first `count` blocks of a pool that is being opened, except the first `taken` of them (0 or 1).
     fn offer(&self, count: u32, taken: u32) {
         for group in 0..self.groups_of(count) {
             let taken = if group == 0 { u64::from(taken) } else { 0 };
@@ -344,11 +349,11 @@ impl FixedPool {
         }
     }
 
-    /// Frees blocks of a group that are the caller's and have no range any more; says whether the group was full.
+    /// Frees claimed blocks of a group that have no live range. Returns `true` if the group was full.
     fn give(&self, group: usize, mask: u64) -> bool {
-        // The bits are 0, being the caller's: so adding is the same as setting, and one instruction where that is not.
-        // Release: what was done with the blocks, and their numbers, or before an opening, comes before what their next
-        // owners do. Sequentially consistent, at no cost on x86: see `note_room`.
+        // The bits are 0, because the caller owns the blocks. So adding equals setting, and compiles to one
+        // instruction. Release: earlier uses of the blocks, their serials and an opening happen before their next
+        // owners' accesses. Sequentially consistent for `note_room`, at no cost on x86.
         let before = self.groups[group].0.fetch_add(mask, Ordering::SeqCst);
         debug_assert!(before & mask == 0, "a block was freed twice");
         let was_full = before == 0;
@@ -358,7 +363,7 @@ impl FixedPool {
         was_full
     }
 
-    /// Claims a block where the hint was last, or else in a group that is marked.
+    /// Claims a block in the hint's last group, else in a group with its bit set in `rooms`.
     fn claim_near(&self, hint: usize) -> Option<u32> {
         let cursor = self.cursor(hint);
         let start = cursor.load(Ordering::Relaxed) as usize;
@@ -378,7 +383,7 @@ impl FixedPool {
         })
     }
 
-    /// Tries the groups of a word of `rooms`, from bit `turn` upwards and around.
+    /// Tries the groups of one word of `rooms`, from bit `turn` upwards and around.
     fn claim_in_word(&self, index: usize, turn: u32) -> Option<u32> {
         let mut left = self.rooms[index].0.load(Ordering::Relaxed).rotate_right(turn);
         while left != 0 {
@@ -393,7 +398,7 @@ impl FixedPool {
         None
     }
 
-    /// The last resort: `rooms` may be behind for a moment.
+    /// Tries every group, as a last resort, because `rooms` may be momentarily out of date.
     fn claim_anywhere(&self) -> Option<u32> {
         (0..self.groups.len()).find_map(|group| self.claim_in(group))
     }
@@ -407,25 +412,25 @@ impl FixedPool {
                 return None;
             }
             let at = free.trailing_zeros();
-            // Acquire: with the release of the thread that freed the block. If the bit is 0 by now, another was faster
-            // and nothing has changed; so some thread always comes further.
+            // Acquire, with the release of the thread that freed the block. If the bit is already 0, another thread
+            // claimed the block and nothing has changed; so some thread always makes progress.
             if word.fetch_and(!(1 << at), Ordering::Acquire) & (1 << at) != 0 {
                 return Some(((group as u32) << self.group_log2) + at);
             }
         }
     }
 
-    /// Claims the blocks of `mask` iff they are what is free in the group.
+    /// Claims the blocks of `mask` iff they are exactly the free blocks of the group.
     fn claim_all(&self, group: usize, mask: u64) -> bool {
-        // Acquire: all that was done with the blocks comes before what the closer does next.
+        // Acquire: all uses of the blocks happen before the closer's later accesses.
         self.groups[group].0.compare_exchange(mask, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives a claimed block its next number.
+    /// Draws the next serial of a claimed block and returns its range.
     fn hand_out(&self, block: u32) -> Range {
         let number = self.serial(block);
-        // Relaxed: the block is this thread's alone, and claiming it showed what its last owner wrote. The range goes
-        // to other threads only by what the caller does, which orders it.
+        // Relaxed: this thread owns the block, and claiming it made the last owner's writes visible. The range reaches
+        // other threads only through the caller, whose synchronization orders it.
         let mut serial = number.load(Ordering::Relaxed) + 1;
         if serial.is_multiple_of(SharedSerials::RUN) {
             serial = self.runs.0.draw_run();
@@ -434,10 +439,11 @@ impl FixedPool {
         self.range(block, serial)
     }
 
-    /// Clears the group's bit in `rooms`, unless a thread frees there at this moment.
+    /// Clears the group's bit in `rooms`, unless a thread frees there concurrently.
     ///
-    /// Clearing and then looking at the group meets freeing and then looking at the bit ([`Self::note_room`]). All
-    /// four are sequentially consistent, so that one of the two threads sees the other.
+    /// This thread clears the bit and then reads the group; a freeing thread sets the group and then reads the bit
+    /// ([`Self::note_room`]). All four accesses are sequentially consistent, so one of the two threads sees the
+    /// other.
     fn note_full(&self, group: usize) {
         let (word, bit) = self.room_bit(group);
         word.fetch_and(!bit, Ordering::SeqCst);
@@ -447,7 +453,7 @@ impl FixedPool {
         }
     }
 
-    /// Sets the group's bit in `rooms`, where it is not: after blocks were freed there.
+    /// Sets the group's bit in `rooms` if it is clear, after blocks were freed there.
     fn note_room(&self, group: usize) {
         fence_in_model();
         if !self.has_room_bit(group) {
@@ -465,24 +471,24 @@ impl FixedPool {
         (&self.rooms[group / 64].0, 1 << (group % 64))
     }
 
-    /// The cursor that threads of this hint share: all cursors equally often.
+    /// Returns the cursor of this hint. Hints are distributed evenly over the cursors.
     fn cursor(&self, hint: usize) -> &AtomicU32 {
         let mixed = (hint as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &self.cursors[((mixed * self.cursors.len() as u64) >> 32) as usize].0
     }
 
-    /// The group of a block, and its bit there.
+    /// Returns the group of a block, and its bit there.
     fn place(&self, block: u32) -> (usize, u64) {
         ((block >> self.group_log2) as usize, 1 << (block & ((1 << self.group_log2) - 1)))
     }
 
-    /// The bits of a group whose blocks are among the first `count`.
+    /// Returns the bits of those blocks of a group that are among the first `count`.
     fn mask(&self, group: usize, count: u32) -> u64 {
         let blocks = count.saturating_sub((group as u32) << self.group_log2).min(1 << self.group_log2);
         if blocks == 0 { 0 } else { u64::MAX >> (64 - blocks) }
     }
 
-    /// Groups that the first `count` blocks lie in.
+    /// Returns the number of groups that contain the first `count` blocks.
     const fn groups_of(&self, count: u32) -> usize {
         count.div_ceil(1 << self.group_log2) as usize
     }
@@ -492,15 +498,15 @@ impl FixedPool {
     }
 
     fn range(&self, block: u32, serial: u64) -> Range {
-        let serial = Serial::from_u64(serial).expect("blocks of numbers are counted from 1");
+        let serial = Serial::from_u64(serial).expect("serials are not 0");
         Range::new(u64::from(block) * self.block_size, self.block_size, block, serial)
     }
 
-    /// The error for a range that is not live.
+    /// Returns the error for a range that is not live.
     #[cold]
     pub(crate) fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset(), range.size());
-        // A block that is seldom used may still count through a run of an earlier block of numbers.
+        // A rarely used block may still count through a run of an earlier block of numbers.
         let held = |block| Serial::from_u64(self.serial(block).load(Ordering::Relaxed));
         let of_slot = |block| held(block).is_some_and(|held| held.block() == range.serial().block());
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));
@@ -508,7 +514,7 @@ impl FixedPool {
     }
 }
 
-/// Read first: a line that is only read need not travel.
+/// Stores only a changed value: a line that is only read stays in every core's cache.
 fn move_cursor(cursor: &AtomicU32, group: usize) {
     if cursor.load(Ordering::Relaxed) != group as u32 {
         cursor.store(group as u32, Ordering::Relaxed);
@@ -532,11 +538,11 @@ mod tests {
             let held: [_; 4] = core::array::from_fn(|_| pool.allocate_near(0).expect("four are free"));
             held.into_iter().for_each(|range| pool.free_near(0, range).expect("live"));
         }
-        assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "none was drawn");
+        assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "no run was drawn");
     }
 
-    /// A pool that lives long draws numbers from a new block, and a block of it that is seldom used keeps those of an
-    /// old one.
+    /// A long-lived pool draws serials from a new block of numbers, while its rarely used blocks keep serials of an old
+    /// one.
     #[test]
     fn a_number_of_an_earlier_block_is_stale_of_a_seldom_used_block_and_else_foreign() {
         let mut pool = FixedPool::new(1, 8);

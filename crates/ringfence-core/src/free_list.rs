@@ -1,4 +1,4 @@
-//! A free list: exact best fit, with every block, free and used, in address order.
+//! A free list: exact best fit, with all blocks, free and used, linked in address order.
 //!
 //! ```text
 //!   by address: a ring of slots through the head, whose offset is the capacity
@@ -6,7 +6,7 @@
 //!     ┌─▶ head: 16 ◀─▶ used: 0 ◀─▶ free: 4 ◀─▶ used: 7 ◀─▶ free: 8 ◀─┐
 //!     └──────────────────────────────────────────────────────────────┘
 //!
-//!   by size: a treap of the free blocks; its root hangs on the head
+//!   by size: a treap of the free blocks; its root is a child of the head
 //!
 //!     head ──▶ free: 8 (8 units)
 //!               └─ left ──▶ free: 4 (3 units)
@@ -20,14 +20,14 @@
 //!     │ offset: 8 │ serial, or two children: 8 │ prev, with a bit for "used": 4 │ next: 4 │
 //! ```
 //!
-//! No size is stored: a block ends where the next one begins. No two neighbours are both free.
+//! Sizes are not stored: a block ends at the start of the next. No two neighbours are both free.
 //!
 //! | operation | cost (n: blocks) | host allocations |
 //! |---|---|---|
 //! | `new` | O(1) | 2 |
 //! | `reserve` | O(ranges) | 2 |
-//! | `allocate`, alignment 1 | O(log n) expected | only past the largest n so far |
-//! | `allocate`, other alignments | O(log n + k) expected, k free blocks being long enough but misplaced | the same |
+//! | `allocate`, alignment 1 | O(log n) expected | only if n reaches a new maximum |
+//! | `allocate`, other alignments | O(log n + k) expected; k free blocks are long enough but misaligned | the same |
 //! | `free`, `free_at`, `largest_free` | O(log n) expected | 0 |
 //! | `find` | O(1) expected | 0 |
 //! | `is_live` | O(1) | 0 |
@@ -35,11 +35,11 @@
 //! | `for_each_span` | O(n) | 0 |
 //! | `validate` | O(n log n) expected | some |
 //!
-//! *Expected* is over the hash of slot indices, whatever the requests are.
+//! *Expected* refers to the hash of slot indices, for any sequence of requests.
 //!
-//! Drawbacks: best fit leaves small remainders behind, and each comparison in the treap reads two nodes; where neither
-//! the walk nor exactness matters, two-level bitmaps are faster. With many odd sizes and large alignments k is large; a
-//! caller that rounds sizes up to the alignment that all requests share keeps every block in place, and k at 0.
+//! Drawbacks: best fit leaves small remainders, and each comparison in the treap reads two nodes. If neither address
+//! order nor exactness is needed, [`tlsf`](crate::tlsf) is faster. With many odd sizes and large alignments, k is
+//! large. A caller that rounds all sizes up to a common alignment keeps every block aligned, and k at 0.
 
 mod by_offset;
 mod by_size;
@@ -52,23 +52,23 @@ use alloc::vec::Vec;
 use by_offset::OffsetIndex;
 use core::fmt;
 
-/// The slot of the ring's head, and so "none" wherever a slot is named.
+/// Slot of the ring's head. In other slot fields, it means "none".
 const HEAD: u32 = 0;
-/// The bit of [`Node::prev_and_used`] that says that the block is used.
+/// Bit of [`Node::prev_and_used`]: the block is used.
 const USED: u32 = 1 << 31;
 
 /// A block of the heap, the head, or a vacant slot.
 #[derive(Clone, Copy)]
 struct Node {
-    /// The first unit of the block; the capacity in the head.
+    /// First unit of the block; the capacity for the head.
     offset: u64,
-    /// Of a used block its serial; of a free one its children in the treap, the left in the low half. The left child of
-    /// the head is the treap's root. 0 in a vacant slot.
+    /// For a used block, its serial. For a free block, its children in the treap, the left child in the low half. The
+    /// left child of the head is the treap's root. 0 for a vacant slot.
     word: u64,
-    /// The slot of the block before; [`USED`] set iff the block is used. The head counts as used, so that no block
+    /// Slot of the previous block; [`USED`] is set iff the block is used. The head counts as used, so no block
     /// merges with it.
     prev_and_used: u32,
-    /// The slot of the block after; of a vacant slot the next vacant one.
+    /// Slot of the next block; for a vacant slot, the next vacant slot.
     next: u32,
 }
 
@@ -88,10 +88,10 @@ impl Node {
     }
 }
 
-/// The nodes: the ring of blocks, the treap, and the slots that are vacant.
+/// The nodes: the ring of blocks, the treap, and the vacant slots.
 struct Slab {
     nodes: Vec<Node>,
-    /// The first slot to use again; [`HEAD`] if there is none.
+    /// First vacant slot; [`HEAD`] if there is none.
     vacant: u32,
 }
 
@@ -109,7 +109,7 @@ impl Slab {
         &mut self.nodes[slot as usize]
     }
 
-    /// Where the block ends. Not for the head.
+    /// Returns the end of the block. Not for the head.
     fn end(&self, slot: u32) -> u64 {
         self.node(self.node(slot).next).offset
     }
@@ -118,7 +118,7 @@ impl Slab {
         self.end(slot) - self.node(slot).offset
     }
 
-    /// A new free block at `offset`, behind the block `prev`. It is not in the treap yet.
+    /// Creates a free block at `offset` after the block `prev`. It is not in the treap yet.
     fn link_after(&mut self, prev: u32, offset: u64) -> u32 {
         let next = self.node(prev).next;
         let slot = self.take_slot(Node { offset, word: 0, prev_and_used: prev, next });
@@ -127,7 +127,7 @@ impl Slab {
         slot
     }
 
-    /// Takes the block out of the ring; the one before it grows by its size. It must not be in the treap.
+    /// Removes the block from the ring; the previous block grows by its size. It must not be in the treap.
     fn unlink(&mut self, slot: u32) {
         let (prev, next) = (self.node(slot).prev(), self.node(slot).next);
         self.node_mut(prev).next = next;
@@ -150,7 +150,7 @@ impl Slab {
     }
 }
 
-/// An allocator with exact best fit and a walkable list of blocks; see the [module](self).
+/// An allocator with exact best fit and blocks linked in address order; see the [module](self).
 ///
 /// ```
 /// use ringfence_core::free_list::FreeList;
@@ -167,15 +167,15 @@ impl Slab {
 /// ```
 pub struct FreeList {
     slab: Slab,
-    /// Holds the slots of the used blocks and no others.
+    /// The slots of all used blocks.
     by_offset: OffsetIndex,
     source: Serials,
-    /// In units: the sum over the free blocks.
+    /// Sum of the free blocks, in units.
     free: u64,
 }
 
 impl FreeList {
-    /// An empty list over `0..capacity`. O(1).
+    /// Creates a list over `0..capacity`, all free. O(1).
     ///
     /// # Panics
     /// If the capacity is 0.
@@ -188,7 +188,7 @@ impl FreeList {
         Self { slab, by_offset: OffsetIndex::new(), source: Serials::new(), free: capacity }
     }
 
-    /// Makes room on the host for `ranges` live ranges in all, so that up to there no call allocates on the host.
+    /// Reserves host memory for `ranges` live ranges in total. Up to that number, no call allocates host memory.
     /// O(ranges).
     pub fn reserve(&mut self, ranges: usize) {
         // Each range, a free block before each, one at the end, and the head.
@@ -197,7 +197,7 @@ impl FreeList {
         self.by_offset.reserve(ranges, &self.slab);
     }
 
-    /// The live range that begins at `offset`. O(1) expected.
+    /// Returns the live range that begins at `offset`. O(1) expected.
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<Range> {
         let slot = self.by_offset.find(offset, &self.slab)?;
@@ -207,18 +207,18 @@ impl FreeList {
 
     /// Frees the live range that begins at `offset` and returns it. O(log n) expected.
     ///
-    /// For callers that have nothing but an offset. An offset cannot tell a range from an earlier one at the same
-    /// place: a caller that has the [`Range`] should free that.
+    /// For callers that store only offsets. An offset does not distinguish a range from an earlier range at the same
+    /// offset: a caller that has the [`Range`] should free that instead.
     ///
     /// # Errors
-    /// No live range begins there; nothing has changed then.
+    /// No live range begins at `offset`. A failed call changes nothing.
     pub fn free_at(&mut self, offset: u64) -> Result<Range, UnknownOffset> {
         let range = self.find(offset).ok_or(UnknownOffset { offset })?;
         self.release(range.slot());
         Ok(range)
     }
 
-    /// Cuts a used block out of a free one: `start..start + size`, which lies inside it.
+    /// Splits the used block `start..start + size` off a free block that contains it.
     fn carve(&mut self, free: u32, start: u64, size: u64, serial: Serial) -> u32 {
         let (offset, end) = (self.slab.node(free).offset, self.slab.end(free));
         self.slab.remove_free(free);
@@ -238,7 +238,7 @@ impl FreeList {
         used
     }
 
-    /// Makes a used block free and merges it with its free neighbours: the lowest slot of them stays.
+    /// Frees a used block and merges it with its free neighbours; the lowest of their slots remains.
     fn release(&mut self, slot: u32) {
         self.free += self.slab.size(slot);
         self.by_offset.remove(slot, &self.slab);
@@ -264,7 +264,7 @@ impl FreeList {
         AllocError::OutOfSpace { size, alignment, free: self.free, largest_free: self.largest_free() }
     }
 
-    /// Checks the ring; returns how many blocks are free and how many used.
+    /// Checks the ring; returns the numbers of free and used blocks.
     fn validate_ring(&self) -> Result<(usize, usize), Invalid> {
         let (mut slot, mut prev, mut offset) = (self.slab.node(HEAD).next, HEAD, 0);
         let (mut free, mut used, mut free_size) = (0, 0, 0);
@@ -296,7 +296,11 @@ impl FreeList {
         let (mut slot, mut vacant) = (self.slab.vacant, 0);
         while slot != HEAD && vacant <= self.slab.nodes.len() {
             let node = self.slab.node(slot);
-            Invalid::unless(!node.used() && node.word == 0, "a vacant slot looks like one", u64::from(slot))?;
+            Invalid::unless(
+                !node.used() && node.word == 0,
+                "a vacant slot is not used and has no serial",
+                u64::from(slot),
+            )?;
             (slot, vacant) = (node.next, vacant + 1);
         }
         let slots = self.slab.nodes.len();
@@ -308,15 +312,15 @@ impl Allocate for FreeList {
     type Allocation = Range;
     type Error = AllocError;
 
-    /// Cuts the low part off the smallest free block that holds the request; of equals, off the lowest. Units that
-    /// are skipped for the alignment stay free.
+    /// Takes the low part of the smallest free block that fits the request; of equal blocks, of the lowest. Units
+    /// skipped for the alignment stay free.
     ///
     /// # Panics
-    /// If there were 2³¹ blocks (of 24 bytes each on the host).
+    /// If there are 2³¹ blocks (24 bytes each on the host).
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity())?;
         let free = self.slab.best_fit(size, alignment).ok_or_else(|| self.out_of_space(size, alignment))?;
-        let start = align_up(self.slab.node(free).offset, alignment).expect("best_fit has seen that it fits");
+        let start = align_up(self.slab.node(free).offset, alignment).expect("best_fit checked that it fits");
         let serial = self.source.draw();
         let slot = self.carve(free, start, size, serial);
         Ok(Range::new(start, size, slot, serial))
@@ -340,7 +344,7 @@ impl RangeAllocator for FreeList {
         self.free
     }
 
-    /// Exactly the largest size that would be granted at an alignment of 1.
+    /// Exact: the largest size that would be granted with an alignment of 1.
     fn largest_free(&self) -> u64 {
         self.slab.largest_free()
     }
@@ -349,7 +353,7 @@ impl RangeAllocator for FreeList {
         self.by_offset.len()
     }
 
-    /// Compares everything that the range says.
+    /// Compares all fields of the range.
     fn is_live(&self, range: &Range) -> bool {
         let slot = range.slot();
         self.slab.nodes.get(slot as usize).is_some_and(|node| {
@@ -378,7 +382,7 @@ impl RangeAllocator for FreeList {
     }
 }
 
-/// Every block in address order.
+/// Reports the offset of the next allocation, at the cost of a search.
 impl Peek for FreeList {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity()).ok()?;
@@ -398,17 +402,16 @@ impl fmt::Debug for FreeList {
     }
 }
 
-/// Why [`FreeList::free_at`] freed nothing: no live range begins at this offset. None ever did, or it was freed
-/// already.
+/// Error of [`FreeList::free_at`]: no live range begins at this offset. None ever did, or the range was freed already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOffset {
-    /// The offset that was given, in units.
+    /// The given offset, in units.
     pub offset: u64,
 }
 
 impl fmt::Display for UnknownOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no range that is handed out begins at offset {}: it never did, or was given back", self.offset)
+        write!(f, "no live range begins at offset {}: there was none, or it was freed already", self.offset)
     }
 }
 
@@ -422,7 +425,7 @@ mod tests {
     #[test]
     fn seed_000_09_a_node_is_at_most_24_bytes() {
         assert_eq!(size_of::<Node>(), 24);
-        // And a block is one of them, however often blocks were split and merged; the head is the one more.
+        // Each block takes one node, after any number of splits and merges. The head takes one more.
         let mut list = FreeList::new(64);
         for _ in 0..3 {
             let ranges: Vec<_> = (0..16).map(|_| list.allocate(3, 4).unwrap()).collect();
@@ -431,7 +434,8 @@ mod tests {
         }
     }
 
-    /// A list whose 2 · `holes` blocks of `unit` units are used and free in turn, which is as many as there can be.
+    /// Returns a list of 2 · `holes` blocks of `unit` units, alternately free and used: the largest number of free
+    /// blocks.
     pub(super) fn checkerboard(holes: u64, unit: u64) -> FreeList {
         let mut list = FreeList::new(2 * holes * unit);
         let ranges: Vec<_> = (0..2 * holes).map(|_| list.allocate(unit, 1).unwrap()).collect();
@@ -443,17 +447,17 @@ mod tests {
 
     #[test]
     fn seed_000_08_both_indexes_are_shallow() {
-        // Of single units, and of offsets whose low bits are all 0.
+        // For single units, and for offsets whose low bits are all 0.
         for unit in [1, 256, 64 << 10, 1 << 40] {
             let list = checkerboard(1 << 14, unit);
-            // A random search tree of n nodes is about 4.31 ln n - 1.95 ln ln n deep: 37 here. The hash is fixed, so this
-            // passes always or never.
+            // A random search tree of n nodes is about 4.31 ln n - 1.95 ln ln n deep: 37 here. The hash is fixed, so
+            // this test is deterministic.
             let (depth, probe) = (list.slab.treap_depth(), list.by_offset.longest_probe(&list.slab));
             assert!(depth <= 45 && probe <= 32, "{depth} deep, {probe} probes for multiples of {unit}");
         }
     }
 
-    /// No merge scans the index by size from its start: equal sizes do not lie behind one another.
+    /// Blocks of equal size do not form a chain in the size index, so no merge scans it from its start.
     #[test]
     fn fault_04_equal_sizes_do_not_deepen_the_index() {
         let mut list = checkerboard(1 << 12, 1);

@@ -1,45 +1,45 @@
-//! Algorithms for cutting a heap into ranges and for knowing when a range may be used again.
+//! Algorithms that divide a heap into ranges and decide when a range can be reused.
 //!
-//! One idea carries the crate: *a heap is cut into ranges; a range is in use until points on timelines have
-//! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are all ranges; frames, queues and fences
-//! are all timelines. Nothing here knows of a graphics API or a clock: what has passed is reported to the structures
-//! through [`sync::Progress`]. They take `&mut self`, but for the lock-free ones, which threads share.
+//! The whole crate follows one model: *a heap is divided into ranges; a range is in use until points on timelines have
+//! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are ranges. Frames, queues and fences are
+//! timelines. The crate uses no graphics API and no clock: the caller reports progress through [`sync::Progress`]. The
+//! structures take `&mut self`, except the lock-free ones, which threads share.
 //!
-//! | module | what it holds | allocate / free |
+//! | module | contents | allocate / free |
 //! |---|---|---|
-//! | [`range`] | the contract that the allocators share | – |
-//! | [`buddy`] | powers of two in a tree inside one array | O(log n), no host allocation |
-//! | [`free_list`] | best fit, every block walkable in address order | O(log n) expected |
-//! | [`tlsf`] | the general-purpose one: two-level bitmaps | O(1) |
-//! | [`linear_ranges`] | stack, double stack and ring of ranges that are freed one by one | O(1) amortised |
-//! | [`algorithm`] | one of these, chosen when the program runs | that of the chosen one |
-//! | [`blocks`] | growable blocks over any of them | that of the inner one |
-//! | [`ring`] | monotonic head and tail | O(1) |
-//! | [`fixed_pool`] | equal blocks for many threads at once, without a lock | O(1) |
-//! | [`pool_chain`] | such pools with their heaps, added and taken out meanwhile | O(1) expected |
-//! | [`size_class`] | block sizes | – |
-//! | [`fit_tree`] | the first of many blocks that may hold a request | O(log blocks) |
-//! | [`linear`] | a bump page | O(1) |
-//! | [`sync`] | points on timelines, sets of them | – |
-//! | [`retire`] | what may be released once its points have passed | O(1) a batch |
-//! | [`block_sizes`] | how large the next block is | O(1) |
-//! | [`low_water`] | when it is made | O(1) |
-//! | [`ticket`] | whether a range may be moved, now | one exchange |
-//! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
-//! | `clock` ¹ | which values of a timeline have begun, were submitted, are over | O(open values) |
-//! | `delivery` ¹ | whether what is copied to a resource arrives | O(1) a destination |
-//! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
-//! | `counter` ¹ | counters with a line for each thread | a load and a store |
-//! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
-//! | `recycled` ¹ | objects that go from owner to owner, by description | O(1): two exchanges |
-//! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
-//! | `slots` ¹ | small and common sizes, out of pools by size class and thread caches over them | O(1): one exchange |
+//! | [`range`] | the traits and types that all allocators share | – |
+//! | [`buddy`] | buddy allocator: powers of two, a tree in one array | O(log n), no host allocation |
+//! | [`free_list`] | best fit; blocks can be visited in address order | O(log n) expected |
+//! | [`tlsf`] | general-purpose allocator with two-level bitmaps | O(1) |
+//! | [`linear_ranges`] | stack, double stack and ring with ranges that are freed one by one | O(1) amortised |
+//! | [`algorithm`] | one of these allocators, chosen at run time | that of the chosen one |
+//! | [`blocks`] | growable blocks over any of these allocators | that of the inner one |
+//! | [`ring`] | ring with monotonic head and tail | O(1) |
+//! | [`fixed_pool`] | lock-free pool of equal blocks for many threads | O(1) |
+//! | [`pool_chain`] | fixed pools with their heaps, which can be added and removed while in use | O(1) expected |
+//! | [`size_class`] | size classes | – |
+//! | [`fit_tree`] | search for the first of many blocks that may fit a request | O(log blocks) |
+//! | [`linear`] | bump page | O(1) |
+//! | [`sync`] | points on timelines, and sets of points | – |
+//! | [`retire`] | deferred frees, released when their points have passed | O(1) a batch |
+//! | [`block_sizes`] | size of the next block | O(1) |
+//! | [`low_water`] | time at which the next block is created | O(1) |
+//! | [`ticket`] | flag that tells if a range can be moved now | one exchange |
+//! | [`try_cell`] | value that one thread uses at a time; other threads do not wait | one exchange |
+//! | `clock` ¹ | values of a timeline that have begun, were submitted or are over | O(open values) |
+//! | `delivery` ¹ | outcome of the copies to a resource | O(1) a destination |
+//! | `thread_slot` ¹ | number that no other living thread has | O(1) |
+//! | `counter` ¹ | counters with one line per thread | a load and a store |
+//! | `retire_bin` ¹ | deferred frees from many threads at once | O(1) |
+//! | `recycled` ¹ | objects that are reused for owners with the same description | O(1): two exchanges |
+//! | `thread_cache` ¹ | per-thread caches over a shared pool | O(1): one exchange |
+//! | `slots` ¹ | small, frequent sizes from pools per size class, behind thread caches | O(1): one exchange |
 //!
-//! ¹ With the feature `std`: these know threads.
+//! ¹ Requires the feature `std`, because the module depends on threads.
 //!
 //! Sizes, offsets and alignments are 64-bit and counted in *units*: bytes for memory, slots for descriptors.
 #![no_std]
-// Denied rather than forbidden for what threads share without a lock: each such file allows it and says why.
+// Denied rather than forbidden: lock-free modules allow it and say why.
 #![deny(unsafe_code)]
 
 extern crate alloc;
@@ -69,29 +69,29 @@ pub mod pool_chain;
 pub mod primitive;
 pub mod range;
 #[cfg(feature = "std")]
-#[allow(unsafe_code, reason = "what is kept keeps its owner alive")]
+#[allow(unsafe_code, reason = "kept objects keep their owner alive; SAFETY comments give the proofs")]
 pub mod recycled;
 pub mod retire;
 #[cfg(feature = "std")]
-#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub mod retire_bin;
 pub mod ring;
 pub mod size_class;
 #[cfg(feature = "std")]
-#[allow(unsafe_code, reason = "what is cached keeps its owner alive")]
+#[allow(unsafe_code, reason = "cached items keep their owner alive; SAFETY comments give the proofs")]
 pub mod slots;
 #[cfg(feature = "std")]
-#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 mod spsc_queue;
 pub mod sync;
 #[cfg(feature = "std")]
-#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub mod thread_cache;
 #[cfg(feature = "std")]
 pub mod thread_slot;
 pub mod ticket;
 pub mod tlsf;
-#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub mod try_cell;
 
 #[cfg(any(test, feature = "testing"))]

@@ -1,4 +1,4 @@
-//! A bump page: parts are allocated one after the other and freed all at once.
+//! A bump page: parts are allocated one after the other and freed together.
 //!
 //! ```text
 //!   0                                 used              capacity
@@ -6,7 +6,7 @@
 //!   │     a     │  b  │▒│      c       │      remaining      │    ▒ padding before an aligned part
 //!   └───────────┴─────┴─┴──────────────┴─────────────────────┘
 //!                     ▲
-//!                     └ Mark: `rewind` comes back to here and gives c back
+//!                     └ Mark: `rewind` returns to here and frees c
 //! ```
 //!
 //! | operation | cost |
@@ -14,13 +14,13 @@
 //! | [`Linear::allocate`] | O(1) |
 //! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
 //!
-//! Nothing is allocated on the host. Single parts are not freed: the page is freed as a whole, and waits in a
-//! [`crate::retire`] queue while the GPU may still read it.
+//! No call allocates host memory. Single parts are not freed: the page is freed as a whole. While the GPU may still
+//! read it, it waits in a [`crate::retire`] queue.
 
 use crate::range::{AllocError, align_up, check_request};
 use core::fmt;
 
-/// The bookkeeping of one page.
+/// Bookkeeping of one page.
 ///
 /// ```
 /// # use ringfence_core::linear::Linear;
@@ -29,30 +29,31 @@ use core::fmt;
 /// assert_eq!(page.allocate(100, 256), Ok(0));
 /// assert_eq!(page.allocate(100, 256), Ok(256));
 /// assert_eq!(page.used(), 356);
-/// assert!(matches!(page.allocate(64 << 10, 1), Err(AllocError::OutOfSpace { .. })), "a new page would do");
-/// assert!(matches!(page.allocate(65 << 10, 1), Err(AllocError::TooLarge { .. })), "no page would");
+/// assert!(matches!(page.allocate(64 << 10, 1), Err(AllocError::OutOfSpace { .. })), "fits in a new page");
+/// assert!(matches!(page.allocate(65 << 10, 1), Err(AllocError::TooLarge { .. })), "fits in no page");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Linear {
     capacity: u64,
-    /// Where the next part begins, before padding. At most `capacity`.
+    /// Start of the next part, before padding. At most `capacity`.
     used: u64,
-    /// How often the page was reset: marks from before are refused.
+    /// Number of resets: marks from before a reset are refused.
     resets: u64,
 }
 
 impl Linear {
-    /// An empty page of `capacity` units.
+    /// Creates an empty page of `capacity` units.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self { capacity, used: 0, resets: 0 }
     }
 
-    /// The offset of `size` units aligned to `alignment`. O(1).
+    /// Allocates `size` units and returns their offset, a multiple of `alignment`. O(1).
     ///
     /// # Errors
-    /// A size of 0, an alignment that is not a power of two; [`AllocError::TooLarge`] if even the empty page could
-    /// not hold it, [`AllocError::OutOfSpace`] if only the rest of the page cannot. A failed call changes nothing.
+    /// The size is 0 or the alignment is not a power of two; [`AllocError::TooLarge`] if the request does not fit even
+    /// in the empty page; [`AllocError::OutOfSpace`] if it does not fit in the rest of the page. A failed call changes
+    /// nothing.
     pub const fn allocate(&mut self, size: u64, alignment: u64) -> Result<u64, AllocError> {
         if let Err(error) = check_request(size, alignment, self.capacity) {
             return Err(error);
@@ -69,26 +70,26 @@ impl Linear {
         }
     }
 
-    /// Frees everything. Marks made before are refused from now on. O(1).
+    /// Frees all parts. Earlier marks are refused from now on. O(1).
     pub const fn reset(&mut self) {
         self.used = 0;
         self.resets += 1;
     }
 
-    /// Where the page stands now, for [`Linear::rewind`]. O(1).
+    /// Returns the current state of the page, for [`Linear::rewind`]. O(1).
     #[must_use]
     pub const fn mark(&self) -> Mark {
         Mark { used: self.used, resets: self.resets }
     }
 
-    /// Frees everything that was allocated after the mark, so that the page is a stack. Returns how many units became
-    /// free, padding included. O(1).
+    /// Frees all parts that were allocated after the mark, so that the page works as a stack. Returns the number of
+    /// units that became free, padding included. O(1).
     ///
-    /// A mark serves several times, as long as the page was not rewound to an earlier one in between.
+    /// A mark can be used repeatedly, unless the page was rewound to an earlier mark.
     ///
     /// # Errors
-    /// The page was reset since, or stands before the mark; nothing has changed then. (A mark that was rewound past
-    /// is *not* recognised once as much is allocated again: to the page it looks like a fresh one.)
+    /// The page was reset since, or is now before the mark. A failed call changes nothing. (If the page was rewound
+    /// past a mark and then filled beyond it again, the mark is *not* detected as stale.)
     pub const fn rewind(&mut self, mark: Mark) -> Result<u64, StaleMark> {
         if mark.resets != self.resets || mark.used > self.used {
             return Err(StaleMark { mark: mark.used, used: self.used });
@@ -98,13 +99,13 @@ impl Linear {
         Ok(released)
     }
 
-    /// Units of the page.
+    /// Capacity of the page, in units.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Units handed out, padding included.
+    /// Allocated units, padding included.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
@@ -116,21 +117,21 @@ impl Linear {
         self.capacity - self.used
     }
 
-    /// Whether nothing is handed out.
+    /// Returns `true` if no unit is allocated.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
 }
 
-/// A state of a page to come back to.
+/// A state of a page, to which [`Linear::rewind`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     used: u64,
     resets: u64,
 }
 
-/// A mark that the page cannot come back to. The page is as it was before the call.
+/// Error of [`Linear::rewind`]: the page cannot return to the mark. The page is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaleMark {
     /// Units that were in use when the mark was made.
@@ -141,7 +142,7 @@ pub struct StaleMark {
 
 impl fmt::Display for StaleMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the mark at {} is of a state that is gone: the page now stands at {}", self.mark, self.used)
+        write!(f, "the mark at {} is stale: the page was reset or rewound and is now at {}", self.mark, self.used)
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn parts_are_aligned_disjoint_and_inside() {
-        // Every page of up to 40 units, filled by a fixed sequence until it refuses.
+        // Every page of up to 40 units, filled by a fixed sequence until requests fail.
         for capacity in 1..40 {
             let mut page = Linear::new(capacity);
             let mut taken = Vec::new();
@@ -205,7 +206,7 @@ mod tests {
         let mut page = Linear::new(64 << 10);
         let fitting = (0..).take_while(|_| page.allocate(200, 256).is_ok()).count();
         assert_eq!(fitting, 256);
-        assert!(matches!(page.allocate(200, 256), Err(AllocError::OutOfSpace { .. })), "the page retires now");
+        assert!(matches!(page.allocate(200, 256), Err(AllocError::OutOfSpace { .. })), "the page is full");
         page.reset();
         assert_eq!((page.used(), page.allocate(64 << 10, 256)), (0, Ok(0)));
     }
@@ -217,13 +218,13 @@ mod tests {
         page.allocate(10, 1).unwrap();
         let middle = page.mark();
         page.allocate(8, 16).unwrap();
-        assert_eq!(page.rewind(middle), Ok(14), "with 6 of padding");
+        assert_eq!(page.rewind(middle), Ok(14), "with 6 units of padding");
         assert_eq!(page.rewind(middle), Ok(0));
         assert_eq!(page.rewind(bottom), Ok(10));
         assert_eq!(page.rewind(middle), Err(StaleMark { mark: 10, used: 0 }));
         page.reset();
         page.allocate(50, 1).unwrap();
-        assert_eq!(page.rewind(bottom), Err(StaleMark { mark: 0, used: 50 }), "of before the reset");
+        assert_eq!(page.rewind(bottom), Err(StaleMark { mark: 0, used: 50 }), "the mark is from before the reset");
         assert_eq!(page.used(), 50);
     }
 }

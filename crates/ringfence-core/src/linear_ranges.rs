@@ -1,25 +1,25 @@
-//! Ranges that are allocated one after the other and freed one by one: a stack, a double stack or a ring, by how it is
-//! used.
+//! A linear allocator with ranges that are freed one by one. The order of the calls makes it a stack, a double stack or
+//! a ring.
 //!
 //! ```text
-//!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      free c, then b: the end goes back with them
+//!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      free c, then b: the end moves back
 //!   double stack   ├─ a ─┬─ b ─┤·········├─ y ─┬─ x ─┤      x and y came from `allocate_high`
-//!   ring           ├─ d ─┤····├─ b ─┬─ c ─┤··········┤      d did not fit after c, and a was given back: it wraps
-//!                        └────┘ the gap that the next one goes to
+//!   ring           ├─ d ─┤····├─ b ─┬─ c ─┤··········┤      a was freed, and d did not fit after c: d wrapped around
+//!                        └────┘ the gap of the next range
 //!
-//!   low   [ a† b c d ]   in the order of allocation; † given back, but something older or younger still lives beside it
+//!   low   [ a† b c d ]   in the order of allocation; † freed, but both an older and a younger range are still live
 //!   high  [ x y ]
 //! ```
 //!
-//! A range may be freed at any time; its space is free once everything older than it, or everything younger, is freed
-//! too. A high range prevents wrapping, and a wrapped one prevents high ranges.
+//! Ranges can be freed in any order. The space of a range becomes free once all older or all younger ranges are freed
+//! too. While there are high ranges, low ranges do not wrap; while low ranges wrap, high allocations fail.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `allocate`, `allocate_high`, `is_live`, `free_size` | O(1) |
-//! | `free` | O(1) amortised: each range leaves the row once |
+//! | `free` | O(1) amortised: each range is removed from its row once |
 //! | `for_each_span`, `validate` | O(ranges) |
-//! | host memory | 32 bytes a range of the longest rows there ever were |
+//! | host memory | 32 bytes a range, for the longest rows so far |
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, align_up,
@@ -28,7 +28,7 @@ use crate::range::{
 use alloc::collections::VecDeque;
 use core::fmt;
 
-/// The bit of a slot that says "from the high end".
+/// Bit of a slot: the range is from the high end.
 const HIGH: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
@@ -45,11 +45,11 @@ impl Entry {
     }
 }
 
-/// A row of entries in the order of allocation, each known by a number that stays.
+/// A row of entries in the order of allocation. Each entry has a number that does not change.
 #[derive(Default)]
 struct Row {
     entries: VecDeque<Entry>,
-    /// The number of the first entry, modulo 2³¹.
+    /// Number of the first entry, modulo 2³¹.
     first: u32,
 }
 
@@ -64,7 +64,7 @@ impl Row {
         (slot.wrapping_sub(self.first) & !HIGH) as usize
     }
 
-    /// Drops the freed ranges at both ends, and returns how many units they have.
+    /// Removes the freed ranges at both ends and returns the sum of their sizes.
     fn shrink(&mut self) -> u64 {
         let mut dropped = 0;
         while let Some(entry) = self.entries.back().filter(|entry| !entry.live) {
@@ -91,7 +91,7 @@ impl Row {
 /// let second = ring.allocate(40, 1)?;
 /// assert!(ring.allocate(40, 1).is_err());
 /// ring.free(first)?;
-/// assert_eq!(ring.allocate(40, 1)?.offset(), 0, "it wraps");
+/// assert_eq!(ring.allocate(40, 1)?.offset(), 0, "it wraps around");
 /// assert!(ring.is_live(&second));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -99,14 +99,14 @@ pub struct LinearRanges {
     low: Row,
     high: Row,
     capacity: u64,
-    /// Units in entries, freed ones that are still in a row included.
+    /// Units in entries, including freed entries that are still in a row.
     held: u64,
     live: usize,
     serials: Serials,
 }
 
 impl LinearRanges {
-    /// An allocator of `capacity` units, all of them free.
+    /// Creates an allocator of `capacity` units, all free.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         let low = Row { entries: VecDeque::new(), first: 0 };
@@ -114,12 +114,12 @@ impl LinearRanges {
         Self { low, high, capacity, held: 0, live: 0, serials: Serials::new() }
     }
 
-    /// Where the low ranges may not reach: the lowest high range, or the end.
+    /// Upper limit of the low ranges: the lowest high range, or the capacity.
     fn ceiling(&self) -> u64 {
         self.high.entries.back().map_or(self.capacity, |entry| entry.offset)
     }
 
-    /// Whether the youngest low range lies below the oldest.
+    /// Returns `true` if the youngest low range is below the oldest.
     fn is_wrapped(&self) -> bool {
         match (self.low.entries.front(), self.low.entries.back()) {
             (Some(front), Some(back)) => back.offset < front.offset,
@@ -127,7 +127,7 @@ impl LinearRanges {
         }
     }
 
-    /// The gap that the next low range goes to, and the one it goes to if it does not fit there.
+    /// Returns the gap for the next low range, and the gap that is used if it does not fit there.
     fn gaps(&self) -> [(u64, u64); 2] {
         let Some((front, back)) = self.low.entries.front().zip(self.low.entries.back()) else {
             return [(0, self.ceiling()), (0, 0)];
@@ -158,7 +158,7 @@ impl LinearRanges {
     /// Allocates from the high end downwards: the second stack.
     ///
     /// # Errors
-    /// As [`Allocate::allocate`]. A failed call changes nothing.
+    /// The errors of [`Allocate::allocate`]. A failed call changes nothing.
     pub fn allocate_high(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
         let offset = self.find_high(size, alignment).ok_or_else(|| self.out_of_space(size, alignment))?;
@@ -183,7 +183,7 @@ impl LinearRanges {
         is_it.then_some(entry)
     }
 
-    /// Units of the live range of `slot`; 0 if there is none: it is freed, and what is beside it is not.
+    /// Size of the live range of `slot`, in units; 0 if the range was freed, even if its space is not free yet.
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let row = if slot & HIGH != 0 { &self.high } else { &self.low };
@@ -228,7 +228,7 @@ impl RangeAllocator for LinearRanges {
         self.capacity - self.held
     }
 
-    /// The longer of the gaps that a range could go to from the low end.
+    /// The longer of the two gaps for a low range.
     fn largest_free(&self) -> u64 {
         self.gaps().into_iter().map(|(start, end)| end.saturating_sub(start)).max().unwrap_or(0)
     }
@@ -247,7 +247,7 @@ impl RangeAllocator for LinearRanges {
             if entry.offset > end {
                 visit(Span { offset: end, size: entry.offset - end, slot: None });
             }
-            // A range that is freed and still in the row is not free space yet: no request can have it.
+            // A freed range that is still in the row is not free space yet: no request can use it.
             visit(Span { offset: entry.offset, size: entry.size, slot: Some(slot) });
             end = entry.end();
         };

@@ -1,51 +1,53 @@
-//! When the next block is made: how many bytes an arena keeps free, and how that adapts to its use and to the driver.
+//! The low-water mark of an arena: if fewer bytes are free, the next block is created ahead of need. The mark adapts to
+//! the use and to the driver.
 //!
 //! ```text
 //!   free bytes ─┐
 //!               │╲  use           ╱│
 //!   mark ───────┼─╲──────────────╱─┼──    a block is ordered here
-//!               │  ╲    ┌───────┘  │      and is there after what the driver takes for it
-//!               └───╲───┘──────────┘      what was used meanwhile, twice over, is the next mark
+//!               │  ╲    ┌───────┘  │      and exists after the time that the driver takes
+//!               └───╲───┘──────────┘      twice the bytes used meanwhile are the next mark
 //! ```
 //!
-//! Half of a block is enough for a driver that is quick. A driver that pins host memory takes half a millisecond for
-//! each MiB of it, and a frame may use tens of MiB at once: then a block that is ordered with half a block left comes
-//! too late. No clock is needed to find out, since what counts is not how long the driver takes but *what is used
-//! meanwhile*. That is counted, from the order until the block is there, whether a thread makes it or the program once
-//! a frame. An allocation that had to wait stops the use and so hides it: it doubles the mark. The mark falls by a
-//! sixteenth with each block, and to the least when empty blocks are freed.
+//! For a fast driver, a mark of half a block is enough. A driver that pins host memory takes half a millisecond for
+//! each MiB of it, and a frame can use tens of MiB at once. Then a block that is ordered with half a block left comes
+//! too late. No clock is needed to detect this, because the relevant quantity is not the driver's time but *the bytes
+//! that are used during it*. They are counted from the order until the block exists, whether a thread creates it or the
+//! program does once a frame. An allocation that had to wait stops the use, which hides part of it, so it doubles the
+//! mark. The mark decreases by a sixteenth with each block, and to the minimum when an empty block is freed.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | every one | a few instructions, under the arena's lock |
+//! | all | a few instructions, under the arena's lock |
 
-/// The mark of one arena, but for its least height, which follows the block size.
+/// Low-water mark of one arena. Its minimum follows from the block size.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LowWater {
-    /// Bytes that past use has asked for.
+    /// Mark that past use requires, in bytes.
     wanted: u64,
 }
 
 impl LowWater {
-    /// At most this number of blocks is kept free.
+    /// Upper limit of the mark, in blocks.
     const BLOCKS_MAX: u64 = 4;
 
-    /// Bytes below which a block is made, when the next one has `block` bytes.
+    /// Returns the mark, in bytes, if the next block has `block` bytes. If fewer bytes are free, the block is created.
     pub fn mark(self, block: u64) -> u64 {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
-    /// A block was made ahead. Since it was ordered, `used` bytes more were allocated than freed.
+    /// Records that a block was created ahead. `used` is the number of bytes allocated minus those freed since its
+    /// order.
     pub fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }
 
-    /// An allocation had to wait for a block, although they are made ahead.
+    /// Records that an allocation had to wait for a block, although blocks are created ahead.
     pub fn missed(&mut self, block: u64) {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }
 
-    /// An empty block was freed: less is needed.
+    /// Records that an empty block was freed, which resets the mark to its minimum.
     pub fn idle(&mut self) {
         self.wanted = 0;
     }
@@ -57,8 +59,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A program on a clock of its own: every frame uses so much at its start, a few MiB at a time, and a thread makes
-    /// blocks one after another, each of which takes the driver so long.
+    /// A simulated program: every frame uses `frame` bytes at its start, a few MiB at a time. A thread creates blocks
+    /// one after another; each takes `block_us`.
     struct Paced {
         block: u64,
         block_us: u64,
@@ -67,11 +69,11 @@ mod tests {
     }
 
     impl Paced {
-        /// How many frames had to wait, of those after the first 20.
+        /// Returns the number of frames after the first 20 that had to wait.
         fn waits(&self, frames: u64, adapts: bool) -> usize {
             const STEP: u64 = 4 * MIB;
             let (mut water, mut free) = (LowWater::default(), self.block);
-            // When the block that is being made is there, and what was used since it was ordered.
+            // Completion time of the block that is being created, and the bytes used since its order.
             let mut making: Option<(u64, u64)> = None;
             let mut wait_in = |number: u64| {
                 let (mut now, mut waited) = (number * self.frame_us, false);
@@ -87,7 +89,7 @@ mod tests {
                     }
                     if free < STEP {
                         waited = true;
-                        // It waits for the block that is being made, or makes one.
+                        // Waits for the block that is being created, or creates one.
                         now = making.take().map_or(now + self.block_us, |(done, _)| done);
                         free += self.block;
                         if adapts {
@@ -109,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_mark_that_adapts_keeps_up_wherever_the_driver_can() {
-        // Host memory on a large card: 28 ms for 64 MiB, where a frame of 16 ms uses 32 MiB.
+        // Host memory on a large card: 28 ms for 64 MiB, while a frame of 16 ms uses 32 MiB.
         let host = Paced { block: 64 * MIB, block_us: 28_000, frame: 32 * MIB, frame_us: 16_000 };
         assert!(host.waits(1000, false) > 100, "half a block comes too late: {}", host.waits(1000, false));
         assert_eq!(host.waits(1000, true), 0);
-        // Memory of the device there: 5.4 ms for 256 MiB. Half a block lasts for two frames.
+        // Device memory of that card: 5.4 ms for 256 MiB. Half a block lasts for two frames.
         let device = Paced { block: 256 * MIB, block_us: 5_400, frame: 64 * MIB, frame_us: 4_000 };
         assert_eq!((device.waits(1000, false), device.waits(1000, true)), (0, 0));
         // A frame that uses more than half a block at once.

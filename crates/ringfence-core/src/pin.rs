@@ -7,17 +7,17 @@
 //!      │◀─ may be written ─┴─▶
 //!
 //!   writing thread                           releasing thread, under the lock
-//!   1  pin := position                       1  released := end of what has passed
-//!   2  released > position? then unpin,      2  some pin below that? then released := back to where it was,
-//!      the page is gone                         and those bytes stay
+//!   1  pin := position                       1  released := end of the submissions that have passed
+//!   2  released > position? then unpin,      2  a pin below that? then reset released to the pinned
+//!      the page was released                    submission, whose bytes stay
 //!   3  write, flush
 //!   4  pin := free
 //! ```
 //!
-//! Both first steps come before both second ones in the one order of all sequentially consistent operations, or the
-//! other way round; either way one of the two sees the other. So a program that submits a frame while one of its
-//! threads still writes for it gets wrong bytes on the device, or an error, but two threads never write the same bytes.
-//! It is the protocol of hazard pointers (Michael, 2004), with ranges in place of nodes; `loom` tries its orders.
+//! All four accesses of steps 1 and 2 are sequentially consistent, so at least one of the two threads sees the other's
+//! step 1. If a program submits a frame while one of its threads still writes for it, the device can read wrong bytes,
+//! or an error is reported, but two threads never write the same bytes. This is the protocol of hazard pointers
+//! (Michael, 2004), with ranges instead of nodes; `loom` tests its orders.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -32,12 +32,12 @@ use std::vec::Vec;
 use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
 use crate::ring::Ring;
 
-/// The position before which all bytes may have been handed out again.
+/// Position below which all bytes may have been allocated again.
 #[derive(Debug, Default)]
 pub struct Released(AtomicU64);
 
 impl Released {
-    /// Nothing is released yet.
+    /// Creates the position 0: no byte is released yet.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -49,7 +49,8 @@ impl Released {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if the bytes that begin at `position` still belong to their owner. Sound only while a pin is set there.
+    /// Returns `true` if the bytes that begin at `position` still belong to their owner. Meaningful only while a pin is
+    /// set there.
     #[inline]
     #[must_use]
     pub fn holds(&self, position: u64) -> bool {
@@ -68,13 +69,13 @@ pub fn tail<T>(ring: &Ring<T>, released: &Released) -> u64 {
     ring.iter().next().map_or(released.position(), |oldest| oldest.position)
 }
 
-/// Frees the oldest submissions, as long as they have `passed` and no thread writes their bytes. Returns `true` if a pin kept
-/// bytes that have passed.
+/// Frees the oldest submissions that have `passed`, up to the first pinned one. Returns `true` if a pin kept bytes that
+/// have passed.
 pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: &mut dyn FnMut(&T) -> bool) -> bool {
     let passed = ring.iter().take_while(|oldest| passed(oldest.tag)).last();
     let Some(until) = passed.map(|last| last.position + last.size) else { return false };
     let mut reached = tail(ring, released);
-    // Announced before the pins are looked at.
+    // Announced before the pins are read.
     released.set(until);
     let pinned = pins.first();
     while reached < until {
@@ -89,7 +90,7 @@ pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: 
     reached < until
 }
 
-/// A mark of a host thread that it writes (or will read) the bytes that begin at a position. On a cache line of its own.
+/// A host thread's mark that it accesses the bytes that begin at a position. On its own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Pin {
@@ -99,32 +100,33 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The position of a pin that is not set.
+    /// Position of a pin that is not set.
     pub const FREE: u64 = u64::MAX;
 
-    /// Sets the pin. The caller then looks at [`Released`]: see the protocol above.
+    /// Sets the pin. The caller then reads [`Released`], see the protocol in the module's documentation.
     #[inline]
     pub fn set(&self, position: u64) {
         self.position.store(position, Ordering::SeqCst);
         fence_in_model();
     }
 
-    /// Unpins. What was written before is visible to a thread that sees this.
+    /// Clears the pin. Earlier writes are visible to a thread that sees this.
     #[inline]
     pub fn free(&self) {
         self.position.store(Self::FREE, Ordering::Release);
     }
 }
 
-/// Every pin of a ring. Pins are kept and used again: as many as threads ever wrote at once.
+/// All pins of a ring. Pins are reused: there are as many as the largest number of threads that wrote at once.
 #[derive(Debug, Default)]
 pub struct Pins(Vec<Arc<Pin>>);
 
 impl Pins {
-    /// Returns a pin that no other thread owns, set to `position`. O(pins); allocates only if all are taken.
+    /// Returns a pin that no other thread owns, set to `position`. O(pins); allocates host memory only if all pins are
+    /// owned.
     pub fn claim(&mut self, position: u64) -> HeldPin {
-        // Claimed only here, where `&mut` keeps others away. Its last owner has released it before: it does not
-        // free what stands from here on.
+        // Pins are claimed only here, and `&mut` excludes other threads. The last owner has already released the pin,
+        // so it does not clear the new position.
         if let Some(pin) = self.0.iter().find(|pin| !pin.is_held.load(Ordering::Acquire)) {
             pin.is_held.store(true, Ordering::Relaxed);
             pin.set(position);
@@ -135,14 +137,14 @@ impl Pins {
         HeldPin(pin)
     }
 
-    /// Returns the lowest position that is pinned; [`Pin::FREE`] if none is.
+    /// Returns the lowest pinned position; [`Pin::FREE`] if no pin is set.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.0.iter().map(|pin| pin.position.load(Ordering::SeqCst)).min().unwrap_or(Pin::FREE)
     }
 }
 
-/// A pin that belongs to one thread until this is dropped.
+/// A pin that one thread owns until this value is dropped.
 #[derive(Debug)]
 pub struct HeldPin(Arc<Pin>);
 
@@ -162,7 +164,7 @@ impl Drop for HeldPin {
     }
 }
 
-/// Frees a pin when it is dropped, also when a panic unwinds.
+/// Clears a pin when it is dropped, also during a panic.
 #[derive(Debug)]
 pub struct Unpin<'a>(pub &'a Pin);
 
@@ -173,5 +175,5 @@ impl Drop for Unpin<'_> {
 }
 
 #[cfg(all(test, loom))]
-#[allow(unsafe_code, reason = "the bytes of the ring are loom's cells")]
+#[allow(unsafe_code, reason = "the bytes of the ring are `loom` cells")]
 mod models;

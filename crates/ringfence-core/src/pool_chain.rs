@@ -1,41 +1,41 @@
-//! Pools of equal blocks that come and go while threads allocate and free: no lock on the way.
+//! Pools of equal blocks that are added and removed while threads allocate and free, without a lock.
 //!
 //! ```text
-//!   rooms       1 0 1 0 …       a bit for each place: 0 only if its pool was found full (or there is none)
+//!   rooms       1 0 1 0 …       a bit for each index: 0 only if its pool was found full (or there is none)
 //!               │ │ │
-//!   pools   [ slot 0 ][ slot 1 ][ slot 2 ][ – ][ – ] …      pool_count_max places; a slot is made at first use
-//!              open      open      vacant                   and stays, so that nothing is ever gone under a thread
+//!   pools   [ slot 0 ][ slot 1 ][ slot 2 ][ – ][ – ] …      pool_count_max entries; a slot is created at first use
+//!              open      open      vacant                   and kept, so threads never access a freed slot
 //!              heap      heap        –
 //!               ▲
 //!               └─ PoolAllocation { pool: 0, block, serial, offset }: a free knows its pool
 //! ```
 //!
-//! An allocation asks the first pool that is marked in `rooms`; so later pools drain and can go. A pool that turns out
-//! to be full loses its mark, and gets it again when a thread frees a block in a full group of it: full pools are not
-//! asked again and again.
+//! An allocation tries the first pool whose bit in `rooms` is set. So later pools become empty and can be removed. A
+//! pool that turns out to be full loses its bit, and gets it back when a thread frees a block in a full group of it. So
+//! full pools are not tried repeatedly.
 //!
-//! Making a heap may take the driver milliseconds. So the chain never makes or destroys one. The caller does:
+//! Creating a heap can take the driver milliseconds. So the chain never creates or destroys heaps; the caller does:
 //!
-//! 1. [`PoolChain::allocate`]; if that gives nothing, under a lock of the caller's that only growing takes (or in the
-//!    background, before it comes to that):
-//! 2. [`PoolChain::allocate_thorough`], since another thread may have grown the chain meanwhile; else
-//! 3. [`PoolChain::reserve`], which obeys the largest number of pools; make a heap of [`Reservation::block_count`]
-//!    blocks; [`Reservation::open`] gives the pool to all and its first block to the caller. If the heap cannot be
-//!    made, dropping the reservation leaves nothing behind.
-//! 4. Once a tick: [`PoolChain::take_surplus`] until it gives nothing, and destroy what it gave.
+//! 1. Call [`PoolChain::allocate`]. If it fails, take a lock of your own that only growing takes (or grow in the
+//!    background, ahead of need):
+//! 2. Call [`PoolChain::allocate_thorough`], because another thread may have grown the chain. If it fails too:
+//! 3. Call [`PoolChain::reserve`], which enforces the largest number of pools. Create a heap of
+//!    [`Reservation::block_count`] blocks. [`Reservation::open`] makes the pool available to all threads and returns
+//!    its first block. If the heap cannot be created, drop the reservation, which cancels it.
+//! 4. Once a tick, call [`PoolChain::take_surplus`] until it returns `None`, and destroy the returned heaps.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PoolChain::allocate`] | that of [`FixedPool`], and a word of `rooms` for each 64 places |
-//! | – that finds a pool full | and O(blocks / 64) once for that pool, until a block of it is freed |
-//! | – refused | O(places / 64) |
-//! | [`PoolChain::allocate_thorough`], refused | O(blocks of all pools / 64) |
+//! | [`PoolChain::allocate`] | that of [`FixedPool`], and one word of `rooms` for each 64 indices |
+//! | – that finds a pool full | also O(blocks / 64), once for that pool until a block of it is freed |
+//! | – without success | O(indices / 64) |
+//! | [`PoolChain::allocate_thorough`] without success | O(blocks of all pools / 64) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
-//! | [`PoolChain::reserve`] | O(places that were ever used), and host memory for a slot that is not there yet |
+//! | [`PoolChain::reserve`] | O(slots created so far); allocates host memory for a new slot |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
-//! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
-//! and used for the next pool that fits there. It is freed with the chain.
+//! Host memory: the bits and serials of a slot (12 bytes a block in large pools) are kept when its heap is removed and
+//! reused for the next pool that fits. They are freed with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
@@ -52,7 +52,7 @@ use core::fmt;
 /// # use ringfence_core::pool_chain::PoolChain;
 /// let chain = PoolChain::new(64 << 10, 8);
 /// assert_eq!(chain.allocate(), None, "there is no pool yet");
-/// let reservation = chain.reserve(16).expect("0 of 8 pools are there");
+/// let reservation = chain.reserve(16).expect("0 of 8 pools exist");
 /// let heap = format!("a heap of {} bytes", (64 << 10) * reservation.block_count());
 /// let first = reservation.open(heap);
 ///
@@ -65,7 +65,7 @@ use core::fmt;
 /// assert_eq!(chain.allocate(), None);
 /// ```
 ///
-/// A block cannot be freed twice, nor its heap be used afterwards:
+/// A block cannot be freed twice, and its heap cannot be used after the free:
 ///
 /// ```compile_fail,E0382
 /// # use ringfence_core::pool_chain::PoolChain;
@@ -85,44 +85,44 @@ use core::fmt;
 /// ```
 pub struct PoolChain<H> {
     block_size: u64,
-    /// A slot once made never goes; its heap does. Slots are made from the front on, and no place is left out.
+    /// Slots are created in order of index and never removed; only their heaps are.
     pools: Box<[OnceBox<PoolSlot<H>>]>,
-    /// A bit is 0 only if its pool is not open, or was found full since a block was last freed into a full group of it
-    /// (or a thread is about to set it). A 1 says nothing: a look at the pool is needed.
+    /// A bit is 0 only if its pool is not open, if the pool was found full since a block was last freed into a full
+    /// group of it, or if a thread is about to set the bit. A pool with bit 1 can be full too.
     rooms: Box<[Apart<AtomicU64>]>,
 }
 
-/// What a chain holds.
+/// Counts of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolStatistics {
-    /// Open pools.
+    /// Number of open pools.
     pub pool_count: u32,
-    /// Open pools without a live block.
+    /// Number of open pools without an allocated block.
     pub empty_pool_count: u32,
-    /// Blocks of open pools.
+    /// Number of blocks of open pools.
     pub block_count: u64,
-    /// Blocks that are handed out.
+    /// Number of allocated blocks.
     pub live_count: u64,
 }
 
-/// Which empty pools stay.
+/// Rules by which empty pools are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepPools {
-    /// How many empty pools are always kept.
+    /// Number of empty pools that are always kept.
     pub empty_count: u32,
-    /// For how many ticks at least a pool beyond those stays empty before it goes. 0 counts as 1: within one tick
-    /// nothing goes, so that a loop that allocates and frees does not make and destroy a heap each time.
+    /// Number of ticks for which a surplus pool stays empty before it is removed. 0 counts as 1, so that a loop that
+    /// allocates and frees within one tick does not create and destroy a heap each time.
     pub grace_ticks: u64,
 }
 
 impl<H> PoolChain<H> {
-    /// A chain without a pool, for up to `pool_count_max` of them with blocks of `block_size` units.
+    /// Creates a chain without a pool, for up to `pool_count_max` pools with blocks of `block_size` units.
     ///
     /// # Panics
     /// If `block_size` is 0.
     #[must_use]
     pub fn new(block_size: u64, pool_count_max: u32) -> Self {
-        assert!(block_size != 0, "blocks of size 0");
+        assert!(block_size != 0, "the block size is 0");
         Self {
             block_size,
             pools: (0..pool_count_max).map(|_| OnceBox::new()).collect(),
@@ -130,26 +130,26 @@ impl<H> PoolChain<H> {
         }
     }
 
-    /// Units of a block.
+    /// Size of a block, in units.
     #[must_use]
     pub const fn block_size(&self) -> u64 {
         self.block_size
     }
 
-    /// The largest number of pools.
+    /// Largest number of pools.
     #[must_use]
     pub const fn pool_count_max(&self) -> u32 {
         self.pools.len() as u32
     }
 
-    /// Allocates a block of the first pool that has one. It may miss a block that is freed during the call: before
-    /// growing the chain or giving up, call [`PoolChain::allocate_thorough`].
+    /// Allocates a block from the first pool with a free block. It may miss a block that is freed during the call: call
+    /// [`PoolChain::allocate_thorough`] before growing the chain or giving up.
     pub fn allocate(&self) -> Option<PoolAllocation> {
         self.allocate_near(thread_hint())
     }
 
-    /// [`PoolChain::allocate`], beginning in the pool where this hint was last: threads that always pass numbers of
-    /// their own, here and to [`PoolChain::free_near`], stay out of each other's way.
+    /// Like [`PoolChain::allocate`]. Each pool is searched from the group where this hint was last used. If each thread
+    /// always passes its own number here and to [`PoolChain::free_near`], threads rarely contend.
     pub fn allocate_near(&self, hint: usize) -> Option<PoolAllocation> {
         self.rooms.iter().zip(0..).find_map(|(word, index)| {
             let mut left = word.0.load(Ordering::Relaxed);
@@ -166,23 +166,24 @@ impl<H> PoolChain<H> {
         })
     }
 
-    /// Allocates a block of any pool that has one; tries every pool.
+    /// Allocates a block after trying every group of every pool.
     pub fn allocate_thorough(&self) -> Option<PoolAllocation> {
         self.slots().find_map(|(index, slot)| slot.allocate_thorough(index, thread_hint()))
     }
 
-    /// Frees a block of the pool that it names.
+    /// Frees a block.
     ///
     /// # Errors
-    /// The block is of another chain; nothing has changed then, and the error returns it.
+    /// The block belongs to another chain. The error returns the block, and nothing has changed.
     pub fn free(&self, allocation: PoolAllocation) -> Result<(), RefusedFree> {
         self.free_near(thread_hint(), allocation)
     }
 
-    /// [`PoolChain::free`]: the next [`PoolChain::allocate_near`] with this hint looks here first, in this pool.
+    /// Like [`PoolChain::free`]. In this pool, the next [`PoolChain::allocate_near`] with this hint starts at the
+    /// block's group.
     ///
     /// # Errors
-    /// As [`PoolChain::free`].
+    /// The errors of [`PoolChain::free`].
     pub fn free_near(&self, hint: usize, allocation: PoolAllocation) -> Result<(), RefusedFree> {
         let pool = allocation.pool();
         let Some(slot) = self.slot(pool) else {
@@ -196,29 +197,29 @@ impl<H> PoolChain<H> {
         Ok(())
     }
 
-    /// Whether the block is of this chain: then it is handed out, since the caller has it.
+    /// Returns `true` if the block belongs to this chain. It is allocated then, because the caller owns it.
     #[must_use]
     pub fn is_live(&self, allocation: &PoolAllocation) -> bool {
         self.slot(allocation.pool()).is_some_and(|slot| slot.is_live(allocation))
     }
 
-    /// The heap that a block lies in, which stays as long as the block does. `None` if it is of another chain.
+    /// Returns the heap of a block, which exists as long as the block. `None` if the block belongs to another chain.
     #[must_use]
     pub fn heap<'a>(&'a self, allocation: &'a PoolAllocation) -> Option<&'a H> {
         self.slot(allocation.pool())?.heap(allocation)
     }
 
-    /// Reserves a slot for a pool of up to `block_count` blocks: the first of two steps. No driver is called here, and
-    /// no thread waits for the one that has the reservation.
+    /// Reserves a slot for a pool of up to `block_count` blocks: the first of two steps. Calls no driver, and no thread
+    /// waits for the owner of the reservation.
     ///
-    /// The reservation may be for fewer blocks, if all slots have been used for smaller pools. `None` if all of them
-    /// are in use.
+    /// The reservation may be for fewer blocks, if all slots were created for smaller pools. `None` if all slots are in
+    /// use.
     ///
     /// # Panics
-    /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or the pool passes `u64::MAX` units.
+    /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or the size of the pool exceeds `u64::MAX` units.
     #[must_use = "a reservation that is dropped is cancelled"]
     pub fn reserve(&self, block_count: u32) -> Option<Reservation<'_, H>> {
-        assert!((1..=FixedPool::BLOCKS_MAX).contains(&block_count), "a pool of {block_count} blocks");
+        assert!((1..=FixedPool::BLOCKS_MAX).contains(&block_count), "a pool cannot have {block_count} blocks");
         let reserved = |(index, slot): (u32, &'_ PoolSlot<H>)| slot.try_reserve().then_some(index);
         let index = self.slots().filter(|(_, slot)| slot.capacity() >= block_count).find_map(reserved);
         let index = index.or_else(|| self.reserve_new(block_count)).or_else(|| {
@@ -229,7 +230,7 @@ impl<H> PoolChain<H> {
         Some(Reservation { chain: self, slot, index, block_count: block_count.min(slot.capacity()) })
     }
 
-    /// Makes a slot in the first place that has none, reserved.
+    /// Creates a reserved slot at the first index without one.
     fn reserve_new(&self, block_count: u32) -> Option<u32> {
         let mut slot = None;
         for (place, index) in self.pools.iter().zip(0..) {
@@ -245,33 +246,33 @@ impl<H> PoolChain<H> {
         None
     }
 
-    /// Takes the heap of the last empty pool out, however short it has been empty: for trimming.
+    /// Takes the heap out of the last empty pool, even if it became empty just now, for trimming.
     ///
-    /// From the moment on that this claims the pool, nothing can be allocated in it.
+    /// Once the pool is claimed, allocations in it fail.
     pub fn take_empty(&self) -> Option<H> {
         let made = self.pools.partition_point(|place| place.get().is_some()) as u32;
         let slots = (0..made).rev().filter_map(|index| Some((index, self.slot(index)?)));
         slots.filter(|(_, slot)| slot.is_empty()).find_map(|(index, slot)| self.close(index, slot))
     }
 
-    /// Takes the heap of a pool out that was seen empty and unused for long enough. To be called once a tick, until
-    /// it gives nothing; `tick` never falls.
+    /// Takes the heap out of a pool that has been empty and unused for long enough. Call it once a tick until it
+    /// returns `None`; `tick` must never decrease.
     pub fn take_surplus(&self, tick: u64, keep: KeepPools) -> Option<H> {
         let idle = |slot: &PoolSlot<H>| tick.saturating_sub(slot.idle_since(tick));
         let empty = self.slots().filter(|(_, slot)| slot.is_open() && slot.is_empty());
-        // Of the empty ones the first are kept, as allocations fill the first pools first.
+        // The first empty pools are kept, because allocations use the first pools first.
         let surplus = empty.skip(keep.empty_count as usize);
         surplus
             .filter(|(_, slot)| idle(slot) >= keep.grace_ticks.max(1))
             .find_map(|(index, slot)| self.close(index, slot))
     }
 
-    /// Shows every open pool with its heap, in order of index. A pool that is shown is not taken out meanwhile.
+    /// Visits every open pool with its heap, in order of index. A pool is not removed during its visit.
     pub fn for_each_pool(&self, look: &mut dyn FnMut(PoolView<'_, H>)) {
         self.slots().for_each(|(index, slot)| _ = slot.visit(index, &mut *look));
     }
 
-    /// Counts. Exact if no other thread is at work here.
+    /// Returns counts. Exact if no other thread uses the chain.
     #[must_use]
     pub fn statistics(&self) -> PoolStatistics {
         let mut sum = PoolStatistics::default();
@@ -285,15 +286,15 @@ impl<H> PoolChain<H> {
         sum
     }
 
-    /// Every heap, whatever lies in it: for the end.
+    /// Returns every heap, even with allocated blocks, for teardown.
     pub fn into_heaps(self) -> impl Iterator<Item = H> {
         self.pools.into_iter().filter_map(|mut place| place.take()?.into_heap())
     }
 
-    /// Checks every rule of the chain and its pools, while no other thread is at work here.
+    /// Checks all rules of the chain and its pools. No other thread may use the chain during the call.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.slots().try_for_each(|(index, slot)| {
             slot.validate()?;
@@ -305,7 +306,7 @@ impl<H> PoolChain<H> {
     fn close(&self, index: u32, slot: &PoolSlot<H>) -> Option<H> {
         let heap = slot.close();
         if heap.is_none() && slot.has_room() {
-            // While it was tried, an allocation may have found the pool full.
+            // During the attempt, an allocation may have found the pool full.
             self.note_room(index);
         }
         heap
@@ -316,16 +317,16 @@ impl<H> PoolChain<H> {
     }
 
     fn slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<H>)> {
-        // Behind the last slot there is none.
+        // No slot follows the first missing one.
         self.pools.iter().zip(0..).map_while(|(place, index)| Some((index, place.get()?)))
     }
 
-    /// Clears the pool's bit in `rooms`, unless a thread frees there at this moment.
+    /// Clears the pool's bit in `rooms`, unless a thread frees there concurrently.
     ///
-    /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]). All of it
-    /// is sequentially consistent, so that one of the two threads sees the other. The thread that frees looks only if
-    /// the block's group was full. If it was not, the thread that made it so looks, and this thread sees that it is
-    /// not.
+    /// This thread clears the bit and then reads the pool; a freeing thread frees the block and then reads the bit
+    /// ([`Self::note_room`]). All of these are sequentially consistent, so one of the two threads sees the other.
+    /// A freeing thread reads the bit only if the block's group was full. If the group was not full, the thread that
+    /// freed into the full group reads the bit, and this thread sees that the group is not full.
     fn note_full(&self, pool: u32) {
         let (word, bit) = self.room_bit(pool);
         word.fetch_and(!bit, Ordering::SeqCst);
@@ -335,7 +336,7 @@ impl<H> PoolChain<H> {
         }
     }
 
-    /// Sets the pool's bit in `rooms`, where it is not: after a block was freed there.
+    /// Sets the pool's bit in `rooms` if it is clear, after a block was freed there.
     fn note_room(&self, pool: u32) {
         fence_in_model();
         if !self.has_room_bit(pool) {
@@ -360,7 +361,7 @@ impl<H> fmt::Debug for PoolChain<H> {
     }
 }
 
-/// A slot for a pool, reserved while its heap is made. Dropping it without a heap frees the slot.
+/// A slot that is reserved while the pool's heap is created. Dropping it cancels the reservation.
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reservation<'a, H> {
     chain: &'a PoolChain<H>,
@@ -370,19 +371,19 @@ pub struct Reservation<'a, H> {
 }
 
 impl<H> Reservation<'_, H> {
-    /// Blocks that the pool will have.
+    /// Number of blocks that the pool will have.
     #[must_use]
     pub const fn block_count(&self) -> u32 {
         self.block_count
     }
 
-    /// The pool's index, which [`PoolAllocation::pool`] will return.
+    /// Index of the pool, which [`PoolAllocation::pool`] will return.
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.index
     }
 
-    /// Opens the pool over `heap` for every thread, and allocates its first block for the caller. The second of two
+    /// Opens the pool over `heap` for all threads, and allocates its first block for the caller. The second of two
     /// steps.
     pub fn open(self, heap: H) -> PoolAllocation {
         let allocation = self.slot.open(self.index, heap, self.block_count).ok().expect("the slot is reserved");

@@ -1,18 +1,18 @@
-//! The contract that every range allocator here keeps.
+//! The contract of all range allocators in this crate.
 //!
 //! ```text
 //!   0                                             capacity
 //!   ├───────┬────────────┬──────┬──────────────────────┤
-//!   │ used  │   free     │ used │        free          │   spans, in address order, covering everything
+//!   │ used  │   free     │ used │        free          │   spans, in address order, without gaps
 //!   └───────┴────────────┴──────┴──────────────────────┘
 //!     │
-//!     └─ Range { offset, size, slot, serial }: what the caller holds
+//!     └─ Range { offset, size, slot, serial }: the caller's handle
 //! ```
 //!
 //! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws blocks
-//! of 2²⁴ numbers from one counter. Freeing a range compares one 64-bit number, which distinguishes a live range from
-//! one that was freed already, from one that another allocator made, and from a forged one. No number comes again: a
-//! process that has drawn 2³⁸ blocks panics, at a thousand allocators a second after eight years.
+//! of 2²⁴ numbers from one counter. Freeing a range compares one 64-bit number. The comparison distinguishes a live
+//! range from a range that was freed already, a range of another allocator, and a forged range. No number is reused: a
+//! process that has drawn 2³⁸ blocks panics.
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
@@ -23,8 +23,8 @@ use core::sync::atomic::AtomicU64;
 
 /// A part of a heap that an allocator has allocated.
 ///
-/// A plain value: copying it does not copy the right to the space. The allocator that made it frees it once; every
-/// later attempt, and an attempt on any other allocator, is refused with a [`FreeError`].
+/// A plain value: copying it does not duplicate ownership of the space. The allocator that returned it frees it once.
+/// Every later free, and a free on another allocator, fails with a [`FreeError`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     offset: u64,
@@ -34,25 +34,26 @@ pub struct Range {
 }
 
 impl Range {
-    /// For implementers of the contract: names a range by where it lies and by how its allocator finds it again.
+    /// Creates a range at `offset`. For implementers of the contract: `slot` is the allocator's own index for the
+    /// range.
     #[must_use]
     pub const fn new(offset: u64, size: u64, slot: u32, serial: Serial) -> Self {
         Self { offset, size, serial, slot }
     }
 
-    /// The first unit of the range, a multiple of the requested alignment.
+    /// First unit of the range, a multiple of the requested alignment.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The size in units, as requested; the allocator may have reserved more.
+    /// Size in units, as requested. The allocator may have reserved more.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The first unit after the range.
+    /// First unit after the range.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.size
@@ -64,7 +65,7 @@ impl Range {
         self.slot
     }
 
-    /// The number that this allocation alone has.
+    /// Serial number, unique to this allocation.
     #[must_use]
     pub const fn serial(&self) -> Serial {
         self.serial
@@ -77,18 +78,19 @@ impl fmt::Debug for Range {
     }
 }
 
-/// The number of one allocation, unique in the process.
+/// Serial number of one allocation, unique in the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Serial(NonZeroU64);
 
 impl Serial {
-    /// The number itself.
+    /// The serial as an integer.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// A serial from its number; `None` for 0. For structures that store the number and for tests that forge one.
+    /// Converts an integer to a serial; `None` for 0. For structures that store the number, and for tests that forge
+    /// one.
     #[must_use]
     pub const fn from_u64(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
@@ -97,34 +99,34 @@ impl Serial {
         }
     }
 
-    /// Its block of numbers, which one allocator draws from.
+    /// The block of numbers that contains this serial.
     pub(crate) const fn block(self) -> u64 {
         self.0.get() >> BLOCK_BITS
     }
 }
 
-/// Hands out serial numbers: one of these in each allocator.
+/// Source of serial numbers; each allocator has one.
 #[derive(Debug)]
 pub struct Serials {
-    /// The next number; where a block begins, that of another block.
+    /// The next number. At a multiple of [`BLOCK`], a new block is drawn instead.
     next: u64,
 }
 
-/// A block has 2²⁴ numbers: of blocks so small a process does not reach the end.
+/// A block has 2²⁴ numbers, so a process does not exhaust the 2³⁸ blocks.
 const BLOCK_BITS: u32 = 24;
 const BLOCK: u64 = 1 << BLOCK_BITS;
 
 impl Serials {
-    /// No number above this is drawn: structures use the bits above for marks of their own.
+    /// Upper bound of the drawn numbers: structures use the two bits above for flags.
     pub(crate) const MAX: u64 = u64::MAX >> 2;
 
-    /// A source that has drawn nothing yet.
+    /// Creates a source. It draws its first block on the first [`draw`](Self::draw).
     #[must_use]
     pub const fn new() -> Self {
         Self { next: 0 }
     }
 
-    /// The next number. O(1); touches memory shared between threads once in 2²⁴ calls.
+    /// Draws the next number. O(1); touches memory that threads share once in 2²⁴ calls.
     #[inline]
     pub fn draw(&mut self) -> Serial {
         let number = match NonZeroU64::new(self.next) {
@@ -135,14 +137,14 @@ impl Serials {
         Serial(number)
     }
 
-    /// Whether `serial` came from the block that this source draws from now. False for another allocator's ranges
-    /// (and for ranges more than 2²⁴ allocations old).
+    /// Returns `true` if `serial` is from the block that this source currently draws from. Returns `false` for ranges
+    /// of another allocator, and for ranges more than 2²⁴ allocations old.
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
         serial.block() == self.next.wrapping_sub(1) >> BLOCK_BITS
     }
 
-    /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
+    /// Returns the error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
     #[must_use]
     pub fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset, range.size);
@@ -156,29 +158,29 @@ impl Default for Serials {
     }
 }
 
-/// Hands out runs of serial numbers to threads at once: one of these in each lock-free allocator.
+/// Source of runs of serial numbers that threads draw concurrently; each lock-free allocator has one.
 ///
 /// ```text
 ///   block of 2²⁴ numbers, from the same counter as those of [`Serials`]
-///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator holds one, and counts through it alone
-///   live, free, live, free, …     even while handed out, odd while not: the next even one is the next allocation's
+///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator owns one run and counts through it
+///   live, free, live, free, …     even while allocated, odd while free: the next even number is the next allocation's
 /// ```
 ///
-/// A slot's owner touches nothing shared but once in [`SharedSerials::RUN`] / 2 allocations of that slot. Numbers are
-/// as scarce as elsewhere: a block is left for the next only when it is used up.
+/// The owner of a slot touches shared memory once in [`SharedSerials::RUN`] / 2 allocations of that slot. No numbers
+/// are skipped: a new block is drawn only when the previous one is used up.
 #[derive(Debug)]
 pub(crate) struct SharedSerials {
-    /// The first number of those that were set aside at the start.
+    /// First number of the runs that were reserved at creation.
     first: u64,
-    /// The first number of the next run. Its block is used up iff another one begins here.
+    /// First number of the next run. If it is the start of a block, the previous block is used up.
     next: primitive::AtomicU64,
 }
 
 impl SharedSerials {
-    /// Numbers in a run. A power of two: a slot's run is at its end when its next number is a multiple.
+    /// Numbers in a run. A power of two: a slot's run is used up when its next number is a multiple of this.
     pub(crate) const RUN: u64 = primitive::shrunk(256, 4) as u64;
 
-    /// A source of which `runs` runs are taken already: see [`Self::first_of`].
+    /// Creates a source and reserves `runs` runs, which [`Self::first_of`] returns.
     pub(crate) fn new(runs: u32) -> Self {
         debug_assert!(runs != 0);
         let numbers = u64::from(runs) * Self::RUN;
@@ -186,14 +188,14 @@ impl SharedSerials {
         Self { first, next: primitive::AtomicU64::new(first + numbers) }
     }
 
-    /// The first number of the `index`th run taken at the start.
+    /// First number of the `index`th reserved run.
     pub(crate) fn first_of(&self, index: u32) -> u64 {
         self.first + u64::from(index) * Self::RUN
     }
 
-    /// The first number of a run that no other source has.
+    /// Draws a run that no other source has and returns its first number.
     pub(crate) fn draw_run(&self) -> u64 {
-        // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
+        // Relaxed throughout: the modification order of this one word already makes each run unique.
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
             let first = if next.is_multiple_of(BLOCK) { next_blocks(1).get() } else { next };
@@ -204,7 +206,7 @@ impl SharedSerials {
         }
     }
 
-    /// Whether `serial` came from the block that runs are drawn from now: as [`Serials::drew`].
+    /// Returns `true` if `serial` is from the block that runs are currently drawn from, like [`Serials::drew`].
     pub(crate) fn drew(&self, serial: Serial) -> bool {
         serial.block() == (self.next.load(Ordering::Relaxed) - 1) >> BLOCK_BITS
     }
@@ -216,45 +218,45 @@ fn next_block() -> NonZeroU64 {
     next_blocks(1)
 }
 
-/// The first number of `count` blocks that follow each other and that no other source has. In line, so that what calls
-/// it seldom saves no registers for it.
+/// Draws `count` consecutive blocks and returns their first number. Inlined, so that the rare call does not make its
+/// caller save registers on the common path.
 #[inline]
 fn next_blocks(count: u64) -> NonZeroU64 {
-    // Not `loom`'s: the counter is the process's, not a model's.
+    // Not `loom`'s atomic: the counter belongs to the process, not to a model.
     static BLOCKS: AtomicU64 = AtomicU64::new(1);
     let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
-    // Numbers that come again would let one allocator take another's allocation for its own.
+    // Reused numbers would let one allocator accept another's allocation.
     assert!(block + count <= Serials::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
-    NonZeroU64::new(block << BLOCK_BITS).expect("they begin at 1")
+    NonZeroU64::new(block << BLOCK_BITS).expect("block numbers start at 1")
 }
 
-/// Why nothing was allocated. The allocator is as it was before the call.
+/// Error of a failed allocation. The allocator is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// A size of 0 was asked for.
+    /// The requested size is 0.
     ZeroSize,
     /// The alignment is 0 or not a power of two.
     BadAlignment {
-        /// What was asked for, in units.
+        /// Requested alignment, in units.
         alignment: u64,
     },
     /// The request is larger than the empty allocator.
     TooLarge {
-        /// What was asked for, in units.
+        /// Requested size, in units.
         size: u64,
-        /// What the allocator holds when empty, in units.
+        /// Capacity of the allocator when empty, in units.
         capacity: u64,
     },
-    /// No free span fits at present.
+    /// No free span fits the request now.
     OutOfSpace {
-        /// What was asked for, in units.
+        /// Requested size, in units.
         size: u64,
-        /// The alignment asked for, in units.
+        /// Requested alignment, in units.
         alignment: u64,
-        /// Free units, all spans together.
+        /// Sum of all free spans, in units.
         free: u64,
-        /// The longest free span, in units.
+        /// Longest free span, in units.
         largest_free: u64,
     },
 }
@@ -262,15 +264,15 @@ pub enum AllocError {
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::ZeroSize => f.write_str("a range of size 0 was asked for"),
-            Self::BadAlignment { alignment } => write!(f, "the alignment {alignment} is not a power of two"),
+            Self::ZeroSize => f.write_str("the requested size is 0; request at least 1 unit"),
+            Self::BadAlignment { alignment } => write!(f, "the requested alignment {alignment} is not a power of two"),
             Self::TooLarge { size, capacity } => {
-                write!(f, "{size} units were asked for, the whole capacity is {capacity}")
+                write!(f, "{size} units were requested, but the whole capacity is {capacity}")
             }
             Self::OutOfSpace { size, alignment, free, largest_free } => {
                 write!(
                     f,
-                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span \
+                    "no free span fits {size} units aligned to {alignment}: {free} are free, the longest span has \
                      {largest_free}"
                 )
             }
@@ -280,18 +282,18 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Why a range was not freed. The allocator is as it was before the call.
+/// Error of a failed free. The allocator is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// This allocator made the range, and it was freed already.
+    /// This allocator made the range, and the range was freed already.
     Stale {
         /// First unit of the refused range.
         offset: u64,
         /// Units of the refused range.
         size: u64,
     },
-    /// This allocator never made such a range (or more than 2²⁴ allocations ago).
+    /// This allocator did not make the range, or made it more than 2²⁴ allocations ago.
     Foreign {
         /// First unit of the refused range.
         offset: u64,
@@ -304,10 +306,10 @@ impl fmt::Display for FreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Stale { offset, size } => {
-                write!(f, "the range of {size} units at offset {offset} was given back already")
+                write!(f, "the range of {size} units at offset {offset} was freed already")
             }
             Self::Foreign { offset, size } => {
-                write!(f, "the range of {size} units at offset {offset} is not of this allocator")
+                write!(f, "the range of {size} units at offset {offset} does not belong to this allocator")
             }
         }
     }
@@ -315,20 +317,20 @@ impl fmt::Display for FreeError {
 
 impl core::error::Error for FreeError {}
 
-/// What `validate` found wrong: a defect of the structure itself, never of its caller.
+/// Defect that a `validate` method found: a fault of the structure itself, not of its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invalid {
-    /// The rule that does not hold.
+    /// The violated rule.
     pub rule: &'static str,
-    /// Where: an offset or an index, as the rule says.
+    /// Offset or index of the violation, depending on the rule.
     pub at: u64,
 }
 
 impl Invalid {
-    /// `Ok` if the rule holds.
+    /// Returns `Ok` if the rule holds.
     ///
     /// # Errors
-    /// The rule and the place, if it does not.
+    /// The rule and its position, if the rule does not hold.
     pub fn unless(holds: bool, rule: &'static str, at: u64) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self { rule, at }) }
     }
@@ -342,92 +344,93 @@ impl fmt::Display for Invalid {
 
 impl core::error::Error for Invalid {}
 
-/// An allocator that frees exactly what it has allocated.
+/// An allocator that frees its own allocations only.
 pub trait Allocate {
-    /// What is handed out.
+    /// Type of an allocation.
     type Allocation;
-    /// Why nothing was.
+    /// Error of a failed allocation.
     type Error;
 
-    /// Allocates `size` units whose first is a multiple of `alignment`.
+    /// Allocates `size` units at an offset that is a multiple of `alignment`.
     ///
     /// # Errors
-    /// A size of 0, an alignment that is not a power of two, or no room. A failed call changes nothing.
+    /// The size is 0, the alignment is not a power of two, or no free span fits. A failed call changes nothing.
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Self::Allocation, Self::Error>;
 
-    /// Takes an allocation back.
+    /// Frees an allocation.
     ///
     /// # Errors
-    /// The allocation was freed already or was made elsewhere; nothing has changed then.
+    /// The allocation was freed already, or another allocator made it. A failed call changes nothing.
     fn free(&mut self, allocation: Self::Allocation) -> Result<(), FreeError>;
 }
 
 /// An allocator of ranges inside `0..capacity`.
 pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
-    /// Units it holds when empty.
+    /// Capacity in units, when empty.
     fn capacity(&self) -> u64;
 
-    /// Units in free spans: `capacity` less what is set aside, rounding included.
+    /// Units in free spans: the capacity minus all reserved units, including rounding.
     fn free_size(&self) -> u64;
 
-    /// The largest size that [`Allocate::allocate`] would grant now with an alignment of 1, or more than that by
-    /// less than a size class. 0 iff nothing can be allocated.
+    /// Largest size that [`Allocate::allocate`] can grant now with an alignment of 1. It may be too large by less than
+    /// one size class. 0 iff no request can be granted.
     fn largest_free(&self) -> u64;
 
-    /// Whether a request of `size` may be granted now with an alignment of 1: false only if it would be refused. For
-    /// a caller with several allocators to ask, where [`RangeAllocator::largest_free`] costs more than a yes or no.
+    /// Returns `false` only if a request of `size` with an alignment of 1 would fail now. For callers that search
+    /// several allocators: it can be cheaper than [`RangeAllocator::largest_free`].
     fn may_hold(&self, size: u64) -> bool {
         size <= self.largest_free()
     }
 
-    /// Ranges that are handed out now.
+    /// Number of live ranges.
     fn live_count(&self) -> usize;
 
-    /// Whether nothing is handed out.
+    /// Returns `true` if no range is live.
     fn is_empty(&self) -> bool {
         self.live_count() == 0
     }
 
-    /// Whether this very range is handed out now. O(1).
+    /// Returns `true` if exactly this range is live. O(1).
     fn is_live(&self, range: &Range) -> bool;
 
-    /// Every span, free and used, in address order without a gap. O(spans).
+    /// Visits every span, free and used, in address order without gaps. O(spans).
     fn for_each_span(&self, visit: &mut dyn FnMut(Span));
 
-    /// Checks every rule of the structure. O(spans) or worse: for tests.
+    /// Checks all rules of the structure. O(spans) or worse: for tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     fn validate(&self) -> Result<(), Invalid>;
 }
 
-/// A range allocator that says where it would put a range, without doing so.
+/// A range allocator that can report the offset of the next allocation without allocating.
 pub trait Peek: RangeAllocator {
-    /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
+    /// Returns the offset that [`Allocate::allocate`] would return now; `None` if it would fail. Costs as much as that
+    /// call.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
 
-    /// The same of an allocation from the high end, where there is one.
+    /// Like [`Peek::peek`] for an allocation from the high end, if the allocator has one.
     fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
         self.peek(size, alignment)
     }
 }
 
-/// A stretch of the heap as [`RangeAllocator::for_each_span`] shows it.
+/// A span of the heap, as [`RangeAllocator::for_each_span`] reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// First unit.
     pub offset: u64,
-    /// Units, rounding included.
+    /// Size in units, rounding included.
     pub size: u64,
-    /// The [`Range::slot`] of the range that lives here; `None` if the span is free. A freed range that no request can
-    /// have yet still shows its slot.
+    /// The [`Range::slot`] of the range in this span; `None` if the span is free. A freed range whose units cannot be
+    /// allocated yet still reports its slot.
     pub slot: Option<u32>,
 }
 
-/// Rejects what no allocator can serve. Each implementation calls this first.
+/// Rejects requests that no allocator can serve. Each implementation calls this first.
 ///
 /// # Errors
-/// Size 0, an alignment that is not a power of two, a size above the capacity.
+/// The size is 0 or above the capacity, or the alignment is not a power of two.
 pub const fn check_request(size: u64, alignment: u64, capacity: u64) -> Result<(), AllocError> {
     if size == 0 {
         return Err(AllocError::ZeroSize);
@@ -441,7 +444,7 @@ pub const fn check_request(size: u64, alignment: u64, capacity: u64) -> Result<(
     Ok(())
 }
 
-/// `value` rounded up to a multiple of `alignment` (a power of two); `None` if that is above `u64::MAX`.
+/// Rounds `value` up to a multiple of `alignment` (a power of two); `None` if the result exceeds `u64::MAX`.
 #[must_use]
 pub const fn align_up(value: u64, alignment: u64) -> Option<u64> {
     debug_assert!(alignment.is_power_of_two());
@@ -481,13 +484,13 @@ mod tests {
         assert!(first.drew(drawn) && !second.drew(drawn));
         first.next.store(second.first + BLOCK - SharedSerials::RUN, Ordering::Relaxed);
         let last_of_block = first.draw_run();
-        assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "the block is that of the last run");
+        assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "drew compares the block of the last run");
         let first_of_next = first.draw_run();
         assert!(first_of_next.is_multiple_of(BLOCK));
-        assert!(first_of_next / BLOCK > last_of_block / BLOCK, "never the number after, which is another's");
+        assert!(first_of_next / BLOCK > last_of_block / BLOCK, "the next number may belong to another source");
     }
 
-    /// A pool with more slots than a block has runs sets several blocks aside, which follow each other.
+    /// If a pool has more slots than a block has runs, the source reserves several consecutive blocks.
     #[test]
     #[cfg(not(loom))]
     fn a_source_of_many_runs_has_blocks_that_follow_each_other() {
@@ -495,9 +498,9 @@ mod tests {
         let (first, second) = (SharedSerials::new(runs), SharedSerials::new(1));
         let last = first.first_of(runs - 1) + SharedSerials::RUN - 1;
         assert_eq!(last / BLOCK - first.first / BLOCK, 2);
-        assert!(last / BLOCK < second.first / BLOCK, "all of them are its own");
+        assert!(last / BLOCK < second.first / BLOCK, "the second source's blocks follow");
         assert_eq!(first.draw_run(), first.first_of(runs));
-        // Where they end with a block, the next run is of another.
+        // If the reserved runs end with a block, the next run is in another block.
         let whole = SharedSerials::new((BLOCK / SharedSerials::RUN) as u32);
         assert!(whole.draw_run() >= whole.first + BLOCK);
     }

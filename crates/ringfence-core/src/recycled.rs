@@ -1,36 +1,38 @@
-//! Recycled objects: what was expensive to make and is not in use, kept for the next request of the same description.
-//! For the allocator these are driver objects that the device is done with, bound to their memory.
+//! Recycled objects: expensive objects that are not in use, kept for the next request with the same description. In the
+//! allocator these are driver objects that the device no longer uses, bound to their memory.
 //!
 //! ```text
-//!   request ─▶ Key: all that the maker was asked ─▶ tag, 64 bits of it
-//!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else nothing of it is kept
+//!   request ─▶ Key: all parameters of the creation ─▶ tag, a 64-bit hash of it
+//!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else no object is kept
 //!                                                            │
-//!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy_now
-//!      └─ the item's own key is compared: it counts, the tag only finds                    │
+//!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy
+//!      └─ the item's own key is compared, because the tag is only a hash                   │
 //!                                                                   bytes ≤ bound, else ──┴──▶ destroyed
 //! ```
 //!
-//! # What is kept
+//! # Objects that are kept
 //!
-//! Nothing of a description that was asked for once. Of others each object that is given, as long as all together are
-//! within the bound in bytes, and until their description has not been requested during the grace, in reclaims. While
-//! objects are refused because there is no room, the objects of the description that was not requested for the longest
-//! time are taken out.
+//! - An object is kept if its description was requested at least twice, and if all kept objects together are within the
+//!   bound in bytes.
+//! - The objects of a description are destroyed if it is not requested during the grace period, which is counted in
+//!   reclaims.
+//! - While objects are refused because the bound is reached, the objects of the description that was requested least
+//!   recently are taken out.
 //!
 //! # How bytes are counted
 //!
 //! ```text
-//!   bound ≥ reserved = bytes of all that is kept + what the accounts of the thread caches have free
+//!   bound ≥ reserved = bytes of all kept objects + free bytes in the accounts of the thread caches
 //! ```
 //!
-//! A thread that takes an object out has its bytes free for the next that it puts in, so that the sum that all threads
-//! share changes only once in a while. Before an object is refused, what the accounts have free is collected.
+//! If a thread takes an object out, its account keeps the bytes for the next object that the thread puts in. So the sum
+//! that all threads share changes rarely. Before an object is refused, the free bytes of the accounts are collected.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | take, keep | O(1): the key, a line of tags, an exchange; a short lock once a batch |
-//! | keep, near the bound | O(thread caches); once in 64 refusals O(classes), and each object that goes |
-//! | age | O(classes) once in 32 reclaims, and each object that goes |
+//! | keep, near the bound | O(thread caches); once in 64 refusals also O(classes), and O(1) for each object taken out |
+//! | age | once in 32 reclaims O(classes), and O(1) for each object taken out |
 //! | empty, each | O(objects), O(classes × thread caches) |
 
 use alloc::boxed::Box;
@@ -44,49 +46,49 @@ use crate::primitive::{
 use crate::range::Invalid;
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 
-/// Tags that share a cache line, and descriptions that may collide before one is forgotten.
+/// Tags in a line, which share a cache line: descriptions that can collide before one is forgotten.
 const WAYS: usize = shrunk_under_miri_too(8, 2);
 /// Lines of tags.
 const LINES: usize = shrunk_under_miri_too(64, 1);
-/// Descriptions that are known at a time.
+/// Number of descriptions that are known at a time.
 const CLASSES: usize = WAYS * LINES;
-/// Calls of reclaim after which ages are looked at again.
+/// Number of reclaims between two checks of ages.
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
-/// After this number of refusals a description that was not asked for makes room.
+/// Number of refusals after which the least recently requested description is taken out.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
-/// A thread cache holds at most this number of objects of one description, and a share of the bound, but at least
-/// `CACHED_COUNT_MIN`.
+/// Largest number of objects of one description in a thread cache. Their bytes are limited to a share of the bound, but
+/// `CACHED_COUNT_MIN` objects are always allowed.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
-/// Of the bound in bytes.
+/// A thread cache's objects of one description may have the bound divided by this, in bytes.
 const CACHED_BYTES_SHARE: u64 = 16;
-/// What a thread's account has free is at most a few steps; a step is this part of the bound.
+/// A thread's account has at most a few steps free; a step is the bound divided by this.
 const STEPS: u64 = shrunk(256, 4) as u64;
 
-/// All that the maker was asked: what two requests have in common if one object serves both.
+/// All parameters of an object's creation: two requests with equal keys can use the same object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Those that are not used are 0.
+    /// Unused words are 0.
     words: [u64; Key::WORDS],
-    /// Groups of words that are used.
+    /// Number of groups that are used.
     groups: usize,
 }
 
-/// Words of a key that are looked at side by side: one has such a number, without a branch for each word.
+/// Words of a group. Whole groups are compared, so there is no branch for each word.
 const GROUP: usize = 4;
 
 impl Key {
-    /// How many words a key holds.
+    /// Number of words of a key.
     pub const WORDS: usize = 3 * GROUP;
 
-    /// A key of the first words of these, the rest being 0: the fewer, the quicker.
+    /// Creates a key of the first `used` words; the others must be 0. Fewer words are faster.
     ///
     /// # Panics
-    /// If more are used than there are.
+    /// If `used` exceeds [`Key::WORDS`].
     #[inline(always)]
     #[must_use]
     pub const fn new(words: [u64; Self::WORDS], used: usize) -> Self {
-        assert!(used <= Self::WORDS, "no more words are used than there are");
+        assert!(used <= Self::WORDS, "a key has at most 12 words");
         Self { words, groups: used.div_ceil(GROUP) }
     }
 
@@ -95,7 +97,8 @@ impl Key {
         &self.words.as_chunks().0[..self.groups]
     }
 
-    /// 64 bits of it that are never 0. Pairs of words are multiplied side by side: no product waits for another.
+    /// Returns a 64-bit hash of the key, never 0. Pairs of words are multiplied independently, so no product waits for
+    /// another.
     #[inline(always)]
     fn tag(&self) -> u64 {
         let product = |[one, other]: [u64; 2], at: usize| mixed(one ^ APART[at], other ^ APART[at + 1]);
@@ -107,14 +110,14 @@ impl Key {
     }
 }
 
-/// What is known of an object that may be recycled. All that keeping it needs, and taking it by a key of few words,
-/// lies in one cache line: most often the object was not touched for some frames.
+/// Data of an object that may be recycled. The fields that keeping needs, and taking with a short key, are in one cache
+/// line, because the object has usually not been accessed for some frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Recycling {
     tag: NonZero<u64>,
     bytes: u64,
-    /// 64 bits of the name that it has, 0 for none.
+    /// [`name_bits`] of the object's name, 0 for none.
     pub name: u64,
     kind: u32,
     class: u16,
@@ -125,13 +128,13 @@ pub struct Recycling {
 const _: () = assert!(CLASSES <= 1 << 16 && size_of::<Option<Recycling>>() == 128);
 
 impl Recycling {
-    /// What it holds.
+    /// Returns the memory that the object holds.
     #[must_use]
     pub const fn held(&self) -> Held {
         Held { bytes: self.bytes, kind: self.kind }
     }
 
-    /// Whether it was made for this key.
+    /// Returns `true` if the object was created for this key.
     #[inline]
     fn serves(&self, key: &Key) -> bool {
         let differ = |words: &[u64; GROUP], others: &[u64; GROUP]| {
@@ -142,8 +145,8 @@ impl Recycling {
     }
 }
 
-/// 64 bits of a name: 0 for none. By a `key` that no one outside of the process knows, so that no two names are made to
-/// share them.
+/// Returns a 64-bit hash of a name; 0 for an empty name. `key` is secret to the process, so that no one can construct
+/// two names with equal hashes.
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str, key: u64) -> u64 {
@@ -159,8 +162,7 @@ pub fn name_bits(name: &str, key: u64) -> u64 {
 /// Odd numbers without a pattern.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// A number for each word of a key, so that words that change places make another key. No factor is 0 for words that
-/// are likely.
+/// A number for each word of a key, so swapped words give another tag. Makes factors of 0 unlikely.
 const APART: [u64; Key::WORDS] = {
     let (mut apart, mut at) = ([0; Key::WORDS], 0);
     while at < Key::WORDS {
@@ -170,57 +172,57 @@ const APART: [u64; Key::WORDS] = {
     apart
 };
 
-/// Both halves of a product, over each other.
+/// Returns the two halves of a product, xored.
 #[inline]
 const fn mixed(one: u64, other: u64) -> u64 {
     let product = (one ^ FACTORS[0]) as u128 * (other as u128);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// What an object holds.
+/// Memory that an object holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Bytes that are set aside for it.
+    /// Bytes that are reserved for the object.
     pub bytes: u64,
-    /// Anything: where these bytes are.
+    /// Location of these bytes, as a number of the caller's choice.
     pub kind: u32,
 }
 
-/// What a request asks for.
+/// A request for an object.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     key: &'a Key,
     tag: u64,
-    /// `None` if it is asked for the first time.
+    /// `None` for the first request of a description.
     class: Option<u32>,
 }
 
 /// An object that may be recycled.
 pub trait Recyclable {
-    /// What is known of it, if it may.
+    /// Returns the object's data, if it may be recycled.
     fn recycling(&self) -> Option<&Recycling>;
 }
 
-/// What is known of a description.
+/// State of a description.
 #[repr(align(128))]
 struct Class<T> {
-    /// The time at which it was asked for last, see [`Recycled::time`].
+    /// Time of the last request, see [`Recycled::time`].
     used_at: AtomicU32,
-    /// Objects that were made of it and live, kept or in use.
+    /// Number of living objects of this description, kept or in use.
     live: AtomicU32,
-    /// The number of objects that fit into the list.
+    /// Number of objects that fit into the list.
     room: AtomicU32,
-    /// Whether objects were kept since they were taken out the last time.
+    /// `true` if objects were kept since they were last taken out.
     is_kept: AtomicBool,
-    /// On lines of its own: what is above is read by each request.
+    /// On its own cache lines, because each request reads the fields above.
     list: Apart<List<T>>,
 }
 
-/// Objects that no thread has cached. Host memory is asked for and freed while it is not locked.
+/// Objects that are in no thread cache. Host memory is allocated and freed without the lock.
 struct List<T>(Mutex<Vec<T>>);
 
 impl<T> List<T> {
-    /// Nothing panics while it is locked.
+    /// No code panics under the lock.
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,7 +235,7 @@ impl<T> List<T> {
         self.lock().pop()
     }
 
-    /// Puts objects in.
+    /// Adds objects.
     fn extend(&self, mut new: impl Iterator<Item = T>) {
         self.reserve(self.len() + BATCH_MAX);
         {
@@ -244,7 +246,7 @@ impl<T> List<T> {
         new.for_each(|item| _ = self.push(item, || false));
     }
 
-    /// Makes room for `count` items.
+    /// Reserves host memory for `count` items.
     fn reserve(&self, count: usize) {
         if self.lock().capacity() >= count {
             return;
@@ -255,11 +257,11 @@ impl<T> List<T> {
             room.append(&mut items);
             core::mem::swap(&mut room, &mut *items);
         }
-        // The old host memory is freed unlocked.
+        // The old host memory is freed after the unlock.
         drop(items);
     }
 
-    /// Puts an object in, unless `is_refused` when it is locked.
+    /// Adds an object, unless `is_refused` returns `true` under the lock.
     fn push(&self, item: T, is_refused: impl Fn() -> bool) -> Result<(), T> {
         loop {
             let mut items = self.lock();
@@ -277,37 +279,38 @@ impl<T> List<T> {
     }
 }
 
-/// The objects, and the descriptions.
+/// The objects and the descriptions.
 struct Store<T, O> {
     tags: Box<[[AtomicU64; WAYS]]>,
     classes: Box<[Class<T>]>,
     thread_caches: ThreadCaches<T, O, CLASSES>,
-    /// Bytes of what is kept, and what the accounts have free: at most `bytes_max`.
+    /// Bytes of kept objects plus free bytes of the accounts: at most `bytes_max`.
     reserved: Apart<AtomicU64>,
     bytes_max: u64,
-    /// Objects that were refused because there was no room, modulo the number's range.
+    /// Number of objects that were refused because of the bound, wrapping.
     refused: AtomicU32,
-    /// Objects that were taken out of lists.
+    /// Number of objects that were taken out of lists.
     taken: AtomicU64,
 }
 
-/// See the [module](self).
+/// Objects kept for reuse; see the [module](self).
 pub struct Recycled<T, O> {
-    /// Made with the first request that may be served of it.
+    /// Created by the first request.
     store: OnceLock<Store<T, O>>,
     bytes_max: u64,
     grace_ticks: u64,
     is_closed: AtomicBool,
-    /// Rises once in [`AGE_STEP`] reclaims, and once in [`REFUSALS_STEP`] refusals: seldom, as all threads read it.
+    /// Increases once in [`AGE_STEP`] reclaims and once in [`REFUSALS_STEP`] refusals: rarely, because all threads read
+    /// it.
     time: AtomicU32,
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// Keeps at most `bytes_max` bytes. A description that was not requested during `grace_ticks` ticks, and up to 64
-    /// more, is forgotten. With no ticks nothing is kept.
+    /// Creates a store that keeps at most `bytes_max` bytes. A description that is not requested for `grace_ticks`
+    /// ticks, and up to 64 more, is forgotten. With 0 ticks, no object is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
-        // Without a clock nothing would ever go.
+        // Without ticks, no object would ever be destroyed.
         let bytes_max = if grace_ticks == 0 { 0 } else { bytes_max };
         Self {
             store: OnceLock::new(),
@@ -318,13 +321,13 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Whether anything is ever kept.
+    /// Returns `true` if objects are kept at all.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.bytes_max > 0
     }
 
-    /// Notes that something is asked for.
+    /// Records a request for an object with this key.
     #[inline(always)]
     pub fn wanted<'a>(&self, key: &'a Key) -> Wanted<'a> {
         let store = self.store.get().unwrap_or_else(|| self.first_store());
@@ -338,10 +341,12 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get_or_init(|| Store::new(self.bytes_max))
     }
 
-    /// An object for what is wanted that is cached for this thread, or in its list; and an owner that was kept. O(1).
+    /// Takes an object for the request out of this thread's cache or the list of its class. Also returns an owner, if
+    /// one is cached. O(1).
     ///
     /// # Errors
-    /// An object of another description that has the same tag, or had the class before: nothing will ask for it.
+    /// An object of another description with the same tag, or of the description that had the class before. No request
+    /// will take it, so the caller destroys it.
     #[inline(always)]
     pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
@@ -357,7 +362,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         Some(if serves_it { Ok((item, owner)) } else { Err(item) })
     }
 
-    /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes
+    /// Returns the memory of the object that a request would take from this thread's cache or the list. Changes
     /// nothing.
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
@@ -367,14 +372,14 @@ impl<T: Recyclable, O> Recycled<T, O> {
         cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
 
-    /// Whether objects for what is wanted are kept, or were lately.
+    /// Returns `true` if objects for the request are kept, or were kept recently.
     pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// What to note of an object that was made for what was wanted, if it may be recycled, with its [`name_bits`]. From
-    /// now on its list has room for it.
+    /// Returns the data of an object that was created for the request, if it may be recycled. `name` is its
+    /// [`name_bits`]. Reserves an entry for it in the list.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -390,14 +395,15 @@ impl<T: Recyclable, O> Recycled<T, O> {
         })
     }
 
-    /// An object that might have been recycled is taken apart.
+    /// Records that an object with this data is destroyed.
     pub fn forget(&self, recycling: &Recycling) {
         if let Some(store) = self.store.get() {
             store.classes[recycling.class as usize].live.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether an object of this description would be kept now, if there is room for its bytes. O(1).
+    /// Returns `true` if an object of this description would be kept now, provided that its bytes are within the bound.
+    /// O(1).
     #[inline]
     pub fn would_keep(&self, recycling: &Recycling) -> bool {
         let Some(store) = self.store.get() else { return false };
@@ -410,11 +416,11 @@ impl<T: Recyclable, O> Recycled<T, O> {
         true
     }
 
-    /// Keeps an object, for this thread if there is room, which [`Recycled::would_keep`] has just said. `gone` is given
-    /// what makes room for it.
+    /// Keeps an object after [`Recycled::would_keep`] returned `true`, in this thread's cache if there is room. Objects
+    /// that are taken out to make room are passed to `gone`.
     ///
     /// # Errors
-    /// The object, if its bytes would exceed the bound, or nothing is kept any more.
+    /// The object, if its bytes would exceed the bound or the store is closed.
     #[inline]
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
@@ -426,13 +432,13 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.keep_slowly(item, gone)
     }
 
-    /// As [`Recycled::keep`], and keeps the owner for the next user, by one exchange.
+    /// Like [`Recycled::keep`]; the same exchange also keeps the owner for the next user.
     ///
     /// # Errors
-    /// The object.
+    /// The object and the owner.
     ///
     /// # Safety
-    /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
+    /// `of` must return the store of the owner's allocator, which the owner keeps alive.
     #[inline]
     pub unsafe fn keep_with_owner(
         item: T,
@@ -449,7 +455,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
             None => (item, owner),
             Some(thread_cache) => {
                 let pays = |account: &mut Account, held| held < full && account.pays(bytes);
-                // SAFETY: the caller promises that `owner` keeps what `of` gives alive, and so the thread cache in it.
+                // SAFETY: the caller guarantees that `owner` keeps the result of `of` alive, which contains the thread
+                // cache.
                 match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, pays) } {
                     Ok(()) => return Ok(()),
                     Err((item, owner)) => (item(), owner),
@@ -459,7 +466,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         if let Err(item) = of(&owner).keep_slowly(item, gone) {
             return Err((item, owner));
         }
-        // SAFETY: the caller promises that `of` gives what `owner` keeps alive.
+        // SAFETY: the caller guarantees that `owner` keeps the result of `of` alive.
         unsafe { Self::keep_owner(owner, of) };
         Ok(())
     }
@@ -476,30 +483,31 @@ impl<T: Recyclable, O> Recycled<T, O> {
         store.keep_reserved(class, item, more, &self.is_closed).inspect_err(|_| store.give_back(bytes))
     }
 
-    /// Keeps an owner for the next user, on this thread.
+    /// Keeps an owner for the next user, in this thread's cache.
     ///
     /// # Safety
-    /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
+    /// `of` must return the store of the owner's allocator, which the owner keeps alive.
     #[inline]
     pub unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
         let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
         if let Some(thread_cache) = mine.map(core::ptr::from_ref) {
-            // SAFETY: the caller promises that `owner` keeps what `of` gives alive, and so the thread cache in it.
+            // SAFETY: the caller guarantees that `owner` keeps the result of `of` alive, which contains the thread
+            // cache.
             drop(unsafe { thread_cache::put_owner(thread_cache, owner) });
         }
     }
 
-    /// An owner that was kept on this thread.
+    /// Takes an owner that was kept in this thread's cache.
     pub fn take_owner(&self) -> Option<O> {
         self.store.get()?.thread_caches.take_owner()
     }
 
-    /// Bytes of what is kept, and what threads have reserved beyond that. One load.
+    /// Bytes of kept objects plus free bytes of the accounts. One load.
     pub fn reserved_bytes(&self) -> u64 {
         self.store.get().map_or(0, |store| store.reserved.0.load(Ordering::Relaxed))
     }
 
-    /// How many objects were taken out for another request. O(threads).
+    /// Number of objects that were taken out for another request. O(threads).
     pub fn taken(&self) -> u64 {
         let Some(store) = self.store.get() else { return 0 };
         let mut taken = store.taken.load(Ordering::Relaxed);
@@ -507,7 +515,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         taken
     }
 
-    /// Takes out what has not been asked for in a while. Once a reclaim.
+    /// Takes out objects that have not been requested for the grace period. Call it once a reclaim.
     pub fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
         let now = self.time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -518,20 +526,20 @@ impl<T: Recyclable, O> Recycled<T, O> {
             }
         });
         for (class, held) in store.classes.iter().enumerate() {
-            // The step in which it was asked for last may have ended right after.
+            // The step of the last request may have ended just after the request.
             if u64::from(held.age(now).saturating_sub(1)) * AGE_STEP >= self.grace_ticks {
                 store.forget_class(class, &mut gone);
             }
         }
     }
 
-    /// Takes everything out of some kinds.
+    /// Takes out all objects of some kinds.
     pub fn empty(&self, kinds: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get() else { return };
         (0..CLASSES).for_each(|class| store.take_class(class, &kinds, &mut gone));
     }
 
-    /// The end of the allocator's last handle: everything goes, and nothing is kept any more.
+    /// Takes out all objects and keeps no more, when the last handle of the allocator is dropped.
     pub fn close(&self, mut gone: impl FnMut(T)) {
         self.is_closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -546,24 +554,24 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Looks at everything that is kept. `look` must not come back here.
+    /// Calls `look` for every kept object. `look` must not call this store.
     pub fn each(&self, mut look: impl FnMut(&T)) {
         let Some(store) = self.store.get() else { return };
         store.thread_caches.each_item(|_, item| look(item));
         store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
     }
 
-    /// Checks every rule of the structure. For tests.
+    /// Checks all rules of the structure. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         let Some(store) = self.store.get() else { return Ok(()) };
         let mut bytes = 0;
         let mut check = |class: usize, item: &T| {
             bytes += bytes_of(item);
             let is_here = item.recycling().is_some_and(|held| held.class as usize == class);
-            Invalid::unless(is_here, "what is recycled lies in its class", class as u64)
+            Invalid::unless(is_here, "a kept object is in its class", class as u64)
         };
         store.thread_caches.validate(&mut check)?;
         for (class, held) in store.classes.iter().enumerate() {
@@ -571,8 +579,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
         store.thread_caches.each_account(|account| bytes += account.free);
         let reserved = store.reserved.0.load(Ordering::Relaxed);
-        Invalid::unless(bytes == reserved, "the bytes of what is recycled are counted", bytes)?;
-        Invalid::unless(reserved <= self.bytes_max, "what is recycled is within its bound", reserved)
+        Invalid::unless(bytes == reserved, "the reserved bytes are those of kept objects and accounts", bytes)?;
+        Invalid::unless(reserved <= self.bytes_max, "the kept objects are within the bound", reserved)
     }
 }
 
@@ -581,7 +589,7 @@ fn bytes_of(item: &impl Recyclable) -> u64 {
 }
 
 impl Account {
-    /// Uses what is free, if that is enough.
+    /// Subtracts `bytes` from the free bytes, if there are enough.
     #[inline]
     fn pays(&mut self, bytes: u64) -> bool {
         let left = self.free.checked_sub(bytes);
@@ -591,8 +599,8 @@ impl Account {
 }
 
 impl<T> Class<T> {
-    /// Something of it is about to be kept, or is in its list. Said again there: what was put into a thread cache while
-    /// the class was forgotten is swept to the list, and ages from then on.
+    /// Records that an object is about to be kept, or is in the list. Repeated for the list: an object may be put into
+    /// a thread cache while its class is forgotten; it is swept to the list later, and ages from then on.
     #[inline]
     fn note_kept(&self) {
         if !self.is_kept.load(Ordering::Relaxed) {
@@ -610,7 +618,7 @@ impl<T> Class<T> {
         }
     }
 
-    /// The list has room for one object more.
+    /// Reserves one more entry in the list.
     fn make_room(&self) {
         let live = self.live.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if live > self.room.load(Ordering::Relaxed) {
@@ -620,7 +628,7 @@ impl<T> Class<T> {
         }
     }
 
-    /// How long it was not asked for; 0 if nothing is kept of it.
+    /// Returns the time since the last request; 0 if no object is kept.
     fn age(&self, now: u32) -> u32 {
         if self.is_kept.load(Ordering::Relaxed) { now.wrapping_sub(self.used_at.load(Ordering::Relaxed)) } else { 0 }
     }
@@ -643,11 +651,11 @@ impl<T: Recyclable, O> Store<T, O> {
         &self.classes[class].list.0
     }
 
-    /// How many objects of `bytes` bytes a thread cache holds, at most.
+    /// Returns the largest number of objects of `bytes` bytes in a thread cache.
     #[inline]
     fn cached_max(&self, bytes: u64) -> usize {
         let most = self.bytes_max / CACHED_BYTES_SHARE;
-        // Most objects are small: no division for them.
+        // Most objects are small and need no division.
         let by_bytes = if bytes <= most / CACHED_COUNT_MAX { CACHED_COUNT_MAX } else { most / bytes };
         by_bytes.max(CACHED_COUNT_MIN) as usize
     }
@@ -656,7 +664,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.bytes_max / STEPS
     }
 
-    /// Counts an object that goes out; says how much of what is free then is not to be kept for this thread.
+    /// Adds the bytes of an object that is taken out to the account. Returns the surplus that the account does not
+    /// keep.
     #[inline]
     fn count_out(&self, item: &T, account: &mut Account) -> u64 {
         let step = self.step();
@@ -670,8 +679,8 @@ impl<T: Recyclable, O> Store<T, O> {
         surplus
     }
 
-    /// Reserves bytes for an object that comes in; says how much more was reserved, for this thread's account. `None`
-    /// if the bound would be exceeded.
+    /// Reserves bytes for an object that is put in. Returns the number of bytes that were reserved in addition for this
+    /// thread's account. `None` if the bound would be exceeded.
     fn reserve(&self, bytes: u64) -> Option<u64> {
         if self.thread_caches.with_account(|account| account.pays(bytes)) == Some(true) {
             return Some(0);
@@ -698,8 +707,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.reserved.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// An object of a class found no room. Once in a while the other description that was not asked for the longest
-    /// makes some.
+    /// Counts a refused object of a class. Once in [`REFUSALS_STEP`] refusals, takes out the objects of the other
+    /// description that was requested least recently.
     fn refuse(&self, class: usize, time: &AtomicU32, mut gone: impl FnMut(T)) {
         if !self.refused.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(REFUSALS_STEP) {
             return;
@@ -707,13 +716,13 @@ impl<T: Recyclable, O> Store<T, O> {
         let now = time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let others = (0..CLASSES).filter(|other| *other != class);
         let oldest = others.max_by_key(|class| self.classes[*class].age(now));
-        // What was asked for since the time before is in use.
+        // Descriptions that were requested since the previous step are in use.
         if let Some(class) = oldest.filter(|class| self.classes[*class].age(now) > 1) {
             self.forget_class(class, &mut gone);
         }
     }
 
-    /// Takes out what a class holds.
+    /// Takes out the objects of a class.
     fn forget_class(&self, class: usize, gone: &mut impl FnMut(T)) {
         if self.classes[class].is_kept.swap(false, Ordering::Relaxed) {
             self.take_class(class, |_| true, gone);
@@ -724,7 +733,7 @@ impl<T: Recyclable, O> Store<T, O> {
         (tag >> 32) as usize % LINES
     }
 
-    /// The class of a tag, if it was asked for before.
+    /// Returns the class of a tag, if it was requested before.
     #[inline(always)]
     fn find(&self, tag: u64) -> Option<usize> {
         let line = Self::line(tag);
@@ -732,7 +741,7 @@ impl<T: Recyclable, O> Store<T, O> {
         Some(line * WAYS + way)
     }
 
-    /// As [`Store::find`]; from now on it was asked for.
+    /// Like [`Store::find`], and records the request.
     #[inline(always)]
     fn class_of(&self, tag: u64, tick: u32) -> Option<u32> {
         let Some(index) = self.find(tag) else {
@@ -746,8 +755,8 @@ impl<T: Recyclable, O> Store<T, O> {
         Some(index as u32)
     }
 
-    /// Knows a tag from now on, in the place of a free one, or of the one that was not asked for the longest. A class
-    /// that holds objects stays until these have gone by their age.
+    /// Records a new tag, in a free entry or in place of the tag that was requested least recently. A class with kept
+    /// objects stays until these are taken out by age.
     #[cold]
     #[inline(never)]
     fn note(&self, tag: u64, tick: u32) {
@@ -765,7 +774,7 @@ impl<T: Recyclable, O> Store<T, O> {
         }
     }
 
-    /// An object out of the list of a class, and a batch for this thread.
+    /// Takes an object out of the list of a class, and moves a batch to this thread's cache.
     #[cold]
     #[inline(never)]
     fn refill(&self, class: usize, is_closed: &AtomicBool) -> Option<(T, Option<O>)> {
@@ -786,9 +795,9 @@ impl<T: Recyclable, O> Store<T, O> {
         Some((first, self.thread_caches.take_owner()))
     }
 
-    /// How many objects this thread's thread cache should be given; makes it if need be. One that is made while the
-    /// last handle of the allocator goes is closed here if it came too late for that: what it held would keep the
-    /// allocator alive.
+    /// Returns the number of objects to move to this thread's cache, and creates the cache if needed. A cache that is
+    /// created while the last handle of the allocator is dropped can miss `close`; then it is closed here, because its
+    /// objects would keep the allocator alive.
     fn thread_wants(&self, class: usize, is_closed: &AtomicBool) -> usize {
         let wanted = self.thread_caches.wanted(class);
         fence(Ordering::SeqCst);
@@ -799,8 +808,9 @@ impl<T: Recyclable, O> Store<T, O> {
         0
     }
 
-    /// Keeps an object whose bytes are reserved, with `more` bytes for the account of this thread. Where the thread has
-    /// no room, the older half of what it has goes to the list of the class, or the object.
+    /// Keeps an object after its bytes were reserved; `more` bytes go to this thread's account. If the cache has no
+    /// room, moves the older half of its objects to the list of the class. If there is still no room, moves the object
+    /// to the list.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
         let full = self.cached_max(bytes_of(&item));
         let count = |account: &mut Account, held| {
@@ -819,7 +829,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     fn push(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
-        // Asked under the lock: what closes takes it afterwards.
+        // Checked under the lock, because `close` takes the lock afterwards.
         let put = self.list(class).push(item, || is_closed.load(Ordering::SeqCst));
         self.classes[class].note_kept();
         put
@@ -830,7 +840,7 @@ impl<T: Recyclable, O> Store<T, O> {
         self.classes[class].note_kept();
     }
 
-    /// Takes out what a class holds of some kinds.
+    /// Takes out the objects of a class that are of some kinds.
     fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
         let mut others = Vec::new();
         let mut sort_out = |item: T| {

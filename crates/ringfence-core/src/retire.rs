@@ -1,7 +1,7 @@
 //! A queue of items that are released once their points have passed, on independent timelines.
 //!
 //! ```text
-//!   batches, used again and again               waiting: a list for each timeline, sorted by value
+//!   batches, which are reused                    waiting: a list for each timeline, sorted by value
 //!
 //!   0  { 0: 4 }          waits 1  [a b c]        timeline 0   4→0   5→2   5→3
 //!   1  (spare)                                   timeline 1   8→2   9→3
@@ -10,21 +10,20 @@
 //!   4  { 1: 7 }          waits 0  [g h]          spare        1
 //! ```
 //!
-//! Items that wait for the same set share a *batch*: the drops of a frame are one or a few. A batch stands in the
-//! list of each timeline that it waits for, and counts the lists that it stands in. When a timeline rises, the front
-//! of its list is taken off as far as it has passed; a batch that stands in no list any more is ready. So each item
-//! waits for its own set and for nothing else: a timeline that is stuck holds back no item that does not wait for it,
-//! as one queue over all timelines would.
+//! Items that wait for the same set share a *batch*: the drops of a frame form one batch or a few. A batch has an entry
+//! in the list of each timeline that it waits for, and counts these entries. When a timeline rises, the entries that
+//! have passed are removed from the front of its list. A batch without entries is ready. So each item waits only for
+//! its own set: a stuck timeline delays only the items that wait for it, unlike a single queue over all timelines.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`RetireQueue::retire`], values not falling | O(points of the set) |
-//! | … of a value older than what waits | O(log batches), and moving the shorter side of a list if a batch begins |
-//! | [`RetireQueue::reclaim`] | O(timelines), O(1) for each point that passed and each item released |
+//! | [`RetireQueue::retire`], values not decreasing | O(points of the set) |
+//! | … with a value below waiting ones | O(log batches), plus moving the shorter side of a list if a batch begins |
+//! | [`RetireQueue::reclaim`] | O(timelines), plus O(1) for each point that passed and each item released |
 //! | [`RetireQueue::len`], [`RetireQueue::batches`] | O(1) |
 //! | [`RetireQueue::validate`] | O(batches × points) |
 //!
-//! Batches, lists and their memory are kept: in steady state nothing is allocated on the host.
+//! Batches, lists and their memory are reused: in steady state no host memory is allocated.
 
 use crate::range::Invalid;
 use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
@@ -32,10 +31,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How many batches are looked at for an equal set before a new one begins.
+/// Number of batches that are compared with a set before a new batch begins.
 const LOOK_BACK: usize = 4;
 
-/// Items that are released once what uses them has passed.
+/// Items that are released once the GPU no longer uses them.
 ///
 /// Dropping the queue drops the items without waiting; [`RetireQueue::release_all`] releases them one by one.
 ///
@@ -55,36 +54,36 @@ const LOOK_BACK: usize = 4;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetireQueue<T> {
-    /// Every batch ever begun, by index. One holds items iff its index is not in `spare`.
+    /// All batches, by index. A batch has items iff its index is not in `spare`.
     batches: Vec<Batch<T>>,
-    /// The batches without items, to be used again.
+    /// Batches without items, for reuse.
     spare: Vec<usize>,
-    /// The timelines that were ever waited for, sorted, each once.
+    /// One list for each timeline that was ever waited for, sorted by timeline.
     waiting: Vec<Waiting>,
-    /// The batches that wait for nothing and hold items, in the order of their release.
+    /// Batches with items whose points have all passed, in the order of their release.
     ready: VecDeque<usize>,
-    /// Items in all batches.
+    /// Number of items in all batches.
     len: usize,
-    /// The batch that was added to last, which may be gone: as a rule the next item joins it.
+    /// The batch that last received an item, which may be spare by now. Usually the next item joins it.
     latest: usize,
 }
 
 /// Items that wait for the same set.
 #[derive(Clone, Debug)]
 pub struct Batch<T> {
-    /// The set, by timeline; empty while the batch is spare. A vector, as clearing one keeps its memory.
+    /// The set, sorted by timeline; empty while the batch is spare. A vector, because clearing it keeps its memory.
     points: Vec<SyncPoint>,
-    /// In how many lists of `waiting` the batch stands: the points that have not passed as far as is known.
+    /// Number of its entries in `waiting`: points that are not known to have passed.
     waits: usize,
     /// In the order in which they were retired.
     items: VecDeque<T>,
 }
 
-/// The batches that wait for one timeline.
+/// Batches that wait for one timeline.
 #[derive(Clone, Debug)]
 struct Waiting {
     timeline: TimelineId,
-    /// Sorted by value; of equal values, what was retired first stands first.
+    /// Sorted by value; equal values in the order in which they were retired.
     entries: VecDeque<Entry>,
 }
 
@@ -95,30 +94,30 @@ struct Entry {
 }
 
 impl<T> RetireQueue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub const fn new() -> Self {
         Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0, latest: 0 }
     }
 
-    /// Puts an item in, to be released once `set` has passed; if it has already (or is empty), at the next reclaim.
-    /// O(points of the set) as long as the values on a timeline do not fall.
+    /// Adds an item that is released once `set` has passed. If the set has already passed (or is empty), the next
+    /// reclaim releases the item. O(points of the set) as long as the values on a timeline do not decrease.
     #[inline]
     pub fn retire(&mut self, set: &SyncSet, item: T) {
         let batch = match self.batches.get(self.latest) {
-            // It still waits, so it stands in a list and joining it is what a search would come to.
+            // The batch still waits, so it is in a list, and a search would find it.
             Some(latest) if latest.waits != 0 && set.is(&latest.points) => self.latest,
             _ => self.batch_for(set),
         };
         self.push(batch, item);
     }
 
-    /// Puts items in that wait for the same set. O(points of the set + items).
+    /// Adds items that wait for the same set. O(points of the set + items).
     ///
-    /// If the iterator panics, the items before are retired.
+    /// If the iterator panics, the items before the panic are retired.
     pub fn retire_batch(&mut self, set: &SyncSet, items: impl IntoIterator<Item = T>) {
         let mut items = items.into_iter();
-        // A batch never stands empty, so none begins before there is an item.
+        // A batch must not be empty, so it begins only if there is an item.
         let Some(first) = items.next() else { return };
         let batch = self.batch_for(set);
         self.push(batch, first);
@@ -140,8 +139,9 @@ impl<T> RetireQueue<T> {
         self.latest
     }
 
-    /// A batch that waits for an equal set: one of the last before the place where a new one would stand. As a rule
-    /// that is the most recent; if not, drops of several frames' resources in turns still do not make a batch each.
+    /// Returns a batch with an equal set, if one of the last [`LOOK_BACK`] before the position of a new batch has it.
+    /// Usually the most recent one does. The search also prevents one batch per item if resources of several frames are
+    /// dropped alternately.
     fn find(&self, set: &SyncSet) -> Option<usize> {
         let Some(first) = set.iter().next() else {
             return self.ready.back().copied().filter(|&batch| self.batches[batch].points.is_empty());
@@ -183,24 +183,24 @@ impl<T> RetireQueue<T> {
         &mut self.waiting[index]
     }
 
-    /// Releases every item whose set has passed, and no other. Gives how many. Each timeline that is waited for is
-    /// read once, and a point that was seen to have passed is never asked for again: values only rise.
+    /// Releases exactly the items whose sets have passed, and returns their number. Each timeline that is waited for is
+    /// read once. A point that was seen to have passed is not checked again, because values only rise.
     ///
-    /// Items that wait for equal sets come in the order in which they were retired.
+    /// Items with equal sets are released in the order in which they were retired.
     ///
     /// # Panics
-    /// If `release` does. The item it was given is gone with it; all others are still here, and the next reclaim
-    /// goes on with them: none is lost, none is released twice.
+    /// If `release` panics. The item that it received is lost; all others are still queued, and the next reclaim
+    /// continues with them. No item is released twice.
     pub fn reclaim(&mut self, progress: &(impl Progress + ?Sized), release: impl FnMut(T)) -> usize {
         self.reclaim_at_most(progress, usize::MAX, release)
     }
 
-    /// As [`RetireQueue::reclaim`], but leaves what is beyond `max_items` for the next call: releases exactly the
-    /// smaller of `max_items` and the number of items that may be released. What bounds the time is `release`;
-    /// taking points off the lists is not counted (some nanoseconds each, once in its life).
+    /// Like [`RetireQueue::reclaim`], but releases at most `max_items` items; the next call continues. Use this to
+    /// bound the time of `release`. Removing points from the lists is not bounded: it takes some nanoseconds per point,
+    /// once in its life.
     ///
     /// # Panics
-    /// If `release` does, as [`RetireQueue::reclaim`] says.
+    /// If `release` panics, as in [`RetireQueue::reclaim`].
     pub fn reclaim_at_most(
         &mut self,
         progress: &(impl Progress + ?Sized),
@@ -211,8 +211,8 @@ impl<T> RetireQueue<T> {
         let mut released = 0;
         while released < max_items {
             let Some(&index) = self.ready.front() else { break };
-            // All of the batch but its last item: it stays in its place meanwhile. The queue is whole again whenever
-            // `release` is called, which may panic.
+            // Releases all items of the batch but the last; the batch stays in place meanwhile. The queue is consistent
+            // at each call of `release`, which may panic.
             let items = &mut self.batches[index].items;
             while released < max_items && items.len() > 1 {
                 let Some(item) = items.pop_front() else { break };
@@ -230,10 +230,10 @@ impl<T> RetireQueue<T> {
         released
     }
 
-    /// Releases every item, passed or not: for when the device is idle, lost or gone. Gives how many.
+    /// Releases every item, passed or not, and returns their number. For a device that is idle, lost or destroyed.
     ///
     /// # Panics
-    /// If `release` does, as [`RetireQueue::reclaim`] says; a second call goes on.
+    /// If `release` panics, as in [`RetireQueue::reclaim`]; a second call continues.
     pub fn release_all(&mut self, release: impl FnMut(T)) -> usize {
         struct EndOfTime;
         impl Progress for EndOfTime {
@@ -244,7 +244,7 @@ impl<T> RetireQueue<T> {
         self.reclaim(&EndOfTime, release)
     }
 
-    /// Takes the points that have passed off the lists.
+    /// Removes the points that have passed from the lists.
     fn collect(&mut self, progress: &(impl Progress + ?Sized)) {
         for list in self.waiting.iter_mut().filter(|list| !list.entries.is_empty()) {
             let completed = progress.completed(list.timeline);
@@ -261,12 +261,12 @@ impl<T> RetireQueue<T> {
         }
     }
 
-    /// Takes one item out. Whatever the caller does with it, panics included, the queue is whole again by then.
+    /// Takes one item out. The queue is consistent afterwards, so the caller may panic.
     fn pop_ready(&mut self) -> Option<T> {
         let &index = self.ready.front()?;
         let batch = &mut self.batches[index];
         let item = batch.items.pop_front();
-        debug_assert!(item.is_some(), "a ready batch holds items");
+        debug_assert!(item.is_some(), "a ready batch has items");
         self.len -= 1;
         if batch.items.is_empty() {
             batch.points.clear();
@@ -276,26 +276,26 @@ impl<T> RetireQueue<T> {
         item
     }
 
-    /// Items that wait or are ready.
+    /// Number of items that wait or are ready.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits and nothing is ready.
+    /// Returns `true` if the queue has no item.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Batches that hold items.
+    /// Number of batches with items.
     #[must_use]
     pub const fn batches(&self) -> usize {
         self.batches.len() - self.spare.len()
     }
 
-    /// The oldest point that is waited for on each timeline, by timeline, as of the last reclaim: what to wait for,
-    /// or what is stuck. Nothing for a timeline that no item waits for.
+    /// Iterates over the oldest waited-for point of each timeline, sorted by timeline, as of the last reclaim. These
+    /// are the points to wait for, or the points that are stuck. Skips timelines that no item waits for.
     pub fn oldest_points(&self) -> impl Iterator<Item = SyncPoint> + '_ {
         self.waiting.iter().filter_map(|list| {
             let oldest = list.entries.front()?;
@@ -303,24 +303,24 @@ impl<T> RetireQueue<T> {
         })
     }
 
-    /// The batches that hold items, in no particular order: for reports and leak hunting. O(batches).
+    /// Iterates over the batches with items, in no particular order, for reports and leak detection. O(batches).
     pub fn iter(&self) -> impl Iterator<Item = &Batch<T>> {
         self.batches.iter().filter(|batch| !batch.items.is_empty())
     }
 
-    /// Checks every rule of the structure. O(batches × points), and allocates: for tests.
+    /// Checks all rules of the structure. O(batches × points), and allocates host memory: for tests.
     ///
     /// # Errors
-    /// The first rule that does not hold, and the index of the batch or timeline that breaks it.
+    /// The first violated rule, and the index of the batch or timeline that violates it.
     pub fn validate(&self) -> Result<(), Invalid> {
         let lists_of = self.validate_lists()?;
         let mut uses = vec![0; self.batches.len()];
         self.ready.iter().for_each(|&index| uses[index] += 1);
         for (index, batch) in self.batches.iter().enumerate() {
             let (at, live) = (index as u64, !batch.items.is_empty());
-            Invalid::unless(batch.waits == lists_of[index], "a batch counts the lists it stands in", at)?;
+            Invalid::unless(batch.waits == lists_of[index], "a batch counts its list entries", at)?;
             let ready = usize::from(live && batch.waits == 0);
-            Invalid::unless(uses[index] == ready, "a batch is ready iff it has items and waits for nothing", at)?;
+            Invalid::unless(uses[index] == ready, "a batch is ready iff it has items and no list entry", at)?;
             Invalid::unless(live || batch.points.is_empty(), "a spare batch has no points", at)?;
             Invalid::unless(live != self.spare.contains(&index), "a batch is spare iff it has no items", at)?;
         }
@@ -330,7 +330,7 @@ impl<T> RetireQueue<T> {
         Invalid::unless(items == self.len, "the length is the number of items", items as u64)
     }
 
-    /// In how many lists each batch stands.
+    /// Returns the number of list entries of each batch.
     fn validate_lists(&self) -> Result<Vec<usize>, Invalid> {
         let mut lists_of = vec![0; self.batches.len()];
         let sorted = self.waiting.is_sorted_by(|a, b| a.timeline < b.timeline);
@@ -341,7 +341,7 @@ impl<T> RetireQueue<T> {
             for entry in &list.entries {
                 let point = SyncPoint::new(list.timeline, entry.value);
                 let known = self.batches.get(entry.batch).is_some_and(|batch| batch.points.contains(&point));
-                Invalid::unless(known, "a batch stands where it has a point", entry.batch as u64)?;
+                Invalid::unless(known, "a batch has an entry only at its points", entry.batch as u64)?;
                 lists_of[entry.batch] += 1;
             }
         }
@@ -356,24 +356,24 @@ impl<T> Default for RetireQueue<T> {
 }
 
 impl<T> Batch<T> {
-    /// The points that its items wait for, by timeline, those that have passed included.
+    /// Returns the points that its items wait for, sorted by timeline, including points that have passed.
     #[must_use]
     pub fn points(&self) -> &[SyncPoint] {
         &self.points
     }
 
-    /// Its items, in the order in which they were retired.
+    /// Iterates over its items in the order in which they were retired.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }
 
-    /// How many items it holds.
+    /// Number of its items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether it holds none; false of every batch that [`RetireQueue::iter`] shows.
+    /// Returns `true` if it has no items, which is `false` for every batch from [`RetireQueue::iter`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -381,7 +381,7 @@ impl<T> Batch<T> {
 }
 
 impl Waiting {
-    /// The index after the last entry of at most `value`.
+    /// Returns the index after the last entry with at most `value`.
     fn end_of(&self, value: u64) -> usize {
         match self.entries.back() {
             Some(last) if last.value > value => self.entries.partition_point(|entry| entry.value <= value),
@@ -390,7 +390,7 @@ impl Waiting {
     }
 
     fn insert(&mut self, entry: Entry) {
-        // At the end, the usual case, this is a push.
+        // Usually at the end, where the insertion is a push.
         self.entries.insert(self.end_of(entry.value), entry);
     }
 }

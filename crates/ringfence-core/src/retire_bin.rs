@@ -1,49 +1,49 @@
-//! A bin of retired items that may still be in use, for any number of threads at once.
+//! A bin of retired items that the GPU may still use, for any number of threads.
 //!
 //! ```text
-//!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all
-//!                        │               {1: 2} [g …                items with sets of their own
-//!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    chunks that are closed, by their sets
+//!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      the frame's set, shared by its items
+//!                        │               {1: 2} [g …                items with their own sets
+//!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    closed chunks, by their sets
 //!   no thread slot ─ door ──▶ a shared one
 //!                        ▲
-//!   collect(passed, max) ┤── each shard in turn, from another one each time: its chunks are sorted by what has passed,
-//!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
+//!   collect(passed, max) ┤── each visits the shards, from another one each time: sorts out the chunks that passed,
+//!   release(passed, max) ┘   lends them out, takes them back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! A thread with a [thread slot](crate::thread_slot) has a shard to itself, and puts items into its single-producer
-//! queues with plain stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot,
-//! or with a thread slot beyond the shards of this bin, takes the door of a shared shard for the few instructions that
-//! it takes to put an item down; if another thread has it, it goes to the next one. The thread that takes out has the
-//! collector's side of a shard to itself.
+//! A thread with a [thread slot](crate::thread_slot) has its own shard. It adds items to the shard's single-producer
+//! queues with plain stores: no exchange, no lock, no memory that another thread writes. A thread without a thread
+//! slot, or with a thread slot beyond the shards of this bin, takes the door of a shared shard for the few instructions
+//! of adding an item. If another thread has that door, it tries the next shard. The thread that takes items out has
+//! exclusive access to the collector of a shard.
 //!
-//! # Why nothing is given out too early
+//! # Why no item is released too early
 //!
 //! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded
-//! work that uses the item had to begin a frame before (the contract of `Allocator::timeline`) and to hold a reference
-//! while recording, so that the frame's beginning *happens before* the item's retirement. The set holds the latest
-//! value begun on each timeline, so it covers that frame. A queue keeps the set for as long as the *turn* stands, a
-//! number that rises with each frame that begins, before `begin` returns: if the turn that the retiring thread reads is
-//! the one of the kept set, every frame whose beginning happened before is in the set. A set that is too old is
-//! therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
+//! work with the item had to begin a frame first (the contract of `Allocator::timeline`), and had to hold a reference
+//! while recording. So the start of the frame *happens before* the item's retirement. The set contains the latest value
+//! begun on each timeline, so it covers that frame. A queue keeps its set while the *turn* is unchanged. The turn is a
+//! number that increases with each frame that begins, before `begin` returns. If the turn that the retiring thread
+//! reads equals the turn of the kept set, the set covers every frame whose start happened before. So an outdated set is
+//! never used. A set with more points than necessary (because a frame was dropped) only waits longer.
 //!
-//! The progress is read before the shards are looked at, and values only rise: an item that is put down meanwhile is
-//! compared with values that the device had reached already. Each item is taken out of its queue by the thread that has
-//! the shard, and so is given out once.
+//! The progress is read before the shards are visited, and values only rise: items that are added meanwhile are
+//! compared with values that the device had already reached. Only the thread that has the collector takes items out of
+//! the queues, so each item is released once.
 //!
 //! # Order
 //!
-//! Items of one thread and one frame come out in the order in which they went in. Between threads and between sets
-//! there is no order, and none is needed: what must outlive an item (its memory) is held by the item itself.
+//! Items of one thread and one frame are released in the order in which they were retired. There is no order between
+//! threads or between sets, and none is needed: an item itself owns the objects that must outlive it (its memory).
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for the first of a thread after a frame began |
-//! | … without a thread slot | the same and an atomic exchange |
-//! | … with a set of its own | O(points of the set) |
-//! | collect, release | O(1) a shard that is empty; else O(timelines), O(points) a chunk, and each item moved once |
-//! | len | O(shards), takes none of them |
+//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for a thread's first item of a frame |
+//! | … without a thread slot | the same plus an atomic exchange |
+//! | … with its own set | O(points of the set) |
+//! | collect, release | O(1) for an empty shard; else O(timelines), O(points) a chunk, and each item moved once |
+//! | len | O(shards), without taking any shard |
 //!
-//! In steady state nothing is allocated on the host: chunks keep their memory.
+//! In steady state no host memory is allocated: chunks are reused.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -58,10 +58,10 @@ use crate::sync::{Progress, SyncSet, TimelineId};
 use crate::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
 use crate::try_cell::{Taken, TryCell};
 
-/// Items that wait for points on timelines, put in by many threads at once, none of which waits for another.
+/// Items that wait for points on timelines. Many threads add items concurrently without waiting for each other.
 ///
-/// The allocator keeps what it made in one of these. Programs can keep their own objects in another one: views,
-/// pipelines, whatever the GPU may still use.
+/// The allocator keeps its own retired objects in such a bin. Programs can use another one for their own objects that
+/// the GPU may still use, such as views and pipelines.
 ///
 /// ```
 /// use ringfence_core::retire_bin::RetireBin;
@@ -76,73 +76,74 @@ use crate::try_cell::{Taken, TryCell};
 /// assert_eq!(passed, ["view"]);
 /// ```
 ///
-/// Dropping it drops the items without waiting.
+/// Dropping the bin drops the items without waiting.
 pub struct RetireBin<T> {
-    /// Each of the thread that has the thread slot of this number; at most [`THREAD_SLOTS`].
+    /// One shard for each thread slot; at most [`THREAD_SLOTS`].
     own: Box<[Shard<T>]>,
-    /// Of the threads without one of these.
+    /// Shards for threads without one of these.
     shared: Box<[Shard<T>]>,
-    /// Where the next collection begins, so that a bounded one starves no shard.
+    /// Shard at which the next collection starts, so a bounded collection starves no shard.
     first: AtomicUsize,
 }
 
-/// A shard on cache lines of its own: threads do not take them from one another.
+/// A shard on its own cache lines, so threads do not contend for them.
 #[repr(align(128))]
 struct Shard<T> {
-    /// Of items that wait for all that has begun, and of items with sets of their own. Put into by the thread with the
-    /// shard's thread slot, or by the thread that has the door; taken out of by the thread that has the collector.
+    /// One queue for items that wait for all begun frames, one for items with their own sets. Filled by the thread with
+    /// the shard's thread slot or with the door; emptied by the thread with the collector.
     queues: [SpscQueue<T>; 2],
-    /// Whether any thread may put items in, one at a time: the one with the door.
+    /// `true` if any thread may add items while it has the door.
     is_shared: bool,
     door: TryCell<()>,
     collector: Apart<TryCell<Collector<T>>>,
-    /// Items that were given out, around the end of the number; written by the thread that has the collector.
+    /// Number of items that were given out, wrapping; written by the thread that has the collector.
     gone: AtomicUsize,
-    /// How many times [`RetireBin::release_unspared`] skips the shard yet: its thread takes out what it has put in.
+    /// Number of times that [`RetireBin::release_unspared`] still skips the shard, because its own thread releases its
+    /// items.
     spared: AtomicUsize,
 }
 
-/// How many times [`RetireBin::release_unspared`] skips a shard whose thread takes out what it has put in. Without that
-/// 16 threads, each of which takes out what it has put in, do a quarter of the work: they take items from one another.
+/// Number of times that [`RetireBin::release_unspared`] skips a shard whose thread releases its own items. Without
+/// this, 16 such threads do a quarter of the work, because they contend for each other's items.
 const SPARED: usize = 8;
 
-/// The queue of items that wait for all that has begun.
+/// Index of the queue of items that wait for all begun frames.
 const BEGUN: usize = 0;
-/// The queue of items with sets of their own.
+/// Index of the queue of items with their own sets.
 const PRECISE: usize = 1;
 
-// SAFETY: what the thread that puts in reaches is reached by one thread at a time: the one with the thread slot, or the
-// one that has the door. The rest of a queue is reached by who has the collector. Items are sent from one thread to
-// another.
+// SAFETY: one thread at a time accesses the producer's side: the thread with the thread slot, or with the door. The
+// thread with the collector accesses the rest of a queue. Items are sent between threads.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
-// SAFETY: a shard that is sent has no other user, and its items may be sent.
+// SAFETY: a shard that is sent has no other user, and its items are `Send`.
 unsafe impl<T: Send> Send for Shard<T> {}
 
-/// The side that takes items out.
+/// The consumer's side of a shard.
 struct Collector<T> {
     heads: [Head<T>; 2],
-    /// What was taken out of the queues and waits.
+    /// Batches that were taken out of the queues and still wait.
     waiting: RetireQueue<Lot<T>>,
-    /// What has passed and was not released yet.
+    /// Batches that have passed and were not released yet.
     passed: VecDeque<Lot<T>>,
 }
 
-/// Items out of a queue. None that waits is empty.
+/// Items out of a queue. Not empty while it waits.
 struct Lot<T> {
     queue: usize,
     batch: Batch<T>,
 }
 
 impl<T> RetireBin<T> {
-    /// An empty bin with shards for twice as many threads as the machine has, from 8 to 64.
+    /// Creates an empty bin with shards for twice as many threads as the machine has, between 8 and 64.
     #[must_use]
     pub fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_shards((threads * 2).max(8))
     }
 
-    /// An empty bin in which `count` threads, from 1 to 64, have shards of their own. All others share a few.
+    /// Creates an empty bin with own shards for `count` threads, clamped to 1..=64. All other threads share a few
+    /// shards.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
         let count = count.clamp(1, THREAD_SLOTS);
@@ -150,7 +151,7 @@ impl<T> RetireBin<T> {
         Self { own: shards(count, false), shared: shards(count.div_ceil(8), true), first: AtomicUsize::new(0) }
     }
 
-    /// Puts an item in, to come out once `points` have passed. O(points).
+    /// Adds an item that is released once `points` have passed. O(points).
     #[inline]
     pub fn retire(&self, points: &SyncSet, item: T) {
         if let Err(item) = self.try_retire(points, item) {
@@ -158,8 +159,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Puts an item in that waits for the points that `tag` sets; `tag` is called only if `turn` is not the one that
-    /// the shard has.
+    /// Adds an item that waits for the points that `tag` writes. `tag` is called only if `turn` differs from the
+    /// shard's turn.
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
@@ -167,18 +168,18 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// As [`RetireBin::retire_tagged`], if that takes no more than a write of the item. O(1).
+    /// Like [`RetireBin::retire_tagged`], if adding is only a write of the item. O(1).
     ///
     /// # Errors
-    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue is of another `turn`,
-    /// or it is full.
+    /// The item, unchanged, if the thread has no own queue here, or if the open chunk of its queue has another `turn`
+    /// or is full.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(BEGUN)
-            // SAFETY: no other thread has this one's thread slot.
+            // SAFETY: no other thread has this thread's thread slot.
             && let Some(slot) = unsafe { queue.slot_in_turn(turn) }
         {
-            // SAFETY: no other thread has this one's thread slot, and nothing was put in since the slot was given.
+            // SAFETY: no other thread has this thread's thread slot, and nothing was added since the slot was returned.
             unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
@@ -186,18 +187,18 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// As [`RetireBin::try_retire_in_turn`], for points. O(points).
+    /// Like [`RetireBin::try_retire_in_turn`], with points. O(points).
     ///
     /// # Errors
-    /// The item, unchanged: the thread has no queue of its own here, the open chunk of its queue waits for other
-    /// points, or it is full.
+    /// The item, unchanged, if the thread has no own queue here, or if the open chunk of its queue waits for other
+    /// points or is full.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(PRECISE)
-            // SAFETY: no other thread has this one's thread slot.
+            // SAFETY: no other thread has this thread's thread slot.
             && let Some(slot) = unsafe { queue.slot_for(points) }
         {
-            // SAFETY: no other thread has this one's thread slot, and nothing was put in since the slot was given.
+            // SAFETY: no other thread has this thread's thread slot, and nothing was added since the slot was returned.
             unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
@@ -217,25 +218,26 @@ impl<T> RetireBin<T> {
         self.put_tagged(turn, tag, usize::MAX, item);
     }
 
-    /// As [`RetireBin::retire`]. After at most `step` more items of this thread [`RetireBin::try_retire`] refuses one.
+    /// Like [`RetireBin::retire`]. After at most `step` further items of this thread, [`RetireBin::try_retire`] refuses
+    /// one.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
         self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
 
-    /// As [`RetireBin::retire_tagged`], and as [`RetireBin::put_points`] says of `step`.
+    /// Like [`RetireBin::retire_tagged`], with the `step` of [`RetireBin::put_points`].
     pub fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
         self.put(BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
     }
 
-    /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
+    /// Adds items that wait for the points of `tag`, like [`RetireBin::retire_tagged`], and leaves `items` empty.
     pub fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
         if !items.is_empty() {
             self.put(BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
         }
     }
 
-    /// Puts items into a queue of this thread's shard, or of one that is free. Sets and host memory come from the
-    /// caller's code or may run it: that is done while nothing is taken and each queue is whole.
+    /// Adds items to a queue of this thread's shard, or of a free shared shard. Making sets and host memory may run the
+    /// caller's code: it runs while no door is taken and each queue is consistent.
     fn put(
         &self,
         queue: usize,
@@ -246,19 +248,19 @@ impl<T> RetireBin<T> {
     ) {
         let (shard, mut door) = self.shard_to_fill();
         let queue = &shard.queues[queue];
-        // SAFETY: the shard is open to this thread alone: it is the thread's own, or the thread has the door.
+        // SAFETY: only this thread fills the shard: the shard is its own, or it has the door.
         while let Some(next) = Self::behind(door, || unsafe { queue.fill_from(key, step, items) }) {
             let next = next.ready(tag);
-            // The queue may be another's to fill meanwhile; what it gave is this thread's.
+            // Another thread may fill the queue meanwhile; the returned chunk belongs to this thread.
             let again = shard.is_shared.then(|| shard.door.take());
-            // SAFETY: the shard is again open to this thread alone; `fill_from` gave the chunk for this key, and it is
+            // SAFETY: again only this thread fills the shard; `fill_from` returned the chunk for this key, and it is
             // ready.
             Self::behind(again, || unsafe { queue.go_on(next, key) });
             door = shard.is_shared.then(|| shard.door.take());
         }
     }
 
-    /// Does something, and gives the door back that the caller has taken for it.
+    /// Runs `work`, then releases the door if the caller has taken one.
     fn behind<R>(door: Option<Taken<'_, ()>>, work: impl FnOnce() -> R) -> R {
         match door {
             Some(door) => door.with(|()| work()),
@@ -266,7 +268,7 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// This thread's own shard, or the first of the shared ones that is free, with its door.
+    /// Returns this thread's own shard, or the first free shared shard with its door.
     fn shard_to_fill(&self) -> (&Shard<T>, Option<Taken<'_, ()>>) {
         if let Some(shard) = self.own.get(thread_number()) {
             return (shard, None);
@@ -281,61 +283,60 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// The shard that this thread puts items into, or would if it were free.
+    /// Returns the shard to which this thread adds items, if it is free.
     fn near(&self) -> &Shard<T> {
         let number = thread_number();
         self.own.get(number).unwrap_or_else(|| &self.shared[number % self.shared.len()])
     }
 
-    /// Whether this thread has a shard to itself, so that `step` of [`RetireBin::put_tagged`] means something.
+    /// Returns `true` if this thread has its own shard, so that the `step` of [`RetireBin::put_tagged`] has an effect.
     pub fn has_own_shard(&self) -> bool {
         thread_number() < self.own.len()
     }
 
-    /// How many items wait where this thread puts its own.
+    /// Number of items in the shard to which this thread adds items.
     pub fn len_near(&self) -> usize {
         self.near().len()
     }
 
-    /// As [`RetireBin::release`], of the items where this thread puts its own. Nothing if another thread takes from
-    /// there.
+    /// Like [`RetireBin::release`], for the shard to which this thread adds items. Releases no item if another thread
+    /// is collecting from that shard.
     pub fn release_near(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let shard = self.near();
         let Some(collector) = shard.collector.0.try_take() else { return 0 };
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves what has passed to `into`, at most `items_max` items, and says how many those were. A shard that another
-    /// thread collects from at the moment is looked at once more at the end, and left for the next time if it still
-    /// does.
+    /// Moves items that have passed to `into`, at most `items_max`, and returns their number. If another thread is
+    /// collecting from a shard, the shard is tried once more at the end, and then skipped.
     ///
-    /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked
-    /// once for each timeline that something waits for, while nothing of the bin is taken: it may use the bin itself.
+    /// Each item waits for its own points only. `progress` is called once for each timeline that an item waits for,
+    /// while nothing of the bin is taken: it may use the bin.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
 
-    /// As [`RetireBin::collect`], by a reading that runs no code of the program's.
+    /// Like [`RetireBin::collect`], with progress that runs none of the program's code.
     pub fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.collect(most, into))
     }
 
-    /// Gives what has passed to `each`, one by one and at most `items_max` items, and says how many those were: as
-    /// [`RetireBin::collect`], without moving the items to a vector first. No shard is taken while `each` runs, which
-    /// may retire more; that waits for the next time.
+    /// Passes items that have passed to `each`, one by one, at most `items_max`, and returns their number. Like
+    /// [`RetireBin::collect`], but without moving the items to a vector first. No shard is taken while `each` runs.
+    /// `each` may retire more items; those wait for the next call.
     ///
-    /// If `each` panics, the item that it was given is gone, and all others are still here.
+    /// If `each` panics, the item that it received is lost; all others are still in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
         self.release_passed(&self.read(progress), items_max, each)
     }
 
-    /// As [`RetireBin::release`], by a reading that runs no code of the program's.
+    /// Like [`RetireBin::release`], with progress that runs none of the program's code.
     pub fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// As [`RetireBin::release_near`], by a thread that does so again and again: [`RetireBin::release_unspared`] leaves
-    /// its items to it for a while.
+    /// Like [`RetireBin::release_near`], for a thread that calls it repeatedly: [`RetireBin::release_unspared`] then
+    /// skips this thread's shard for a while.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
             shard.spared.store(SPARED, Ordering::Relaxed);
@@ -343,8 +344,8 @@ impl<T> RetireBin<T> {
         self.release_near(passed, items_max, each)
     }
 
-    /// As [`RetireBin::release_passed`], but passes by the shards of other threads that do [`RetireBin::release_own`]
-    /// themselves, a few times after each time that they did. Else threads would take items from one another.
+    /// Like [`RetireBin::release_passed`], but skips shards of other threads that call [`RetireBin::release_own`], a
+    /// few times after each such call. Otherwise threads would contend for each other's items.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let own = thread_number();
         let is_spared = |index: usize, shard: &Shard<T>| {
@@ -358,16 +359,16 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, is_spared, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// As [`RetireBin::release`] of every item, passed or not: for when the device is idle, lost or gone.
+    /// Like [`RetireBin::release`] for every item, passed or not. For a device that is idle, lost or destroyed.
     pub fn release_all(&self, each: impl FnMut(T)) -> usize {
         self.release_passed(&Everything, usize::MAX, each)
     }
 
-    /// Asks how far each timeline has come that something waits for, with nothing taken meanwhile.
+    /// Reads the progress of each timeline that an item waits for, while nothing is taken.
     fn read(&self, progress: &(impl Progress + ?Sized)) -> Known {
         let mut known = Known::default();
         for shard in self.shards().filter(|shard| shard.len() > 0) {
-            // What another thread takes from is that thread's to give out.
+            // If another thread has the collector, that thread gives out the items.
             if let Some(collector) = shard.collector.0.try_take() {
                 collector.with(|collector| collector.timelines(&shard.queues, &mut known));
             }
@@ -376,8 +377,8 @@ impl<T> RetireBin<T> {
         known
     }
 
-    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for a thread that
-    /// collects.
+    /// Moves every item to `into`, passed or not, and waits for threads that are collecting. For a device that is idle,
+    /// lost or destroyed.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
             shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {
@@ -386,7 +387,7 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Gives out what has passed, shard by shard, and says how much.
+    /// Gives out items that have passed, shard by shard, and returns their number.
     fn give_out(
         &self,
         progress: &impl Reading,
@@ -395,10 +396,10 @@ impl<T> RetireBin<T> {
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
         let count = self.own.len() + self.shared.len();
-        // An exact number is not needed: who collects at the same time begins at the same place.
+        // Need not be exact: concurrent collectors may start at the same shard.
         let first = self.first.load(Ordering::Relaxed) % count;
         self.first.store(first + 1, Ordering::Relaxed);
-        // Bits: there are at most 64 and 8 shards.
+        // One bit per shard: there are at most 64 + 8.
         let (mut released, mut taken) = (0, 0_u128);
         for index in (first..count).chain(0..first) {
             let shard = self.shard(index);
@@ -421,22 +422,22 @@ impl<T> RetireBin<T> {
         released
     }
 
-    /// How many items wait. While others retire and collect, some number that was true lately.
+    /// Number of items. While other threads retire and collect, it is a recent value.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards().map(Shard::len).sum()
     }
 
-    /// Whether no item waits.
+    /// Returns `true` if no item waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Checks every rule of the structure, whatever other threads put in meanwhile. For tests.
+    /// Checks all rules of the structure; other threads may add items meanwhile. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         (0..).zip(self.shards()).try_for_each(|(at, shard)| shard.validate(at))
     }
@@ -449,16 +450,16 @@ impl<T> RetireBin<T> {
         self.own.get(index).unwrap_or_else(|| &self.shared[index - self.own.len()])
     }
 
-    /// A queue that this thread alone puts items into, if it has one and has asked for its number before.
+    /// Returns the queue that only this thread fills, if it has one and has called [`thread_number`] before.
     #[inline]
     fn own_queue(&self, queue: usize) -> Option<&SpscQueue<T>> {
-        // There are at most as many as thread slots: no other thread that lives has this number.
+        // There are at most as many own shards as thread slots, so no other living thread has this number.
         self.own.get(cached_number()).map(|shard| &shard.queues[queue])
     }
 }
 
 impl<T> Drop for RetireBin<T> {
-    /// Goes on with the rest where dropping an item panics; the first panic goes on afterwards.
+    /// Continues with the other items if dropping an item panics, and resumes the first panic afterwards.
     fn drop(&mut self) {
         let mut first = None;
         loop {
@@ -488,15 +489,15 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Items that were put in and not given out.
+    /// Number of items that were added and not given out.
     fn len(&self) -> usize {
-        // First: what is gone by now was put in before.
+        // Read first: each item that is gone by now was added before.
         let gone = self.gone.load(Ordering::Acquire);
         self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
     }
 
-    /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs,
-    /// which gets at most `items_max` items out of what is lent to it.
+    /// Gives out items that have passed, one batch at a time, and returns their number. The collector is not taken
+    /// while `give` runs. `give` takes at most the given number of items out of the lent batch.
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,
@@ -512,7 +513,7 @@ impl<T> Shard<T> {
         while let Some(lot) = next {
             let mut lent = Lent { shard: self, len: lot.batch.len(), lot: Some(lot) };
             released += give(&mut lent, items_max - released);
-            // What was put in meanwhile is not among the next.
+            // Items that were added meanwhile are not among the next.
             next = lent.give_back(released < items_max);
         }
         released
@@ -522,29 +523,29 @@ impl<T> Shard<T> {
         self.collector.0.take().with(|collector| {
             collector.waiting.validate()?;
             let lots = || collector.waiting.iter().flat_map(|batch| batch.items()).chain(&collector.passed);
-            Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "nothing that waits is empty", at)?;
+            Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "no waiting batch is empty", at)?;
             let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
             let mut put_in = 0_usize;
             for (queue, head) in self.queues.iter().zip(&collector.heads) {
-                // Read once: its thread may put more in at any time.
+                // Read once: its thread may add more at any time.
                 let pushed = queue.pushed();
                 let left = pushed.wrapping_sub(head.taken());
-                Invalid::unless(left.cast_signed() >= 0, "what was taken out of a queue was put in", at)?;
+                Invalid::unless(left.cast_signed() >= 0, "only added items are taken out of a queue", at)?;
                 waits += left;
                 put_in = put_in.wrapping_add(pushed);
             }
             let gone = self.gone.load(Ordering::Relaxed);
-            Invalid::unless(put_in.wrapping_sub(gone) == waits, "what is not gone waits", at)
+            Invalid::unless(put_in.wrapping_sub(gone) == waits, "the items that were not given out are waiting", at)
         })
     }
 }
 
-/// Items that are out of their shard while they are given out; what is left comes back also when a panic passes.
+/// A batch that is lent out of its shard. The remaining items are returned when it is dropped, also during a panic.
 struct Lent<'a, T> {
     shard: &'a Shard<T>,
-    /// Taken when it is given back.
+    /// `None` once it was returned.
     lot: Option<Lot<T>>,
-    /// Its items at first. Until it is back, the shard counts them.
+    /// Initial number of its items. The shard counts all of them until the batch is returned.
     len: usize,
 }
 
@@ -559,7 +560,7 @@ impl<T> Lent<'_, T> {
         self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.collect(most, into) })
     }
 
-    /// Puts what is left back; gives the next, if it is wanted and there is one.
+    /// Returns the remaining items to the shard. Returns the next batch, if `next` is set and there is one.
     fn give_back(&mut self, next: bool) -> Option<Lot<T>> {
         let lot = self.lot.take()?;
         let Self { shard, len, .. } = *self;
@@ -569,7 +570,7 @@ impl<T> Lent<'_, T> {
             if lot.batch.len() > 0 {
                 collector.passed.push_front(lot);
             } else {
-                // SAFETY: the lot is of this queue, and this thread has the collector.
+                // SAFETY: the batch is from this queue, and this thread has the collector.
                 unsafe { shard.queues[lot.queue].give_back(lot.batch) };
             }
             if next { collector.passed.pop_front() } else { None }
@@ -583,18 +584,18 @@ impl<T> Drop for Lent<'_, T> {
     }
 }
 
-/// Progress that runs none of the caller's code, so that it may be looked at while a shard is taken.
+/// Progress that runs none of the caller's code, so that it can be read while a shard is taken.
 pub trait Reading: Progress {}
 
-/// Progress that has passed every point.
+/// Progress for which every point has passed.
 struct Everything;
 
 impl Reading for Everything {}
 
-/// How far timelines had come when they were asked. All others have reached 0.
+/// Values that timelines had reached when they were read. All other timelines have reached 0.
 #[derive(Default)]
 struct Known {
-    /// The first of them, so that a few take no host memory.
+    /// The first entries, so a few timelines need no host memory.
     inline: [Option<(TimelineId, u64)>; 8],
     others: Vec<(TimelineId, u64)>,
 }
@@ -636,18 +637,18 @@ impl Progress for Everything {
 }
 
 impl<T> Collector<T> {
-    /// The timelines that something here waits for.
+    /// Records the timelines that an item of this shard waits for.
     fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut Known) {
         self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
         for (queue, head) in queues.iter().zip(&self.heads) {
-            // SAFETY: the queue is this shard's, whose collector the caller has.
+            // SAFETY: the queue belongs to this shard, and the caller has its collector.
             unsafe { head.sets(queue, |points| points.iter().for_each(|point| known.note(point.timeline))) };
         }
     }
 
-    /// Takes out what is in the queues, and puts what has passed with what is to be given out.
+    /// Takes batches out of the queues, and moves those that have passed to `passed`.
     fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
-        // First: what was taken out before is older than what is in the queues.
+        // First, because batches that were taken out before are older than those in the queues.
         self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
         for (number, (queue, head)) in queues.iter().zip(&mut self.heads).enumerate() {
             let closed = |passed, points: &SyncSet, batch| {
@@ -658,7 +659,7 @@ impl<T> Collector<T> {
                     self.waiting.retire(points, lot);
                 }
             };
-            // SAFETY: the queue is this shard's, whose collector the caller has.
+            // SAFETY: the queue belongs to this shard, and the caller has its collector.
             let open = unsafe { head.take(queue, progress, closed) };
             self.passed.extend(open.map(|batch| Lot { queue: number, batch }));
         }

@@ -1,48 +1,49 @@
-//! A ring whose parts are in use until the submission that wrote them has passed.
+//! A ring: each part is in use until the submission that wrote it has passed.
 //!
 //! ```text
 //!   positions: they only rise
 //!
 //!        tail                                         head
-//!         ├─ frame 3 ─┬──────── frame 4 ────────┬─ 5 ──┤        each entry: (tag, position where its data ends)
+//!         ├─ frame 3 ─┬──────── frame 4 ────────┬─ 5 ──┤        each entry: (tag, position at which its data ends)
 //!         │           │                         │      │
-//!   offsets: where that lies in the buffer
+//!   offsets: the same data in the buffer
 //!
 //!   0                                                     capacity
 //!   ├────────────┬──────┬──────────┬───────────┬─────────────┤
 //!   │ frame 4    │ 5    │   free   │ frame 3   │ frame 4  ▒▒ │    ▒▒ the tail of the buffer that frame 4 skipped,
 //!   └────────────┴──────┴──────────┴───────────┴─────────────┘       because its next request did not fit there
 //!                       ▲          ▲
-//!                       │          └ where tail lies: head_offset - used, around the end
+//!                       │          └ offset of tail: head_offset - used, around the end
 //!                       └ head_offset
+//! ```
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation only at a record of entries |
+//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation if entries reach a new maximum |
 //! | [`Ring::release_oldest`] | O(1) |
-//! | [`Ring::release_while`] | O(1) for each entry released, and one call of the predicate more |
+//! | [`Ring::release_while`] | O(1) for each released entry, plus one more call of the predicate |
 //! | [`Ring::iter`] | O(1) an entry |
 //! | [`Ring::validate`] | O(entries) |
 //!
-//! `head - tail` is what is in use, 0 when empty and `capacity` when full, so the two are never confused. What an
-//! alignment pads and what is skipped at the end of the buffer is in use too: it belongs to the submission whose
-//! request caused it and is released with it. A failed call changes nothing.
+//! The ring uses `head - tail` units: 0 when empty and `capacity` when full, so the two states differ. Alignment
+//! padding and the skipped tail of the buffer count as used. They belong to the submission whose request caused them
+//! and are released with it. A failed call changes nothing.
 //!
-//! Entries are released *in order*, as the ring has one tail: one whose submission has passed waits behind one that
-//! has not. What should go back out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
+//! Entries are released *in order*, because the ring has one tail: an entry whose submission has passed waits for older
+//! entries. Data that is released out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
 //!
-//! Positions are 64-bit: at 100 GB/s they last for five years. They are not made to wrap.
+//! Positions are 64-bit and wrap around, at 100 GB/s after five years.
 
 use crate::range::Invalid;
 use alloc::collections::VecDeque;
 use core::fmt;
 
-/// The bookkeeping of a ring buffer; the buffer itself is elsewhere.
+/// Bookkeeping of a ring buffer; the buffer itself is stored elsewhere.
 ///
-/// `T` tags the submission that a part belongs to: a frame number, or the [`crate::sync::SyncSet`] that must pass.
-/// The ring never looks into it, waits for nothing, and does not know what has been submitted: before waiting for
-/// [`Ring::oldest`], the caller makes sure that it will ever be signalled.
+/// `T` is the tag of the submission that uses a part: a frame number, or the [`crate::sync::SyncSet`] that must pass.
+/// The ring only compares and clones tags. It waits for no tag and does not know if a tag was submitted: before the
+/// caller waits for [`Ring::oldest`], it must ensure that the tag will be signalled.
 ///
 /// ```
 /// # use ringfence_core::ring::{Ring, RingError};
@@ -50,7 +51,7 @@ use core::fmt;
 /// let vertices = ring.allocate(300, 4, &1)?;
 /// let constants = ring.allocate(256, 256, &1)?;
 /// assert_eq!((vertices.offset(), constants.offset()), (0, 512));
-/// assert_eq!(ring.used(), 768, "with 212 of padding");
+/// assert_eq!(ring.used(), 768, "with 212 units of padding");
 /// assert!(matches!(ring.allocate(512, 4, &2), Err(RingError::Full { free: 256, .. })));
 /// assert_eq!(ring.release_while(|&frame| frame <= 1), 768);
 /// # Ok::<(), RingError>(())
@@ -58,51 +59,55 @@ use core::fmt;
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     capacity: u64,
-    /// Where the next allocation begins, before padding: all units ever allocated. `head - tail <= capacity`.
+    /// Position of the next allocation, before padding: all units ever allocated. `head - tail <= capacity`.
     head: u64,
-    /// Where the oldest entry begins: all units ever released. Equals `head` iff the ring is empty.
+    /// Position of the oldest entry: all units ever released. Equals `head` iff the ring is empty.
     tail: u64,
-    /// Where `head` lies: below `capacity`, and 0 whenever the ring is empty, so that the largest request fits then.
+    /// Offset of `head`: below `capacity`, and 0 whenever the ring is empty, so the largest request then fits.
     head_offset: u64,
-    /// Units that are free and lie in one piece from `head_offset` on, or fewer: 0 where the head has just come around.
-    /// As long as a request fits there, nothing else is looked at.
+    /// A lower bound of the contiguous free units at `head_offset`: 0 just after the head wrapped around. If a request
+    /// fits in the room, no other field is checked.
     room: u64,
-    /// The largest `head - tail` before the last release. It falls only there, so allocating need not look.
+    /// The largest `head - tail` before the last release. The usage falls only in a release, so allocating need not
+    /// update it.
     high_water: u64,
-    /// One for each run of equal tags but the newest, oldest first. `end` rises strictly from `tail` to below `head`.
+    /// One entry for each run of equal tags except the newest, oldest first. `end` rises strictly, from above `tail` to
+    /// below `head`.
     older: VecDeque<Entry<T>>,
-    /// The tag of the newest run, which ends at `head`; `None` iff the ring is empty. Apart from the others, so that
-    /// allocating writes nothing but the head.
+    /// Tag of the newest run, which ends at `head`; `None` iff the ring is empty. Kept apart from `older`, so that
+    /// allocating writes only the head.
     newest: Option<T>,
 }
 
-/// Where a request goes.
+/// Location of a request.
 struct Place {
     offset: u64,
-    /// Units that are lost before it.
+    /// Units lost before it.
     padding: u64,
-    /// What [`Ring::room`] is afterwards.
+    /// [`Ring::room`] after the allocation.
     room: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Entry<T> {
     tag: T,
-    /// The position after its last unit.
+    /// Position after its last unit.
     end: u64,
 }
 
 impl<T: PartialEq + Clone> Ring<T> {
-    /// Allocates `size` units whose offset is a multiple of `alignment`, for the submission `tag`.
+    /// Allocates `size` units at an offset that is a multiple of `alignment`, for the submission `tag`.
     ///
-    /// If `tag` equals that of the newest entry, the entry grows; else a new one begins. Padding counts
-    /// for the same entry. O(1); the tag is cloned only if an entry begins (a `SyncSet` over more than four timelines
-    /// allocates on the host then).
+    /// If `tag` equals the tag of the newest entry, that entry grows; otherwise a new entry begins. Padding counts for
+    /// the same entry. O(1). The tag is cloned only if an entry begins (cloning a `SyncSet` over more than four
+    /// timelines allocates host memory).
     ///
     /// # Errors
-    /// [`RingError::ZeroSize`], [`RingError::BadAlignment`]; [`RingError::TooLarge`] if even an empty ring could not
-    /// hold it, so that no caller waits for what cannot come; [`RingError::Full`] if releasing entries would
-    /// help. The ring is as it was before the call.
+    /// - [`RingError::ZeroSize`], [`RingError::BadAlignment`].
+    /// - [`RingError::TooLarge`] if the request does not fit even in an empty ring, so waiting is useless.
+    /// - [`RingError::Full`] if the request fits after entries are released.
+    ///
+    /// A failed call changes nothing.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {
         let Place { offset, padding, room } = match self.place_in_room(size, alignment) {
@@ -129,7 +134,7 @@ impl<T: PartialEq + Clone> Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// An empty ring of `capacity` units: any number, not only a power of two. A ring of 0 units refuses all
+    /// Creates an empty ring of `capacity` units, which need not be a power of two. A ring of 0 units refuses all
     /// requests as too large.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
@@ -145,24 +150,25 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The same, with memory for eight open submissions: no call allocates on the host until there are more. With
-    /// [`new`](Self::new) that happens where the second one opens, which may be late, on a day when the GPU is slow.
+    /// Creates an empty ring with host memory reserved for eight older submissions, so no call allocates host
+    /// memory until more are in use. A ring from [`new`](Self::new) allocates when its second submission begins, which
+    /// may happen in any later frame.
     #[must_use]
     pub fn for_frames(capacity: u64) -> Self {
         Self { older: VecDeque::with_capacity(8), ..Self::new(capacity) }
     }
 
-    /// Where a request goes that fits before anything else is looked at.
+    /// Returns the location of a request that fits in `room`.
     #[inline]
     fn place_in_room(&self, size: u64, alignment: u64) -> Option<Place> {
-        // Of a power of two; anything else is refused here.
+        // Correct for a power of two; other alignments are refused below.
         let padding = self.head_offset.wrapping_neg() & alignment.wrapping_sub(1);
-        // A size of 0 wraps around, and fits nowhere.
+        // A size of 0 wraps around to `u64::MAX` and never fits.
         let fits = alignment.is_power_of_two() && padding <= self.room && size.wrapping_sub(1) < self.room - padding;
         fits.then(|| Place { offset: self.head_offset + padding, padding, room: self.room - padding - size })
     }
 
-    /// At the start of the buffer, if it does not fit before the end; or why not at all.
+    /// Returns a location before the end or at the start of the buffer, or the error.
     #[cold]
     fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
         let capacity = self.capacity;
@@ -181,22 +187,22 @@ impl<T> Ring<T> {
         };
         let padding = if offset >= self.head_offset { offset - self.head_offset } else { capacity - self.head_offset };
         let free = self.free();
-        // In two steps, as the sum of both may be above `u64::MAX`.
+        // In two steps, because the sum can exceed `u64::MAX`.
         if padding > free || size > free - padding {
             return Err(RingError::Full { size, alignment, padding, free, capacity });
         }
-        // It begins at 0: whatever else fits is placed in the room. So all that is free lies behind it, in one piece.
+        // The request begins at 0, because all others are placed in `room`. So all free units follow it contiguously.
         Ok(Place { offset, padding, room: free - padding - size })
     }
 
-    /// The tag of the oldest entry: what to wait for if space is short. O(1).
+    /// Returns the tag of the oldest entry, to wait for if the ring is full. O(1).
     #[must_use]
     pub fn oldest(&self) -> Option<&T> {
         self.older.front().map(|entry| &entry.tag).or(self.newest.as_ref())
     }
 
-    /// Releases the oldest entry, whatever its tag: its submission has passed, or never will. Gives its tag and how
-    /// many units became free, padding included; `None` if the ring is empty. O(1).
+    /// Releases the oldest entry, whatever its tag: the caller knows that its submission has passed or will never run.
+    /// Returns the tag and the number of units that became free, padding included; `None` if the ring is empty. O(1).
     pub fn release_oldest(&mut self) -> Option<(T, u64)> {
         let (tag, end) = match self.older.pop_front() {
             Some(entry) => (entry.tag, entry.end),
@@ -212,10 +218,10 @@ impl<T> Ring<T> {
         Some((tag, released))
     }
 
-    /// Releases entries, oldest first, up to the first whose tag has not `passed`. Gives how many units became free,
-    /// padding included. O(1) an entry.
+    /// Releases entries, oldest first, until `passed` returns `false` for a tag. Returns the number of units that
+    /// became free, padding included. O(1) an entry.
     ///
-    /// If `passed` panics, what it said yes to before is released.
+    /// If `passed` panics, the entries for which it returned `true` before are released.
     pub fn release_while(&mut self, mut passed: impl FnMut(&T) -> bool) -> u64 {
         let mut released = 0;
         while self.oldest().is_some_and(&mut passed) {
@@ -224,7 +230,7 @@ impl<T> Ring<T> {
         released
     }
 
-    /// Units of the buffer.
+    /// Capacity of the buffer, in units.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
@@ -236,45 +242,45 @@ impl<T> Ring<T> {
         self.head.wrapping_sub(self.tail)
     }
 
-    /// Units not in use. A request of this size need not fit: it may have to begin at offset 0.
+    /// Units not in use. A request of this size may still fail, because it may have to begin at offset 0.
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.capacity - self.used()
     }
 
-    /// Units that are free and lie in one piece from `head_offset` on.
+    /// Contiguous free units at `head_offset`.
     const fn free_in_one_piece(&self) -> u64 {
         let (free, before_end) = (self.free(), self.capacity - self.head_offset);
         if free < before_end { free } else { before_end }
     }
 
-    /// Whether nothing is in use.
+    /// Returns `true` if no unit is in use.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
-    /// The most that was ever in use at once: what to plan the capacity from.
+    /// The largest number of units that were in use at once, for choosing the capacity.
     #[must_use]
     pub const fn high_water(&self) -> u64 {
         let used = self.used();
         if used > self.high_water { used } else { self.high_water }
     }
 
-    /// How many entries are in use: submissions, as long as each allocates in one run.
+    /// Number of entries in use. This is the number of submissions, if each allocates in one run.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.older.len() + usize::from(self.newest.is_some())
     }
 
-    /// Whether this range of this ring is still in use: false once its entry was released, however often its space
-    /// was handed out since. O(1). A range of another ring is not recognised as such.
+    /// Returns `true` while this range of this ring is in use, and `false` once its entry was released, even if the
+    /// space was allocated again. O(1). Ranges of another ring are not detected.
     #[must_use]
     pub const fn is_live(&self, range: &RingRange) -> bool {
         range.position.wrapping_sub(self.tail) < self.used()
     }
 
-    /// The entries, oldest first, and where they lie: for reports.
+    /// Iterates over the entries with their positions and offsets, oldest first, for reports.
     pub fn iter(&self) -> impl Iterator<Item = Submission<'_, T>> {
         let (mut position, mut offset) = (self.tail, self.tail_offset());
         self.runs().map(move |(tag, end)| {
@@ -285,38 +291,38 @@ impl<T> Ring<T> {
         })
     }
 
-    /// The tag of each entry and the position after its last unit, oldest first.
+    /// Iterates over the entries, oldest first: tag and position after the last unit.
     fn runs(&self) -> impl Iterator<Item = (&T, u64)> {
         let newest = self.newest.iter().map(|tag| (tag, self.head));
         self.older.iter().map(|entry| (&entry.tag, entry.end)).chain(newest)
     }
 
-    /// Where the oldest entry begins; `head_offset` if there is none, or if the ring is full.
+    /// Offset of the oldest entry; `head_offset` if the ring is empty or full.
     const fn tail_offset(&self) -> u64 {
         self.advance(self.head_offset, self.free())
     }
 
-    /// `units` (at most the capacity) after `offset` (below the capacity), around the end.
+    /// Advances `offset` (below the capacity) by `units` (at most the capacity), around the end.
     const fn advance(&self, offset: u64, units: u64) -> u64 {
         let before_end = self.capacity - offset;
         if units < before_end { offset + units } else { units - before_end }
     }
 
-    /// Checks every rule of the structure. O(entries): for tests.
+    /// Checks all rules of the structure. O(entries): for tests.
     ///
     /// # Errors
-    /// The first rule that does not hold, and the position, offset or number that breaks it.
+    /// The first violated rule, with the position, offset or number that breaks it.
     pub fn validate(&self) -> Result<(), Invalid>
     where
         T: PartialEq,
     {
         let used = self.used();
-        Invalid::unless(used <= self.capacity, "no more is in use than there is", used)?;
+        Invalid::unless(used <= self.capacity, "the usage is within the capacity", used)?;
         let offset = self.head_offset;
-        Invalid::unless(offset < self.capacity.max(1), "the head lies inside the buffer", offset)?;
+        Invalid::unless(offset < self.capacity.max(1), "the head is inside the buffer", offset)?;
         Invalid::unless(used > 0 || offset == 0, "an empty ring begins at offset 0", offset)?;
         let room = self.room;
-        Invalid::unless(room <= self.free_in_one_piece(), "what is given without a look is free", room)?;
+        Invalid::unless(room <= self.free_in_one_piece(), "the room is free and contiguous", room)?;
         let high_water = self.high_water;
         Invalid::unless(high_water <= self.capacity, "the high-water mark is within the capacity", high_water)?;
         let (mut end, mut before) = (0, None);
@@ -326,12 +332,12 @@ impl<T> Ring<T> {
             Invalid::unless(before != Some(tag), "a run of equal tags is one entry", index as u64)?;
             (end, before) = (run_end, Some(tag));
         }
-        Invalid::unless(self.newest.is_some() == (used > 0), "there is a newest entry iff anything is in use", used)?;
+        Invalid::unless(self.newest.is_some() == (used > 0), "there is a newest entry iff a unit is in use", used)?;
         Invalid::unless(end == used, "the last entry ends at the head", end)
     }
 }
 
-/// An allocated part of the ring. A plain value that is not freed by itself: the release of its entry frees it.
+/// An allocated part of the ring. A plain value that is not freed individually: releasing its entry frees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RingRange {
     offset: u64,
@@ -340,48 +346,49 @@ pub struct RingRange {
 }
 
 impl RingRange {
-    /// The first unit in the buffer, a multiple of the alignment that was asked for.
+    /// First unit in the buffer, a multiple of the requested alignment.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// As many units as were asked for; they lie in one piece.
+    /// Size in units, as requested. The units are contiguous.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The first unit after the range; at most the capacity.
+    /// First unit after the range; at most the capacity.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.size
     }
 
-    /// Where the range stands among all units that the ring ever handed out: no other range has this number.
+    /// Position of the range among all units that the ring ever allocated; unique in this ring.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.position
     }
 }
 
-/// An entry of the ring as [`Ring::iter`] shows it.
+/// An entry of the ring, as [`Ring::iter`] reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a, T> {
-    /// The tag that it was allocated for.
+    /// Tag of the entry.
     pub tag: &'a T,
-    /// The position where it begins, padding included.
+    /// Position of its first unit, padding included.
     pub position: u64,
-    /// The offset where it begins, padding included.
+    /// Offset of its first unit, padding included.
     pub offset: u64,
-    /// Its units, padding and skipped tail included.
+    /// Size in units, padding and skipped tail included.
     pub size: u64,
-    /// Of the ring: where the first extent ends if there are two.
+    /// Capacity of the ring, at which the first of two extents ends.
     capacity: u64,
 }
 
 impl<T> Submission<'_, T> {
-    /// Where it lies in the buffer: one stretch, or two if it goes around the end. Padding is included.
+    /// Returns the parts of the buffer that the entry uses, padding included: one extent, or two if it wraps around the
+    /// end.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + use<T> {
         let first = self.size.min(self.capacity - self.offset);
         let stretches = [Extent { offset: self.offset, size: first }, Extent { offset: 0, size: self.size - first }];
@@ -389,43 +396,44 @@ impl<T> Submission<'_, T> {
     }
 }
 
-/// A stretch of the buffer.
+/// A contiguous part of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// First unit.
     pub offset: u64,
-    /// Units; at least 1.
+    /// Size in units; at least 1.
     pub size: u64,
 }
 
-/// Why nothing was allocated. The ring is as it was before the call.
+/// Error of a failed allocation. The ring is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RingError {
-    /// A size of 0 was asked for.
+    /// The requested size is 0.
     ZeroSize,
     /// The alignment is 0 or not a power of two.
     BadAlignment {
-        /// What was asked for, in units.
+        /// Requested alignment, in units.
         alignment: u64,
     },
-    /// More was asked for than the ring holds: no wait would help, a larger ring would.
+    /// The request is larger than the whole ring: waiting does not help, a larger ring does.
     TooLarge {
-        /// What was asked for, in units.
+        /// Requested size, in units.
         size: u64,
-        /// What the ring holds when empty, in units.
+        /// Capacity of the ring, in units.
         capacity: u64,
     },
-    /// Too much is in use: releasing entries helps, and once all are released the request fits.
+    /// Too many units are in use. The request fits once enough entries are released, at the latest when the ring is
+    /// empty.
     Full {
-        /// What was asked for, in units.
+        /// Requested size, in units.
         size: u64,
-        /// The alignment asked for, in units.
+        /// Requested alignment, in units.
         alignment: u64,
         /// Units that would be lost before it, to alignment or at the end of the buffer: `padding + size > free`.
         padding: u64,
-        /// Units that are not in use.
+        /// Units not in use.
         free: u64,
-        /// What the ring holds when empty, in units.
+        /// Capacity of the ring, in units.
         capacity: u64,
     },
 }
@@ -433,15 +441,15 @@ pub enum RingError {
 impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::ZeroSize => f.write_str("a range of size 0 was asked for"),
-            Self::BadAlignment { alignment } => write!(f, "the alignment {alignment} is not a power of two"),
+            Self::ZeroSize => f.write_str("the requested size is 0; request at least 1 unit"),
+            Self::BadAlignment { alignment } => write!(f, "the requested alignment {alignment} is not a power of two"),
             Self::TooLarge { size, capacity } => {
-                write!(f, "{size} units were asked for, the whole ring has {capacity}")
+                write!(f, "{size} units were requested, but the whole ring has {capacity}; create a larger ring")
             }
             Self::Full { size, alignment, padding, free, capacity } => write!(
                 f,
-                "the ring has no room for {size} units aligned to {alignment} after {padding} of padding: \
-                 {free} of {capacity} are free"
+                "the ring has no room for {size} units aligned to {alignment} after {padding} units of padding: \
+                 {free} of {capacity} are free; release older entries first"
             ),
         }
     }
@@ -485,7 +493,7 @@ mod tests {
             assert_eq!(ring.release_oldest(), Some((frame, u64::MAX)));
         }
         ring.allocate(u64::MAX - 1, 1, &9).unwrap();
-        // The aligned offset and `padding + size` are both above u64::MAX.
+        // The aligned offset and `padding + size` both exceed `u64::MAX`.
         assert!(matches!(ring.allocate(u64::MAX, 1 << 63, &9), Err(RingError::Full { padding: 1, free: 1, .. })));
     }
 }

@@ -1,22 +1,22 @@
-//! Which block a request gets: its class of size.
+//! Size classes of the blocks of pools.
 //!
 //! ```text
 //!   256  384  512  768  1 Ki  1.5 Ki  …  32 Ki  48 Ki │ 64 Ki   128 Ki   192 Ki   256 Ki  …
-//!   ├────────────── powers of two and 1.5 of them ──────────┤├──── multiples of `step` ───────
+//!   ├──────── powers of two and 1.5 times those ─────────────┤├──── multiples of `step` ───────
 //!   least                                                step
 //! ```
 //!
-//! A class is a *size*, not a logarithm of one: 128 KiB and 192 KiB are two classes, where a logarithm to base 2
-//! would make them one and let blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every
-//! block of a pool is aligned if its heap is: if max(size, alignment) were rounded to 64 KiB alone, the second block of
-//! 192 KiB would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
+//! A class is a *size*, not a logarithm of one. 128 KiB and 192 KiB are two classes; a logarithm to base 2 would merge
+//! them, and blocks of 192 KiB would overlap. A class is also a multiple of the alignment, so every block of a
+//! pool is aligned if its heap is. Rounding max(size, alignment) only to 64 KiB would be wrong: the second block of 192
+//! KiB would not be aligned to 128 KiB. Up to an alignment of 64 KiB, both rules give the same class.
 //!
-//! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it.
-//! Both functions are O(1).
+//! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it. Both
+//! functions are O(1).
 
 use crate::range::{AllocError, align_up};
 
-/// The sizes that blocks of pools come in.
+/// Sizes of the blocks of pools.
 ///
 /// ```
 /// # use ringfence_core::size_class::SizeClasses;
@@ -26,7 +26,7 @@ use crate::range::{AllocError, align_up};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SizeClasses {
-    /// A power of two, no more than `step`.
+    /// A power of two, at most `step`.
     least: u64,
     /// A power of two.
     step: u64,
@@ -35,25 +35,25 @@ pub struct SizeClasses {
 impl SizeClasses {
     /// Multiples of 64 KiB: few pools.
     pub const COARSE: Self = Self::new(64 << 10, 64 << 10);
-    /// Powers of two and 1.5 of them from 256 on, then multiples of 64 KiB.
+    /// From 256, powers of two and 1.5 times those; from 64 KiB, multiples of 64 KiB.
     pub const FINE: Self = Self::new(256, 64 << 10);
 
-    /// Classes from `least` on, as powers of two and 1.5 of them up to `step`, as multiples of `step` from there.
-    /// With `least == step` there are the multiples alone.
+    /// Creates classes of at least `least`: powers of two and 1.5 times those below `step`, then multiples of `step`.
+    /// With `least == step`, there are only the multiples.
     ///
     /// # Panics
-    /// If one of the two is not a power of two, or `least` is more than `step`.
+    /// If `least` or `step` is not a power of two, or `least` exceeds `step`.
     #[must_use]
     pub const fn new(least: u64, step: u64) -> Self {
-        assert!(least.is_power_of_two() && step.is_power_of_two(), "a class size is not a power of two");
-        assert!(least <= step, "the least class is above the step");
+        assert!(least.is_power_of_two() && step.is_power_of_two(), "`least` and `step` must be powers of two");
+        assert!(least <= step, "`least` must not exceed `step`");
         Self { least, step }
     }
 
-    /// The least block that holds `size` units and is a multiple of `alignment`.
+    /// Returns the smallest class that is at least `size` and a multiple of `alignment`.
     ///
     /// # Errors
-    /// A size of 0, an alignment that is not a power of two, or no class that fits 64 bits.
+    /// The size is 0, the alignment is not a power of two, or the class exceeds `u64::MAX`.
     pub const fn class(self, size: u64, alignment: u64) -> Result<u64, AllocError> {
         if size == 0 {
             return Err(AllocError::ZeroSize);
@@ -72,7 +72,7 @@ impl SizeClasses {
         }
     }
 
-    /// The class of `need`, at least the alignment and at most 3/4 of `step`.
+    /// Returns the class of `need`, which is at least the alignment and at most 3/4 of `step`.
     const fn fine_class(self, need: u64, alignment: u64) -> u64 {
         let power = need.next_power_of_two();
         if power <= self.least {
@@ -84,11 +84,11 @@ impl SizeClasses {
     }
 }
 
-/// The block that a request gets in pools of [`SizeClasses::COARSE`]: max(`size`, `alignment`) rounded up to a
-/// multiple of 64 KiB, and to one of `alignment`.
+/// Returns the block size for a request in pools of [`SizeClasses::COARSE`]: max(`size`, `alignment`) rounded up to a
+/// multiple of 64 KiB and of `alignment`.
 ///
 /// # Errors
-/// As [`SizeClasses::class`].
+/// The errors of [`SizeClasses::class`].
 pub const fn size_class(size: u64, alignment: u64) -> Result<u64, AllocError> {
     SizeClasses::COARSE.class(size, alignment)
 }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn fault_11_192_kib_and_128_kib_are_two_classes() {
         let (smaller, larger) = (size_class(128 * KIB, 256).unwrap(), size_class(192 * KIB, 256).unwrap());
-        assert_eq!(smaller.ilog2(), larger.ilog2(), "a key of logarithms takes them for one");
+        assert_eq!(smaller.ilog2(), larger.ilog2(), "a key of logarithms would merge them");
         assert_eq!((smaller, larger), (128 * KIB, 192 * KIB));
     }
 
@@ -130,16 +130,16 @@ mod tests {
 
     #[test]
     fn fault_11_device_local_64_kib_and_128_kib_have_two_keys() {
-        // As printed, with VK_MAX_MEMORY_TYPES = 32: the class lands on the properties.
+        // With VK_MAX_MEMORY_TYPES = 32, the class overwrites the properties.
         let printed = |block: u64, properties: u64| (u64::from(block.ilog2()) << 32) | (properties << 32);
-        assert_eq!(printed(64 * KIB, 1), printed(128 * KIB, 1), "16 and 17 differ in the bit that device-local has");
-        // A size is a class of its own, and nothing is packed beside it.
+        assert_eq!(printed(64 * KIB, 1), printed(128 * KIB, 1), "16 and 17 differ in the bit of device-local");
+        // A size is its own class, and the key has no other packed value.
         for (size, next) in [(64 * KIB, 128 * KIB), (128 * KIB, 192 * KIB), (192 * KIB, 256 * KIB)] {
             assert_eq!((size_class(size, 256), size_class(size + 1, 256)), (Ok(size), Ok(next)));
         }
     }
 
-    /// The classes, one after the other.
+    /// Iterates over all classes in ascending order.
     fn all(classes: SizeClasses) -> impl Iterator<Item = u64> {
         let powers = (0..64).map(|log2| 1 << log2).filter(move |power| (classes.least..classes.step).contains(power));
         let fine = powers.flat_map(|power: u64| [power, power / 2 * 3]);

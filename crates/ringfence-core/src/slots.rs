@@ -1,26 +1,26 @@
-//! Equal slots for small and common sizes: lock-free in allocation and free.
+//! Lock-free allocation of small, frequent sizes from pools of equal slots.
 //!
 //! ```text
-//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool
+//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: a pool has slots of one size
 //!            │
-//!          demand: the first requests of the class go to the block's own ranges; then
+//!          demand: the first requests of the class are served by the block's own ranges; then
 //!            │
-//!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal slots;
-//!            │                              its chunk doubles with each pool, up to 1 MiB
+//!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, divided into equal slots;
+//!            │                              the chunk size doubles with each pool, up to 1 MiB
 //!          thread caches                           some slots cached for each thread
 //! ```
 //!
-//! Its blocks are of one kind, of one memory type and resource class for instance: with them the class makes the exact
-//! key of a pool.
+//! All blocks of a `Slots` are of one kind, for example of one memory type and resource class. The kind and the size
+//! class together are the key of a pool.
 //!
-//! Each thread has some slots in a [thread cache](crate::thread_cache), with what keeps the allocator alive for their
-//! next owners. Such a slot is live for its chain; counts leave it out, and what looks at single slots
-//! empties the thread caches first.
+//! Each thread has some slots in a [thread cache](crate::thread_cache), together with the references that keep the
+//! allocator alive for their next owners. Such a slot is live in its chain. Counts exclude it, and functions that visit
+//! single slots empty the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, free | O(1), no lock that is waited for, no driver call |
-//! | a chunk more | what it costs the caller to cut it out of a block |
+//! | allocate, free | O(1); waits for no lock and calls no driver |
+//! | a new chunk | the caller's cost of allocating it from a block |
 
 use alloc::vec::Vec;
 use std::sync::OnceLock;
@@ -32,57 +32,57 @@ use crate::range::Invalid;
 use crate::thread_cache::{self, ThreadCaches};
 use crate::thread_slot::thread_place;
 
-/// The largest slot, in bytes.
+/// Size of the largest slot, in bytes.
 pub const SLOT_BYTES_MAX: u64 = 64 << 10;
-/// Powers of two and 1.5 of them from 256 to 64 KiB.
+/// Number of size classes: powers of two and 1.5 times those, from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
-/// Requests of a class that are served as ordinary ranges before it gets a pool.
+/// Number of requests of a class that are served as ordinary ranges before it gets a pool.
 const DEMAND: u32 = 16;
-/// The first pool's slots; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
+/// Number of slots of the first pool. Each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
 const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// The most slots of a class that a thread cache holds, and the most bytes of them, but for the least count.
+/// Largest number and bytes of a class's slots in a thread cache; `CACHED_COUNT_MIN` slots are always allowed.
 const CACHED_COUNT_MAX: u64 = 128;
 const CACHED_BYTES_MAX: u64 = 512 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
-/// The memory of a block, as a chunk and each slot of it have it.
+/// The memory of a block, as stored with its chunks and slots.
 pub trait SlotMemory: Copy {
-    /// Whether it has to be brought back before it is used.
+    /// Returns `true` if the memory must be made resident before use.
     fn is_evicted(&self) -> bool;
 }
 
-/// A range of a block that is cut into slots.
+/// A range of a block that is divided into slots.
 #[derive(Debug)]
 pub struct Chunk<M> {
     /// The block's memory.
     pub memory: M,
-    /// Where it lies in the block.
+    /// The chunk's range in the block.
     pub allocation: BlockAllocation,
 }
 
-/// A slot that is claimed, and what an allocation needs to know of it.
+/// A claimed slot, with the data that an allocation needs.
 #[derive(Debug)]
 pub struct Ready<M> {
     /// The slot in its chain.
     pub slot: PoolAllocation,
-    /// Its block's memory.
+    /// The block's memory.
     pub memory: M,
-    /// Where it begins in that memory, in bytes.
+    /// Offset of the slot in that memory, in bytes.
     pub offset: u64,
 }
 
 impl<M: SlotMemory> Ready<M> {
-    /// A slot of a chain that was claimed.
+    /// Creates the data of a claimed slot of a chain.
     fn of(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) -> Self {
-        let chunk = chain.heap(&slot).expect("a slot that is held lies in a pool of its own chain");
+        let chunk = chain.heap(&slot).expect("an owned slot is in a pool of its chain");
         let offset = chunk.allocation.offset() + slot.offset();
         Self { memory: chunk.memory, offset, slot }
     }
 
-    /// A slot that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that
-    /// back.
+    /// Allocates a slot near this thread from a chain. Also returns `None` if its memory is evicted: the slow path
+    /// makes it resident.
     #[inline(always)]
     fn from(chain: &PoolChain<Chunk<M>>) -> Option<Self> {
         let ready = Self::of(chain, chain.allocate_near(thread_place())?);
@@ -95,21 +95,20 @@ impl<M: SlotMemory> Ready<M> {
 }
 
 fn give_back<M>(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) {
-    chain.free_near(thread_place(), slot).expect("the owner of a slot is move-only: it is live");
+    chain.free_near(thread_place(), slot).expect("an owned slot is move-only, so it is live");
 }
 
-/// The pools over blocks of one kind, whose memory is seen as `M`. `O` keeps the allocator alive. See the
-/// [module](self).
+/// Pools over blocks of one kind, with memory of type `M`. `O` keeps the allocator alive. See the [module](self).
 pub struct Slots<M, O = ()> {
     /// By class.
     chains: [OnceLock<PoolChain<Chunk<M>>>; CLASS_COUNT],
     thread_caches: ThreadCaches<Ready<M>, O, CLASS_COUNT>,
-    /// The last handle of the allocator is gone.
+    /// `true` once the last handle of the allocator is dropped.
     is_closed: AtomicBool,
-    /// The tick of the last sweep of the thread caches.
+    /// Tick of the last sweep of the thread caches.
     swept: AtomicU64,
-    /// A bit for each class whose slots were recalled since then: to recall a few again and again would leave all
-    /// threads without any.
+    /// A bit for each class whose slots were recalled since then. Recalling a few slots repeatedly would empty the
+    /// caches of all threads.
     recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
 }
@@ -117,19 +116,20 @@ pub struct Slots<M, O = ()> {
 /// A size class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// From 0 on, by size.
+    /// Index of the class, from 0, in order of size.
     pub index: u32,
-    /// Bytes of a slot.
+    /// Size of a slot, in bytes.
     pub bytes: u64,
 }
 
 impl Class {
-    /// The class of a request: the least power of two, or one and a half of one, from 256 on that holds it and is a
-    /// multiple of its alignment. `None` if it is too large for one, of size 0, or misaligned.
+    /// Returns the class of a request: the smallest power of two, or 1.5 times one, that is at least 256, at least the
+    /// size, and a multiple of the alignment. `None` if the size is 0 or too large, or the alignment is not a power of
+    /// two or too large.
     #[inline(always)]
     pub const fn of(size: u64, alignment: u64) -> Option<Self> {
         let need = if size > alignment { size } else { alignment };
-        // Its one bit taken off; counting bits is slower.
+        // Removes the lowest bit; counting bits is slower.
         let is_power = alignment != 0 && alignment & (alignment - 1) == 0;
         if need > SLOT_BYTES_MAX || size == 0 || !is_power {
             return None;
@@ -149,7 +149,7 @@ impl Class {
         if index.is_multiple_of(2) { power } else { power / 2 * 3 }
     }
 
-    /// The largest power of two that each slot is aligned to.
+    /// Returns the largest power of two to which every slot is aligned.
     pub fn alignment(self) -> u64 {
         1 << self.bytes.trailing_zeros()
     }
@@ -175,7 +175,7 @@ impl<M: SlotMemory, O> Default for Slots<M, O> {
 }
 
 impl<M: SlotMemory, O> Slots<M, O> {
-    /// Whether the class is common enough for pools; counts the request if `count` says so.
+    /// Returns `true` if the class has had enough requests for pools. Counts the request if `count` is set.
     pub fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];
         let seen = demand.load(Ordering::Relaxed);
@@ -189,8 +189,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
-    /// A slot cached for this thread, for a request that asks for nothing but its class; and what keeps the allocator
-    /// alive, if that is cached too.
+    /// Takes a slot out of this thread's cache, for a request that needs only its class. Also returns a reference that
+    /// keeps the allocator alive, if one is cached.
     #[inline(always)]
     pub fn take_ready(&self, class: Class) -> Option<(Ready<M>, Option<O>)> {
         loop {
@@ -203,7 +203,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Fills this thread's thread cache out of the chain; says whether there are slots in it now.
+    /// Fills this thread's cache from the chain. Returns `true` if it received slots.
     #[cold]
     fn refill(&self, class: Class) -> bool {
         let index = class.index as usize;
@@ -213,9 +213,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         filled > 0
     }
 
-    /// How many slots this thread's cache should be given; makes the cache if need be. One that is made while the last
-    /// handle of the allocator goes is closed here if it came too late for that: an owner in it would keep the
-    /// allocator alive.
+    /// Returns the number of slots to move to this thread's cache, and creates the cache if needed. A cache that is
+    /// created while the last handle of the allocator is dropped can miss the close; then it is closed here, because an
+    /// owner in it would keep the allocator alive.
     fn wanted(&self, class: Class) -> usize {
         let wanted = self.thread_caches.wanted(class.index as usize);
         fence(Ordering::SeqCst);
@@ -226,13 +226,10 @@ impl<M: SlotMemory, O> Slots<M, O> {
         0
     }
 
-    /// Takes a slot back that no thread uses, for the next that this thread asks for; and what kept the allocator alive
-    /// for it.
-    ///
-    /// `of` gives these slots, which the owner keeps alive.
+    /// Caches an unused slot for this thread's next request, with the owner that kept the allocator alive for it.
     ///
     /// # Safety
-    /// `of` gives the slots that `ready` is of each time, and the owner keeps them alive wherever it is.
+    /// `of` must always return the `Slots` to which `ready` belongs, and the owner must keep them alive wherever it is.
     #[inline]
     pub unsafe fn put_ready(
         owner: O,
@@ -240,7 +237,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         class: u32,
         ready: impl FnOnce() -> Ready<M>,
     ) {
-        // SAFETY: the caller promises the same.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, ready) {
                 Self::put_slowly(owner, of, class, ready());
@@ -248,11 +245,10 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Gives the slot and its owner back if this thread has no thread cache, or one that is taken, closed or without
-    /// room.
+    /// Returns the slot and its owner if this thread has no cache, or if the cache is taken, closed or full.
     ///
     /// # Safety
-    /// As [`Self::put_ready`].
+    /// The requirements of [`Self::put_ready`].
     #[inline]
     unsafe fn put_into_cache<R: FnOnce() -> Ready<M>>(
         owner: O,
@@ -261,27 +257,27 @@ impl<M: SlotMemory, O> Slots<M, O> {
         ready: R,
     ) -> Result<(), (R, O)> {
         match of(&owner).thread_caches.mine().map(std::ptr::from_ref) {
-            // SAFETY: the thread cache is of these slots, which the owner keeps alive, as the caller promises.
+            // SAFETY: the thread cache belongs to the `Slots` that the owner keeps alive, as the caller guarantees.
             Some(thread_cache) => unsafe { thread_cache::put(thread_cache, class as usize, ready, owner) },
             None => Err((ready, owner)),
         }
     }
 
-    /// Makes room in the thread cache first; gives the slot to its chain if it does not go in then either.
+    /// Makes room in the thread cache first; if the slot still does not fit, frees it to its chain.
     ///
     /// # Safety
-    /// As [`Self::put_ready`].
+    /// The requirements of [`Self::put_ready`].
     #[cold]
     unsafe fn put_slowly(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self, class: u32, ready: Ready<M>) {
         let slots = of(&owner);
         slots.thread_caches.older(class as usize).for_each(|older| slots.free(class, older.slot));
-        // SAFETY: the caller promises the same.
+        // SAFETY: the caller guarantees the same.
         if let Err((ready, owner)) = unsafe { Self::put_into_cache(owner, &of, class, || ready) } {
             of(&owner).free(class, ready().slot);
         }
     }
 
-    /// A slot that this thread has cached, or that a pool has free near it. Its memory may be evicted.
+    /// Allocates a slot from this thread's cache, or from a pool near this thread. Its memory may be evicted.
     #[inline(always)]
     pub fn allocate(&self, class: Class) -> Option<Ready<M>> {
         let chain = self.chains[class.index as usize].get()?;
@@ -289,14 +285,14 @@ impl<M: SlotMemory, O> Slots<M, O> {
         cached.or_else(|| chain.allocate_near(thread_place()).map(|slot| Ready::of(chain, slot)))
     }
 
-    /// As [`Self::allocate`], by asking each pool: before a chunk is made.
+    /// Like [`Self::allocate`], but tries every pool. Call it before a chunk is created.
     pub fn allocate_thorough(&self, class: Class) -> Option<Ready<M>> {
         let chain = self.chains[class.index as usize].get()?;
         chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
-    /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for, `again` or
-    /// once a tick.
+    /// Like [`Self::allocate_thorough`], after freeing the slots that all threads have cached. Call it before memory is
+    /// allocated. Works once a tick for each class, unless `again` is set.
     pub fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<M>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
         if recalled >> class.index & 1 == 1 && !again {
@@ -306,10 +302,10 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.allocate_thorough(class)
     }
 
-    /// The offset of the slot that a request would get, if there is one. Slots may become cached for this thread.
+    /// Returns the offset of the slot that a request would get, if there is one. May move slots to this thread's cache.
     pub fn peek(&self, class: Class) -> Option<u64> {
         let cached = || self.thread_caches.peek(class.index as usize, |ready| ready.offset);
-        // As a request fills it.
+        // Fills the cache as a request would.
         let refilled = || self.refill(class).then(cached).flatten();
         cached().or_else(refilled).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
@@ -319,14 +315,15 @@ impl<M: SlotMemory, O> Slots<M, O> {
         })
     }
 
-    /// The end of the allocator's last handle: from now on nothing here keeps it alive.
+    /// Empties and closes the thread caches, when the last handle of the allocator is dropped. From then on, no cache
+    /// keeps the allocator alive.
     pub fn close_thread_caches(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         self.thread_caches.close(|class, ready| self.free(class as u32, ready.slot));
     }
 
-    /// Gives the slots of thread caches back that no thread has used since the last tick. Once a tick.
+    /// Frees the slots of thread caches that were not used since the last tick. Called once a tick.
     fn sweep_thread_caches(&self, tick: u64) {
         if self.swept.swap(tick, Ordering::Relaxed) != tick {
             self.recalled.store(0, Ordering::Relaxed);
@@ -334,7 +331,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Slots that the next pool of a class would have.
+    /// Returns the number of slots of the next pool of a class.
     pub fn next_count(&self, class: Class) -> u64 {
         let mut pools = 0;
         if let Some(chain) = self.chains[class.index as usize].get() {
@@ -344,8 +341,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         (SLOTS_FIRST << pools.min(8)).min(most)
     }
 
-    /// Makes a pool of `count` slots over what `make` gives; its first slot is the caller's. `None` if the chain is at
-    /// its end: then `make` was not called.
+    /// Creates a pool of `count` slots over the chunk that `make` returns, and returns its first slot. `None` if the
+    /// chain has its largest number of pools: then `make` is not called.
     pub fn grow<E>(
         &self,
         class: Class,
@@ -358,16 +355,15 @@ impl<M: SlotMemory, O> Slots<M, O> {
         Some(make(bytes).map(|chunk| Ready::of(chain, reservation.open(chunk))))
     }
 
-    /// Where a slot lies in its memory.
+    /// Returns the offset of a slot in its memory.
     #[inline(always)]
     pub fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
         let chain = self.chains[class as usize].get();
-        let chunk =
-            chain.and_then(|chain| chain.heap(slot)).expect("a slot that is held lies in a pool of its own chain");
+        let chunk = chain.and_then(|chain| chain.heap(slot)).expect("an owned slot is in a pool of its chain");
         chunk.allocation.offset() + slot.offset()
     }
 
-    /// Frees a slot that nothing is noted of: it is cached for this thread's next request, if there is room.
+    /// Frees a slot without notes: caches it for this thread's next request, if there is room.
     #[inline]
     pub fn free_cached(&self, class: u32, ready: Ready<M>) {
         if let Err(ready) = self.thread_caches.put_item(class as usize, ready) {
@@ -385,24 +381,24 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Gives a slot back to its chain.
+    /// Frees a slot to its chain.
     ///
     /// # Panics
     /// If the slot is not of this class.
     pub fn free(&self, class: u32, slot: PoolAllocation) {
-        let chain = self.chains[class as usize].get().expect("a slot that is held has a chain");
+        let chain = self.chains[class as usize].get().expect("an owned slot has a chain");
         give_back(chain, slot);
     }
 
-    /// A chunk without a live slot that has been so for `grace_ticks`.
+    /// Removes a chunk that has been without a live slot for `grace_ticks`.
     pub fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<M>> {
-        // A slot cached keeps its chunk.
+        // A cached slot keeps its chunk.
         self.sweep_thread_caches(tick);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// A chunk without a live slot.
+    /// Removes a chunk without a live slot, after emptying the thread caches.
     pub fn take_empty(&self) -> Option<Chunk<M>> {
         self.thread_caches.empty(|class, ready| self.free(class as u32, ready.slot));
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -412,11 +408,11 @@ impl<M: SlotMemory, O> Slots<M, O> {
         (0..).zip(&self.chains).filter_map(|(index, chain)| Some((index, chain.get()?)))
     }
 
-    /// What the arena's own figures count once a chunk: chunks, their bytes, live slots, their bytes.
+    /// Returns the numbers and bytes of chunks and live slots.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for (class, chain) in self.each() {
-            // First: what is put into a thread cache meanwhile counts as live, and nothing twice.
+            // Read first: slots that are cached meanwhile count as live, and no slot is subtracted twice.
             let cached = self.thread_caches.count(class as usize) as u64;
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
@@ -430,8 +426,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         counts
     }
 
-    /// Shows the live slots of each chunk, in the order of their offsets. Thread caches are emptied before, so that
-    /// their slots are not among them, and stay empty until it returns.
+    /// Calls `each` with the live slots of each chunk, in order of their offsets. Empties the thread caches first, so
+    /// that their slots are excluded, and keeps them empty until it returns.
     pub fn for_each_chunk(&self, mut each: impl FnMut(&BlockAllocation, &[Live])) {
         let mut give = |class, ready: Ready<M>| self.free(class as u32, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || {
@@ -454,7 +450,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     /// Checks the pools and the thread caches against each other. O(slots).
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.each().try_for_each(|(_, chain)| chain.validate())?;
         self.thread_caches.validate(|class, ready| {
@@ -465,31 +461,31 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 }
 
-/// Figures of all pools: see [`Slots::counts`].
+/// Numbers and bytes of all pools; see [`Slots::counts`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Counts {
-    /// Chunks.
+    /// Number of chunks.
     pub chunk_count: u64,
-    /// Their bytes.
+    /// Bytes of the chunks.
     pub chunk_bytes: u64,
-    /// Slots in use, without those of thread caches.
+    /// Number of slots in use, without those in thread caches.
     pub live_count: u64,
-    /// Their bytes.
+    /// Bytes of the slots in use.
     pub live_bytes: u64,
 }
 
-/// A slot in use: see [`Slots::for_each_chunk`].
+/// A slot in use; see [`Slots::for_each_chunk`].
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// The index of its class.
+    /// Index of its class.
     pub class: u32,
     /// Its pool: see [`PoolAllocation::pool`].
     pub pool: u32,
-    /// Which slot of the pool: see [`PoolAllocation::block`].
+    /// Its index in the pool: see [`PoolAllocation::block`].
     pub block: u32,
-    /// Where it begins in the memory of its block, in bytes.
+    /// Offset in the memory of its block, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Points on timelines: what a range waits for before it is used again.
+//! Points on timelines. A range is reused after its points have passed.
 //!
 //! ```text
-//!   timeline 0  ──1────2────3────4───▶        a queue of the GPU; the values that its work will signal
+//!   timeline 0  ──1────2────3────4───▶        a queue of the GPU, with the values that its work signals
 //!   timeline 1  ──1────────2─────────▶
 //!                      ▲         ▲
 //!                      └ completed       └ SyncPoint { timeline: 0, value: 4 }
@@ -9,45 +9,45 @@
 //!   SyncSet { 0: 4, 1: 2 }    has passed iff both points have
 //! ```
 //!
-//! A timeline's value only rises, so one number a timeline is enough in a set: the larger one implies the smaller.
+//! A timeline's value only rises, so a set needs one number per timeline: the larger value implies the smaller ones.
 //! All operations are O(timelines in the set), which is the number of queues in use: two or three.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Which timeline: a number that no other timeline of the process has, as long as its owner has a number of its own.
+/// Identifies a timeline. Unique in the process, if its owner's number is.
 ///
-/// An owner counts its timelines from 0: with the owner known, an id is an index, and looking it up is O(1). The id of
-/// another owner is no index, and is refused.
+/// An owner numbers its timelines from 0, so an id is an index into the owner's timelines, and a lookup is O(1). An
+/// owner refuses the ids of other owners.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(u64);
 
 impl TimelineId {
-    /// The timeline of this index that has no owner: for programs that read their own progress.
+    /// Returns the timeline `index` without an owner, for programs that read their own progress.
     #[must_use]
     pub const fn new(index: u32) -> Self {
         Self::of(0, index)
     }
 
-    /// The timeline of this index of an owner. Owner 0 is no owner.
+    /// Returns the timeline `index` of an owner. Owner 0 means "no owner".
     #[must_use]
     pub const fn of(owner: u32, index: u32) -> Self {
         Self((owner as u64) << 32 | index as u64)
     }
 
-    /// Its index among those of its owner.
+    /// Returns the index among the owner's timelines.
     #[must_use]
     pub const fn index(self) -> usize {
         (self.0 & u32::MAX as u64) as usize
     }
 
-    /// The number of its owner: in `ringfence` the allocator that it was made by. 0 if it has none.
+    /// Returns the number of the owner: in `ringfence`, the allocator that created the timeline. 0 if there is none.
     #[must_use]
     pub const fn owner(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Its index, if it is one of this owner's.
+    /// Returns the index if the timeline belongs to `owner`.
     #[inline]
     #[must_use]
     pub const fn index_of(self, owner: u32) -> Option<usize> {
@@ -70,7 +70,7 @@ impl fmt::Debug for TimelineId {
     }
 }
 
-/// A moment in the GPU's work: when `timeline` reaches `value`.
+/// A moment in the GPU's work: `timeline` reaches `value`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SyncPoint {
     /// The timeline.
@@ -80,7 +80,7 @@ pub struct SyncPoint {
 }
 
 impl SyncPoint {
-    /// The point at which `timeline` reaches `value`.
+    /// Creates the point at which `timeline` reaches `value`.
     #[must_use]
     pub const fn new(timeline: TimelineId, value: u64) -> Self {
         Self { timeline, value }
@@ -93,24 +93,24 @@ impl fmt::Display for SyncPoint {
     }
 }
 
-/// How far each timeline has come: the only clock that this crate knows.
+/// Progress of timelines: the only clock of this crate.
 pub trait Progress {
-    /// The value that `timeline` has reached.
+    /// Returns the value that `timeline` has reached.
     fn completed(&self, timeline: TimelineId) -> u64;
 
-    /// Whether the point has passed.
+    /// Returns `true` if the point has passed.
     fn passed(&self, point: SyncPoint) -> bool {
         point.value <= self.completed(point.timeline)
     }
 
-    /// Whether every point of the set has passed (true of the empty set).
+    /// Returns `true` if every point of the set has passed (also for the empty set).
     fn passed_all(&self, set: &SyncSet) -> bool {
         set.iter().all(|point| self.passed(point))
     }
 }
 
-/// Completed values by [`TimelineId::index`], of any owner: for the timelines of one owner. One beyond the end has
-/// reached 0.
+/// Completed values by [`TimelineId::index`], for the timelines of one owner; the owner is not checked. A timeline
+/// beyond the end has reached 0.
 impl Progress for [u64] {
     fn completed(&self, timeline: TimelineId) -> u64 {
         self.get(timeline.index()).copied().unwrap_or(0)
@@ -123,26 +123,26 @@ impl Progress for Vec<u64> {
     }
 }
 
-/// Points that must all pass: at most one a timeline, sorted by timeline.
+/// Points that must all pass: at most one per timeline, sorted by timeline.
 ///
-/// Four timelines are held inline; a set over more of them allocates on the host.
+/// Up to four points are stored inline; a set over more timelines allocates host memory.
 #[derive(Default)]
 pub struct SyncSet {
     inline: [Option<SyncPoint>; SyncSet::INLINE],
-    /// Holds every point iff there are more than [`SyncSet::INLINE`] of them, else is empty.
+    /// All points if there are more than [`SyncSet::INLINE`], else empty.
     spilled: Vec<SyncPoint>,
 }
 
 impl SyncSet {
     const INLINE: usize = 4;
 
-    /// The set that has always passed.
+    /// Creates the empty set, which has always passed.
     #[must_use]
     pub const fn new() -> Self {
         Self { inline: [None; Self::INLINE], spilled: Vec::new() }
     }
 
-    /// Adds a point. Of two points on one timeline the later stays.
+    /// Adds a point. If the set has a point on the same timeline, the later of the two is kept.
     pub fn insert(&mut self, point: SyncPoint) {
         if !self.spilled.is_empty() {
             return self.insert_spilled(point);
@@ -177,30 +177,31 @@ impl SyncSet {
         }
     }
 
-    /// The points, by timeline.
+    /// Iterates over the points, sorted by timeline.
     pub fn iter(&self) -> impl Iterator<Item = SyncPoint> + '_ {
         self.inline.iter().flatten().chain(&self.spilled).copied()
     }
 
-    /// The value that the set waits for on `timeline`.
+    /// Returns the value that the set waits for on `timeline`.
     #[must_use]
     pub fn value_on(&self, timeline: TimelineId) -> Option<u64> {
         self.iter().find(|point| point.timeline == timeline).map(|point| point.value)
     }
 
-    /// How many timelines the set waits for.
+    /// Returns the number of timelines that the set waits for.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.spilled.is_empty() { self.inline.iter().flatten().count() } else { self.spilled.len() }
     }
 
-    /// Whether the set waits for nothing.
+    /// Returns `true` if the set has no point.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inline[0].is_none() && self.spilled.is_empty()
     }
 
-    /// Whether these are the points, given by timeline. Quicker than to iterate: this is asked for each retired object.
+    /// Returns `true` if `points`, sorted by timeline, are the points of the set. Faster than iterating, because it
+    /// runs for each retired object.
     #[inline]
     pub(crate) fn is(&self, points: &[SyncPoint]) -> bool {
         if !self.spilled.is_empty() {
@@ -211,7 +212,7 @@ impl SyncSet {
             && rest.first().is_none_or(|held| held.is_none())
     }
 
-    /// Forgets every point and keeps the memory.
+    /// Removes every point and keeps the memory.
     pub fn clear(&mut self) {
         self.inline = [None; Self::INLINE];
         self.spilled.clear();
@@ -223,7 +224,7 @@ impl Clone for SyncSet {
         Self { inline: self.inline, spilled: self.spilled.clone() }
     }
 
-    /// Keeps the memory.
+    /// Reuses the memory of `self`.
     fn clone_from(&mut self, source: &Self) {
         self.inline = source.inline;
         self.spilled.clone_from(&source.spilled);
@@ -257,7 +258,7 @@ impl Extend<SyncPoint> for SyncSet {
 impl PartialEq for SyncSet {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Point by point, up to the first that neither has: as a rule there are one or two.
+        // Compares point by point, up to the first empty entry of both: usually there are one or two points.
         let mut points = self.inline.iter().zip(&other.inline);
         points.find(|(held, there)| held != there || held.is_none()).is_none_or(|(held, there)| held == there)
             && self.spilled == other.spilled
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_set_keeps_the_latest_point_of_each_timeline_in_order() {
-        // Nine timelines: past the inline points and back over each of them twice.
+        // Nine timelines: more than the inline points, with each timeline inserted several times.
         let mut twin = BTreeMap::new();
         let mut set = SyncSet::new();
         for step in 0..64_u64 {

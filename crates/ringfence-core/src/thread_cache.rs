@@ -1,46 +1,46 @@
-//! Thread caches: for each thread a few items of a pool that threads share, taken from the pool already and not in use
-//! yet.
+//! Thread caches: each thread keeps a few items of a shared pool, which are taken from the pool but not in use yet.
 //!
 //! ```text
 //!   thread 1 ─▶ thread cache 0    class 0: ▒▒▒▒▒    class 1: ▒▒    …     owners: ● ● ●
 //!   thread 2 ─▶ thread cache 1    class 0: ▒▒       …         │
 //!                                    │ full: the older half   │ empty: a batch, each time twice as many
 //!                                    ▼                        │
-//!                                  the pool ◀─────────────────┘    slots of size classes, descriptors, bound objects, …
+//!                                  the pool ◀─────────────────┘    slots, descriptors, bound objects, …
 //! ```
 //!
-//! An item is anything that can be used again: a slot of a size class, a descriptor, a buffer with its memory. Items of
-//! one class are equal: any of them serves any request of the class. A thread cache is one thread's, mostly: taking an
-//! item out and putting one in is an exchange on a cache line that no other thread wants. No thread waits for a thread
-//! cache: one that finds it taken goes to the pool.
+//! An item is a reusable object: a slot of a size class, a descriptor, or a buffer with its memory. Items of one class
+//! are equal: each serves any request of the class. A thread cache is usually used by one thread: taking an item out or
+//! putting one in is an exchange on a cache line that no other thread uses. No thread waits for a thread cache: if it
+//! is taken, the thread uses the pool.
 //!
-//! The pool is the caller's, and nothing of it runs while a thread cache is taken, but for what [`ThreadCaches::fill`],
-//! [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`] are given. So the pool may have a lock, and its items
-//! may come back here when they are dropped.
+//! The pool belongs to the caller. None of its code runs while a thread cache is taken, except the arguments of
+//! [`ThreadCaches::fill`], [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`]. So the pool may have a lock,
+//! and dropping its items may call the thread caches.
 //!
 //! # What keeps the pool alive
 //!
-//! An item in use keeps its pool alive, often by a count that all threads share. So that neither taking nor putting
-//! changes that count, a thread cache keeps the reference too, for the next user: inside the item, or beside it as an
-//! *owner*, of type `O`, where any owner serves any item. That is a circle, which [`ThreadCaches::close`] breaks when
-//! the last handle of the pool goes: from then on thread caches stay empty.
+//! An item in use keeps its pool alive, often by a reference count that all threads share. Taking and putting must not
+//! change that count, so a thread cache also keeps the reference for the next user. The reference is inside the item,
+//! or beside it as an *owner* of type `O`; any owner serves any item. This is a reference cycle.
+//! [`ThreadCaches::close`] breaks it when the last handle of the pool is dropped: from then on, thread caches stay
+//! empty.
 //!
 //! # Accounts
 //!
-//! Beside its items a thread cache keeps an [`Account`]: numbers of the caller's that change with what goes in and out,
-//! under the same exchange, so that counting does not make threads write one line.
+//! Beside its items, a thread cache keeps an [`Account`] with the caller's counts. They change with the items, in the
+//! same exchange, so threads do not contend for a shared counter.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
-//! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(items that are moved), once a batch |
-//! | [`ThreadCaches::empty_class`] | O(thread caches), and what is given back |
-//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is freed |
+//! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(moved items), once a batch |
+//! | [`ThreadCaches::empty_class`] | O(thread caches + items of the class) |
+//! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes + items) |
 //! | [`ThreadCaches::count`], [`ThreadCaches::each_account`] | O(thread caches) |
 //! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(items) |
 //!
-//! Host memory: a list of pointers from the start, a thread cache when its thread first asks, the room of a class when
-//! it is first used. Nothing after that.
+//! Host memory: a list of pointers at creation, a thread cache at its thread's first request, and the room of a class
+//! at its first use. Later calls allocate none.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -53,18 +53,18 @@ use crate::range::Invalid;
 use crate::thread_slot::thread_place;
 use crate::try_cell::TryCell;
 
-/// Items that are moved at once, at most.
+/// Largest number of items that are moved at once.
 pub const BATCH_MAX: usize = 32;
-/// Items of one class that a thread cache holds, at most.
+/// Largest number of items of one class in a thread cache.
 pub const ROOM_MAX: usize = 8 * BATCH_MAX;
-/// Owners that a thread cache keeps.
+/// Largest number of owners in a thread cache.
 const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
-/// Threads beyond this number share thread caches.
+/// Largest number of thread caches: with more threads, threads share them.
 const CACHES_MAX: usize = 64;
 
-/// Items on their way between a thread cache and the pool: at most [`BATCH_MAX`]. No host memory.
+/// Up to [`BATCH_MAX`] items that are being moved between a thread cache and the pool. Uses no host memory.
 pub struct Batch<T> {
-    /// The items, and then none.
+    /// The items, then `None` in the remaining entries.
     items: array::IntoIter<Option<T>, BATCH_MAX>,
 }
 
@@ -77,7 +77,7 @@ impl<T> Iterator for Batch<T> {
     }
 }
 
-/// The first [`BATCH_MAX`] items of an iterator, taken out of it now.
+/// Takes the first [`BATCH_MAX`] items out of an iterator.
 pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
     let mut items = items.into_iter().fuse();
     Batch { items: array::from_fn(|_| items.next()).into_iter() }
@@ -85,35 +85,35 @@ pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
 
 /// The items of one class in a thread cache.
 struct ClassCache<T> {
-    /// The last goes first. As many may lie here as there is memory for: none before the first use, and none after the
-    /// end.
+    /// Used as a stack. The capacity limits the number of items: it is 0 before the first use, and after the cache is
+    /// closed.
     items: Vec<T>,
-    /// How many the next batch has.
+    /// Size of the next batch.
     batch: usize,
 }
 
-/// Numbers of the caller's in a thread cache.
+/// The caller's counts in a thread cache.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Account {
-    /// Of something that all threads share, as much as this thread has taken of it and not used.
+    /// Amount of a shared resource that this thread has reserved and not used.
     pub free: u64,
-    /// How many items were taken out here.
+    /// Number of items that were taken out of this cache.
     pub taken: u64,
 }
 
-/// What one thread has cached. Reached through [`ThreadCaches`] and [`put`] alone.
+/// The cache of one thread. Accessed only through [`ThreadCaches`], [`put`] and [`put_owner`].
 pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
     classes: [ClassCache<T>; CLASSES],
-    /// What keeps the pool alive, for the next users. None of a type without bytes.
+    /// References that keep the pool alive, for the next users. Not stored if the type has no bytes.
     owners: Vec<O>,
     account: Account,
-    /// Since the last sweep.
+    /// `true` if the cache was used since the last sweep.
     is_used: bool,
-    /// Nothing comes in any more.
+    /// `true` if the cache accepts no more items.
     is_closed: bool,
 }
 
-/// A thread cache on cache lines of its own.
+/// A thread cache on its own cache lines.
 type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
 /// The thread caches of a pool, with items of `CLASSES` classes.
@@ -129,7 +129,7 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 ///         let wanted = thread_caches.wanted(0);
 ///         // With the pool locked: one for the caller, and a batch.
 ///         let (first, mut items) = (pool.pop(), batch((0..wanted).map_while(|_| pool.pop())));
-///         // With the pool unlocked. What does not fit goes back.
+///         // With the pool unlocked. Items that do not fit return to the pool.
 ///         thread_caches.fill(0, &mut items);
 ///         pool.extend(items);
 ///         first
@@ -141,15 +141,15 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 /// assert_eq!(thread_caches.count(0), 1);
 /// ```
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
-    /// A power of two of places; a thread cache is made when its thread first asks.
+    /// One entry per thread cache, a power of two of them. A thread cache is created at its thread's first request.
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
-    /// Set before the first thread cache is made: of most pools that are swept none ever is.
+    /// Set before the first thread cache is created. Most pools that are swept never have one.
     any: OnceLock<()>,
-    /// How many items a thread cache holds, at most, by class.
+    /// Largest number of items in a thread cache, by class.
     rooms: [usize; CLASSES],
 }
 
-/// Places for twice as many threads as the machine has. The machine is asked once, since that may read files.
+/// Returns twice the number of the machine's threads. The number is read once, because that may read files.
 fn place_count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -159,14 +159,14 @@ fn place_count() -> usize {
 }
 
 impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
-    /// No thread caches yet. Each of them holds at most `rooms` items, by class.
+    /// Creates a set without thread caches. Each thread cache will have at most `rooms` items, by class.
     ///
     /// # Panics
     /// If a room is 0 or above [`ROOM_MAX`].
     #[must_use]
     pub fn new(rooms: [usize; CLASSES]) -> Self {
         const { assert!(size_of::<T>() > 0, "an item without bytes needs no cache") };
-        assert!(rooms.iter().all(|room| (1..=ROOM_MAX).contains(room)), "a room of 1 to {ROOM_MAX} items");
+        assert!(rooms.iter().all(|room| (1..=ROOM_MAX).contains(room)), "a room must be 1 to {ROOM_MAX} items");
         Self { places: (0..place_count()).map(|_| OnceLock::new()).collect(), any: OnceLock::new(), rooms }
     }
 
@@ -175,10 +175,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
 
-    /// This thread's thread cache, if there is one: for [`put`].
+    /// Returns this thread's cache, if it exists, for [`put`].
     #[inline]
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
-        // Counted: with one class, what follows is so short that a call costs less than the registers that this takes.
+        // Measured: with one class, the code that follows is so short that a call costs less than the registers of
+        // inlining.
         let place = if const { CLASSES > 1 } { self.place() } else { self.place_apart() };
         place.get().map(|thread_cache| &thread_cache.0)
     }
@@ -188,7 +189,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.place()
     }
 
-    /// An item of this thread's thread cache, and an owner, if one is cached.
+    /// Takes an item out of this thread's cache, and an owner, if one is cached.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -197,7 +198,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
     }
 
-    /// As [`ThreadCaches::take`], and `count` counts it, which does nothing else.
+    /// Like [`ThreadCaches::take`]. `count` updates the account and must do nothing else.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -215,17 +216,17 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Counts something in this thread's account; `None` if its thread cache is taken, or there is none.
+    /// Calls `count` with this thread's account. `None` if its cache is taken or does not exist.
     pub fn with_account<R>(&self, count: impl FnOnce(&mut Account) -> R) -> Option<R> {
         Some(self.mine()?.try_take()?.with(|thread_cache| count(&mut thread_cache.account)))
     }
 
-    /// Looks at the accounts of all threads, or changes them. Waits for threads that are at theirs.
+    /// Calls `count` with the accounts of all threads. Waits for threads that use theirs.
     pub fn each_account(&self, mut count: impl FnMut(&mut Account)) {
         self.each().for_each(|thread_cache| thread_cache.take().with(|held| count(&mut held.account)));
     }
 
-    /// An item of this thread's thread cache alone: the owners stay.
+    /// Takes an item out of this thread's cache; the owners stay.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -233,12 +234,12 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.pop())
     }
 
-    /// An owner, if this thread's thread cache has one.
+    /// Takes an owner out of this thread's cache, if it has one.
     pub fn take_owner(&self) -> Option<O> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.owners.pop())
     }
 
-    /// Looks at the item that [`ThreadCaches::take`] would give.
+    /// Calls `look` with the item that [`ThreadCaches::take`] would return.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -246,11 +247,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.last().map(look))
     }
 
-    /// How many items this thread's thread cache, which has none of the class, should be given beside the one that the
-    /// caller needs: none at first, as that may stay the only one, then twice as many each time. 0 if it is taken or
-    /// closed.
+    /// Returns the number of items to add to this thread's cache when it has none of the class, besides the item that
+    /// the caller needs: none the first time, because there may be no further request, then twice as many each time.
+    /// Returns 0 if the cache is taken or closed.
     ///
-    /// Makes the thread cache if need be. Only while a handle of the pool lives.
+    /// Creates the cache if needed. Call it only while a handle of the pool exists.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -273,10 +274,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts items into this thread's thread cache, the last to be taken first; asks for no more than fit, and for none
-    /// if it is taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
+    /// Adds items to this thread's cache; the last one is taken first. Takes only as many out of the iterator as fit,
+    /// and none if the cache is taken or closed. Returns their number. Items that remain in a borrowed iterator belong
+    /// to the caller.
     ///
-    /// The iterator runs while the thread cache is taken: it must not wait for another thread, nor come back here.
+    /// The iterator runs while the cache is taken: it must not wait for another thread or call these thread caches.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -291,11 +293,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts an item into this thread's thread cache, to be taken first; returns it if that is taken, closed or without
-    /// room.
+    /// Puts an item into this thread's cache, to be taken first.
     ///
     /// # Errors
-    /// The item.
+    /// The item, if the cache is taken, closed or full.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -304,8 +305,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.put_item_counted(class, item, |_, _| true)
     }
 
-    /// As [`ThreadCaches::put_item`], if there is room and `count`, which counts it and is given how many items lie
-    /// there, says so.
+    /// Like [`ThreadCaches::put_item`], if there is room and `count` returns `true`. `count` updates the account and
+    /// receives the number of cached items.
     ///
     /// # Errors
     /// The item.
@@ -331,8 +332,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Takes the older half of a class out of this thread's thread cache, or a batch of it, if it is full: for the
-    /// pool. After that, unless it is taken or closed, [`put`] finds room.
+    /// Takes the older half of a class (at most a batch) out of this thread's cache if the class is full, to return it
+    /// to the pool. Afterwards [`put`] finds room, unless the cache is taken or closed.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -341,7 +342,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.older_of(class, ROOM_MAX)
     }
 
-    /// As [`ThreadCaches::older`], where `full` items count as full.
+    /// Like [`ThreadCaches::older`]; `full` items count as full.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -362,7 +363,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Gives a class its room if it has none yet. Host memory is asked for and freed while the thread cache is not
+    /// Allocates the room of a class if it has none yet. Host memory is allocated and freed while the cache is not
     /// taken.
     fn furnish(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
         let mut room = Vec::with_capacity(self.rooms[class]);
@@ -375,10 +376,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Gives the items of those thread caches back that no thread has used since the last time, with their classes.
+    /// Takes the items out of all thread caches that were not used since the last sweep, and passes them to `give` with
+    /// their classes.
     pub fn sweep(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
-            // One that is taken is in use.
+            // A cache that is taken is in use.
             let Some(taken) = thread_cache.try_take() else { continue };
             let idle = |thread_cache: &mut ThreadCache<_, _, CLASSES>| {
                 if mem::take(&mut thread_cache.is_used) { None } else { thread_cache.next_out() }
@@ -391,7 +393,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Gives the items of one class of all thread caches back. Waits for threads that are at theirs.
+    /// Takes the items of one class out of all thread caches. Waits for threads that use theirs.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -408,7 +410,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Gives the items of all thread caches back, with their classes. Waits for threads that are at theirs.
+    /// Takes the items out of all thread caches and passes them to `give` with their classes. Waits for threads that
+    /// use theirs.
     pub fn empty(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             while let Some((class, items)) = thread_cache.take().with(ThreadCache::next_out) {
@@ -417,10 +420,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Does something while the thread caches are empty and stay so: what was in them is released before.
+    /// Empties all thread caches, passing their items to `give`, and keeps them empty while `work` runs.
     ///
-    /// While `work` runs all thread caches are taken: it must not wait for a thread that waits for one, nor come back
-    /// here.
+    /// All thread caches are taken while `work` runs: it must not wait for a thread that waits for one, or call these
+    /// thread caches.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
         fn hold<T, O, const CLASSES: usize>(
             thread_caches: &mut dyn Iterator<Item = &TryCell<ThreadCache<T, O, CLASSES>>>,
@@ -443,7 +446,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         hold(&mut self.each(), give, work);
     }
 
-    /// Gives everything back, and lets nothing in any more. The caller keeps the pool alive.
+    /// Takes all items and owners out, and accepts no more. The caller must keep the pool alive.
     pub fn close(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             let (items, owners) = thread_cache.take().with(ThreadCache::close);
@@ -454,7 +457,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Items of a class in all thread caches.
+    /// Number of items of a class in all thread caches.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -463,8 +466,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
     }
 
-    /// Looks at all items, with their classes. `look` runs while a thread cache is taken: it must not come back here.
-    /// Waits for threads that are at theirs.
+    /// Calls `look` for all items, with their classes. `look` runs while a thread cache is taken: it must not call
+    /// these thread caches. Waits for threads that use theirs.
     pub fn each_item(&self, mut look: impl FnMut(usize, &T)) {
         for thread_cache in self.each() {
             thread_cache.take().with(|held| {
@@ -474,10 +477,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Checks every rule of the structure, and each item by `check`, which runs while its thread cache is taken.
+    /// Checks all rules of the structure, and each item with `check`, which runs while its thread cache is taken.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub fn validate(&self, mut check: impl FnMut(usize, &T) -> Result<(), Invalid>) -> Result<(), Invalid> {
         self.each().try_for_each(|thread_cache| {
             thread_cache.take().with(|thread_cache| thread_cache.validate(&self.rooms, &mut check))
@@ -490,19 +493,19 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 }
 
-/// Puts an owner into a thread cache, for the next user; returns it if the thread cache is taken, closed or full.
+/// Puts an owner into a thread cache, for the next user.
 ///
 /// # Safety
-/// The owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
+/// The owner must keep the thread cache alive, while it is in the cache and elsewhere.
 ///
 /// # Errors
-/// What was to be put in.
+/// The owner, if the thread cache is taken, closed or full.
 #[inline]
 pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
     owner: O,
 ) -> Result<(), O> {
-    // SAFETY: the caller promises that the owner keeps the thread cache alive.
+    // SAFETY: the caller guarantees that the owner keeps the thread cache alive.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err(owner) };
     taken.with(move |thread_cache| {
         if thread_cache.owners.len() == thread_cache.owners.capacity() {
@@ -513,17 +516,16 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     })
 }
 
-/// Puts an item into a thread cache, with the owner that its user had; gives both back if the thread cache is taken,
-/// closed or without room. `item` does nothing but give it.
+/// Puts an item into a thread cache, with the owner that its user had. `item` must only return the item.
 ///
 /// # Panics
 /// If `class` is not below `CLASSES`.
 ///
 /// # Safety
-/// The item or the owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
+/// The item or the owner must keep the thread cache alive, while it is in the cache and elsewhere.
 ///
 /// # Errors
-/// What was to be put in.
+/// `item` and the owner, if the thread cache is taken, closed or full.
 #[inline]
 pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
@@ -531,20 +533,20 @@ pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     item: I,
     owner: O,
 ) -> Result<(), (I, O)> {
-    // SAFETY: the caller promises that the item or the owner keeps the thread cache alive.
+    // SAFETY: the caller guarantees that the item or the owner keeps the thread cache alive.
     unsafe { put_counted(thread_cache, class, item, owner, |_, _| true) }
 }
 
-/// As [`put`], if `count`, which counts it and is given how many items lie there, says so.
+/// Like [`put`], if `count` returns `true`. `count` updates the account and receives the number of cached items.
 ///
 /// # Panics
 /// If `class` is not below `CLASSES`.
 ///
 /// # Safety
-/// As of [`put`].
+/// The same as for [`put`].
 ///
 /// # Errors
-/// As of [`put`].
+/// The same as for [`put`].
 #[inline]
 pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
@@ -553,9 +555,9 @@ pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     owner: O,
     count: impl FnOnce(&mut Account, usize) -> bool,
 ) -> Result<(), (I, O)> {
-    // SAFETY: the item or the owner keeps the thread cache until it lies in it. From then on the taken flag does: the
-    // thread that takes it out, and with it what may be the last to keep the thread cache, takes the flag first.
-    // Nothing follows the release of the flag.
+    // SAFETY: the item or the owner keeps the thread cache alive until it is in the cache. From then on, the taken flag
+    // does: a thread that takes the item out, and with it possibly the last reference to the thread cache, takes the
+    // flag first. No access follows the release of the flag.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err((item, owner)) };
     taken.with(move |thread_cache| {
         let items = &mut thread_cache.classes[class].items;
@@ -580,7 +582,7 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         }
     }
 
-    /// Whether the class has not been used yet.
+    /// Returns `true` if the class has no room yet.
     fn needs_room(&self, class: usize) -> bool {
         !self.is_closed && self.classes[class].items.capacity() == 0
     }
@@ -590,10 +592,10 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         if size_of::<O>() > 0 && self.owners.len() < self.owners.capacity() {
             self.owners.push(owner);
         }
-        // Else others lie in the thread cache, so that this is not the last one: only the count falls.
+        // Else the cache has other owners, so this is not the last one: dropping it only decrements the count.
     }
 
-    /// Some of the items, if there are any. Batches begin small again.
+    /// Takes a batch of items out, if there are any. Later batches start small again.
     fn next_out(&mut self) -> Option<(usize, Batch<T>)> {
         self.classes.iter_mut().enumerate().find_map(|(class, ClassCache { items, batch: next })| {
             *next = 0;
@@ -614,7 +616,7 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
     ) -> Result<(), Invalid> {
         for (class, (ClassCache { items, .. }, room)) in self.classes.iter().zip(rooms).enumerate() {
             let count = items.len() as u64;
-            Invalid::unless(items.len() <= *room, "a class of a thread cache holds no more than its room", count)?;
+            Invalid::unless(items.len() <= *room, "a class of a thread cache is within its room", count)?;
             Invalid::unless(!self.is_closed || items.is_empty(), "a closed thread cache is empty", count)?;
             items.iter().try_for_each(|item| check(class, item))?;
         }
@@ -624,7 +626,8 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
 }
 
 impl<T> ClassCache<T> {
-    /// None for the first item that a thread takes: it may stay the only one. None without room.
+    /// Returns the size of the next batch: 0 for the first item that a thread takes, which may stay the only one; 0
+    /// without room.
     fn next_batch(&mut self) -> usize {
         if self.items.capacity() == 0 {
             return 0;

@@ -1,30 +1,29 @@
-//! A number for each thread that no other living thread has.
+//! Thread slots: a number for each thread that no other living thread has.
 //!
 //! ```text
-//!   thread A ── first asks ──▶ takes the lowest free thread slot ──▶ 0          taken: ▮▮▯▮▯▯…   a bit a slot
+//!   thread A ── first request ──▶ takes the lowest free thread slot ──▶ 0       taken: ▮▮▯▮▯▯…   a bit a slot
 //!   thread B ──────────────────────────────────────────────▶ 1
-//!   thread B ends ─▶ its slot is free, with all that it did there ──▶ the next thread that comes has it
+//!   thread B ends ─▶ its slot is free ──▶ the next thread that takes it sees all that B did with it
 //! ```
 //!
-//! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread
-//! that takes a thread slot sees all that the one before it did there. That is what makes
-//! [`RetireBin`](crate::retire_bin::RetireBin) cheap.
+//! Data of a thread slot belongs to one thread at a time, so it can be written with plain stores: a thread that takes a
+//! thread slot sees all accesses of the previous owner. [`RetireBin`](crate::retire_bin::RetireBin) relies on this.
 //!
-//! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from
-//! [`THREAD_SLOTS`] on, which says nothing: all that have such a number share.
+//! There are [`THREAD_SLOTS`] thread slots. Further threads, and threads that are being torn down, share overflow
+//! numbers (`>= THREAD_SLOTS`), which do not identify a thread.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`thread_number`] | a load and a compare; one atomic exchange the first time that a thread asks |
+//! | [`thread_number`] | a load and a compare; one atomic exchange at a thread's first call |
 //! | the end of a thread | one atomic operation |
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// As many threads at a time have a thread slot. The bits of a word.
+/// Number of thread slots: the bits of a word.
 pub const THREAD_SLOTS: usize = 64;
 
-/// Which thread slots are taken: a bit each.
-#[cfg_attr(loom, allow(dead_code, reason = "the models' own: there threads say which slot they have"))]
+/// The set of taken thread slots: one bit each.
+#[cfg_attr(loom, allow(dead_code, reason = "used by the models only, whose threads take their slots explicitly"))]
 struct ThreadSlots {
     taken: AtomicU64,
 }
@@ -41,7 +40,7 @@ impl ThreadSlots {
         Self { taken: AtomicU64::new(0) }
     }
 
-    /// The lowest free thread slot, which is the caller's from here on, with all that was done there before.
+    /// Takes the lowest free thread slot for the caller, who sees all accesses of its previous owners.
     fn take(&self) -> Option<usize> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
@@ -68,7 +67,7 @@ mod of_threads {
     use super::*;
 
     static TAKEN: ThreadSlots = ThreadSlots::new();
-    /// Threads that had no thread slot.
+    /// Number of threads that found no free thread slot.
     static STANDING: AtomicUsize = AtomicUsize::new(0);
     /// A number that no thread has.
     const UNKNOWN: usize = usize::MAX;
@@ -78,13 +77,13 @@ mod of_threads {
         static OWN_SLOT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
     }
 
-    /// The thread's thread slot; it is released when the thread ends.
+    /// The thread slot of a thread, released when the thread ends.
     struct ThreadSlot(Cell<Option<usize>>);
 
     impl Drop for ThreadSlot {
         fn drop(&mut self) {
             if let Some(thread_slot) = self.0.take() {
-                // First: what is still torn down on this thread has no thread slot any more.
+                // First, so that later destructors of this thread use an overflow number.
                 NUMBER.set(stand());
                 TAKEN.give_back(thread_slot);
             }
@@ -95,12 +94,12 @@ mod of_threads {
         THREAD_SLOTS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
     }
 
-    /// Apart, so that the rest is a load and a compare wherever it stands.
+    /// A separate cold function, so the inlined caller is only a load and a compare.
     #[cold]
     fn draw() -> usize {
-        // A thread that is so far torn down that nothing would give the thread slot back gets none. One that has a
-        // thread slot may ask again: some platforms take a thread's values apart in any order, and make them anew if
-        // they are asked for after that.
+        // A thread whose destructors have already run gets no thread slot, because it would not be released. A thread
+        // with a thread slot may come here again: some platforms destroy thread-local values in any order, and recreate
+        // them if they are used afterwards.
         let thread_slot = OWN_SLOT.try_with(|own| {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
@@ -109,14 +108,15 @@ mod of_threads {
         NUMBER.get()
     }
 
-    /// This thread's number. Below [`THREAD_SLOTS`], no other thread has it before this one ends.
+    /// Returns this thread's number. A number below [`THREAD_SLOTS`] belongs to no other thread until this one ends.
     #[inline]
     pub fn thread_number() -> usize {
         let number = NUMBER.get();
         if number == UNKNOWN { draw() } else { number }
     }
 
-    /// The same, or a number from [`THREAD_SLOTS`] on if the thread has not asked before.
+    /// Returns the same number, or one that is at least [`THREAD_SLOTS`] if the thread has not called [`thread_number`]
+    /// before.
     #[inline]
     pub fn cached_number() -> usize {
         NUMBER.get()
@@ -126,7 +126,7 @@ mod of_threads {
 #[cfg(not(loom))]
 pub use of_threads::{cached_number, thread_number};
 
-/// In a model a thread has a thread slot if it says so.
+/// In a model, a thread has a thread slot only if it takes one explicitly.
 #[cfg(loom)]
 mod of_threads {
     use std::cell::Cell;
@@ -135,17 +135,17 @@ mod of_threads {
         static NUMBER: Cell<usize> = Cell::new(super::THREAD_SLOTS);
     }
 
-    /// This thread's number: its thread slot, if it has taken one.
+    /// Returns this thread's thread slot, if it has taken one; else [`THREAD_SLOTS`](super::THREAD_SLOTS).
     pub fn thread_number() -> usize {
         NUMBER.with(Cell::get)
     }
 
-    /// The same.
+    /// Returns the same number.
     pub fn cached_number() -> usize {
         thread_number()
     }
 
-    /// From here on this thread has this thread slot: no other has it meanwhile.
+    /// Gives this thread the thread slot. The model must ensure that no other thread has it.
     pub fn take_slot(thread_slot: usize) {
         NUMBER.with(|number| number.set(thread_slot));
     }
@@ -154,8 +154,8 @@ mod of_threads {
 #[cfg(loom)]
 pub use of_threads::{cached_number, take_slot, thread_number};
 
-/// A number for what is only spread over the threads, and guarded in another way: all threads in one place are a
-/// model's hardest case.
+/// Returns a number that spreads data over the threads, if the data has its own protection. Always 0 in models: one
+/// shared place is their hardest case.
 #[inline]
 pub fn thread_place() -> usize {
     if cfg!(any(loom, miri)) { 0 } else { thread_number() }
@@ -172,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    /// So often a test that needs thread slots tries: other tests' threads have some too, and those that have just
-    /// ended until they are gone altogether.
+    /// Number of attempts of a test that needs thread slots: threads of other tests use some too, and ended threads
+    /// keep theirs until they are torn down.
     const TRIES: usize = 2_000;
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(rounds.filter(|thread_slots| *thread_slots > 16).take(3).count(), 3, "thread_slots are used again");
     }
 
-    /// How many of a hundred threads that live at once have a thread slot.
+    /// Returns the number of thread slots that a hundred concurrent threads get.
     fn thread_slots_of_a_hundred_threads() -> usize {
         let (threads, seen) = (Barrier::new(100), Mutex::new(HashSet::new()));
         std::thread::scope(|scope| {
@@ -191,7 +191,7 @@ mod tests {
                     let number = thread_number();
                     assert_eq!(thread_number(), number);
                     seen.lock().expect("no panic").insert(number);
-                    // None ends before all have one.
+                    // No thread ends before all have a number.
                     threads.wait();
                 });
             }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!([thread_slots.take(), thread_slots.take(), thread_slots.take()], [Some(3), Some(7), None]);
     }
 
-    /// Says what number a thread has while it is torn down.
+    /// Records the number that a thread has while it is torn down.
     #[cfg(not(windows))]
     struct Last(usize);
 
@@ -231,19 +231,20 @@ mod tests {
         static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
     }
 
-    /// Where the platform's own keys stand for thread-local values, as on Windows with the GNU tools, a value that is
-    /// gone is made anew if it is asked for: there such a thread may take another thread slot.
+    /// A thread that is being torn down keeps its thread slot or has none. Not on Windows: with the GNU tools,
+    /// thread-local values use the platform's keys, which recreate a destroyed value when it is used, so the thread may
+    /// take another thread slot.
     #[test]
     #[cfg(not(windows))]
     fn a_thread_that_is_torn_down_keeps_its_slot_or_has_none() {
-        assert!((0..TRIES).any(|_| one_is_torn_down()), "it has a thread_slot");
+        assert!((0..TRIES).any(|_| one_is_torn_down()), "some thread had a thread slot");
     }
 
-    /// Looks at one thread; says whether it had a thread slot.
+    /// Tears down one thread. Returns `true` if it had a thread slot.
     #[cfg(not(windows))]
     fn one_is_torn_down() -> bool {
         std::thread::spawn(|| {
-            // One is torn down before the thread slot is, one after it, whichever order the platform has.
+            // One value is destroyed before the thread slot and one after it, in either order of the platform.
             BEFORE.with_borrow_mut(|last| *last = Some(Last(usize::MAX)));
             let number = thread_number();
             AFTER.with_borrow_mut(|last| *last = Some(Last(number)));
@@ -264,7 +265,7 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-#[allow(unsafe_code, reason = "what is shown")]
+#[allow(unsafe_code, reason = "the model checks these accesses")]
 mod models {
     use loom::sync::Arc;
     use loom::thread;
@@ -275,12 +276,12 @@ mod models {
 
     struct Room {
         thread_slots: ThreadSlots,
-        /// What belongs to the first thread slot: `loom` fails the model if two threads are at it at once, or if one
-        /// does not see what the other did.
+        /// Data of the first thread slot: `loom` fails the model if two threads access it at once, or if one does not
+        /// see the changes of the other.
         first: UnsafeCell<u32>,
     }
 
-    // SAFETY: that the first thread slot is one thread's at a time is what is shown.
+    // SAFETY: the model checks that the first thread slot belongs to one thread at a time.
     unsafe impl Sync for Room {}
 
     #[test]
@@ -304,9 +305,12 @@ mod models {
             others.into_iter().for_each(|other| other.join().unwrap());
             visit(&room);
             let thread_slot = room.thread_slots.take();
-            assert_eq!(thread_slot, Some(0), "all have given theirs back");
-            // SAFETY: the others have ended.
-            assert!(room.first.with_mut(|visits| unsafe { *visits }) >= 2, "the thread that comes alone has the first");
+            assert_eq!(thread_slot, Some(0), "all threads have released theirs");
+            // SAFETY: the other threads have ended.
+            assert!(
+                room.first.with_mut(|visits| unsafe { *visits }) >= 2,
+                "a thread that runs alone gets the first slot"
+            );
         });
     }
 }

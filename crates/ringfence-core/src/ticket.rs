@@ -1,18 +1,19 @@
-//! What says of a range whether it may be moved, now: shared by the range's owner and by the block's notes.
+//! A ticket records if a range may be moved now. The range's owner and the defragmentation planner share it.
 //!
 //! ```text
-//!            ┌── planned ──▶ MOVING ──┬─ copied ────────▶ CLOSED (the new range has a ticket of its own)
-//!   FREE ◀───┴── ignored ◀────────────┤
+//!            ┌── planned ──▶ MOVING ──┬─ copied ────────▶ CLOSED (the new range has its own ticket)
+//!   FREE ◀───┴── cancelled ◀──────────┤
 //!    ▲ │                              ├─ dropped, freed ▶ CLOSED
 //!    │ └─ pinned ─▶ PINNED ◀─ pinned ─┤
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! A range that is kept is neither planned nor moved, in whichever state it is: copies to it are gathered.
+//! A range with gathered copies is *kept*: it is neither planned nor moved, in any state.
 //!
-//! Its owner never waits: dropping and aliasing are one atomic exchange each, pinning one that is tried again where a
-//! pass has changed the state meanwhile; and the pass that has planned a move finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning,
-//! which takes a ticket only from `FREE`: so that no two plans have the same one.
+//! The owner of a ticket never waits. Dropping and aliasing are one atomic exchange each. Pinning is an exchange that
+//! is repeated if a pass has changed the state in between. A pass that has planned a move learns of the change when it
+//! makes the move. The owner changes the state through `&mut`, so only planning is concurrent. Planning takes a ticket
+//! only from `FREE`, so no two plans have the same ticket.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -24,7 +25,7 @@ const MOVING: u8 = 2;
 const CLOSED: u8 = 3;
 const FIXED: u8 = 4;
 
-/// See the [module](self).
+/// Records if a range may be moved now; see the [module](self).
 #[derive(Debug)]
 pub struct Ticket {
     allocation: BlockAllocation,
@@ -32,117 +33,117 @@ pub struct Ticket {
     user_data: u64,
     moves: Moves,
     state: AtomicU8,
-    /// How many rely on it to stay for now.
+    /// Number of users that currently prevent moves.
     kept: AtomicU32,
-    /// Which move of its pass it is, while it is one.
+    /// Index of the planned move in its pass.
     index: AtomicU32,
 }
 
-/// What may move a range.
+/// Plans that may move a range.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Moves {
-    /// Nothing.
+    /// No plan.
     #[default]
     Never,
-    /// It is for the device alone: any plan.
+    /// Any plan: only the device accesses the range.
     Device,
-    /// The host reads or writes it too: a plan that says so.
+    /// Plans that include host-accessed ranges: the host reads or writes the range too.
     Host,
 }
 
-/// How a range stands, for a plan.
+/// State of a range, as a plan sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It may be moved.
+    /// The range may be moved.
     Free,
-    /// It will be gone without that.
+    /// The range will be freed without a further move.
     Leaving,
-    /// It stays.
+    /// The range must not be moved.
     Stays,
 }
 
 impl Ticket {
-    /// Of a range that is allocated now.
+    /// Creates the ticket of a newly allocated range.
     #[must_use]
     pub const fn new(allocation: BlockAllocation, alignment: u64, user_data: u64, moves: Moves) -> Self {
         let (state, kept, index) = (AtomicU8::new(FREE), AtomicU32::new(0), AtomicU32::new(0));
         Self { allocation, alignment, user_data, moves, state, kept, index }
     }
 
-    /// The ticket of the range that this one's bytes have been given instead.
+    /// Creates a ticket for the range to which this range's contents were moved.
     #[must_use]
     pub const fn renewed(&self, allocation: BlockAllocation) -> Self {
         Self::new(allocation, self.alignment, self.user_data, self.moves)
     }
 
-    /// The range.
+    /// Returns the range.
     #[must_use]
     pub const fn allocation(&self) -> &BlockAllocation {
         &self.allocation
     }
 
-    /// What its owner asked for.
+    /// Returns the alignment that the owner requested.
     #[must_use]
     pub const fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    /// Its owner's.
+    /// Returns the owner's user data.
     #[must_use]
     pub const fn user_data(&self) -> u64 {
         self.user_data
     }
 
-    /// Which move of its pass it is.
+    /// Returns the index of the planned move in its pass.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index.load(Ordering::Relaxed) as usize
     }
 
-    /// Says which move of its pass it is.
+    /// Sets the index of the planned move in its pass.
     pub fn set_index(&self, index: usize) {
         self.index.store(index as u32, Ordering::Relaxed);
     }
 
-    /// How it stands now, where what the host reads or writes may be moved or not.
+    /// Returns the state of the range. `with_host` is `true` if the plan may move host-accessed ranges.
     #[must_use]
     pub fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.is_kept() => Standing::Stays,
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
-            // The pass that moves it moves it away.
+            // The pass that has planned the move moves the range away.
             CLOSED | MOVING => Standing::Leaving,
             _ => Standing::Stays,
         }
     }
 
-    /// Takes it for a move; says whether that went well.
+    /// Reserves the range for a planned move. Returns `true` on success.
     pub fn take(&self) -> bool {
         !self.is_kept() && self.pass(FREE, MOVING)
     }
 
-    /// Gives up a move that is not made.
+    /// Cancels a planned move.
     pub fn put_back(&self) {
         self.pass(MOVING, FREE);
     }
 
-    /// Makes a move; says whether it may still be made. The old range is never moved again.
+    /// Commits a planned move. Returns `true` if the move is still allowed; the old range is never moved again.
     pub fn commit(&self) -> bool {
         self.pass(MOVING, CLOSED)
     }
 
-    /// Whether a move of it is planned, and may be made.
+    /// Returns `true` if a move is planned and still allowed.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.state.load(Ordering::Acquire) == MOVING && !self.is_kept()
     }
 
-    /// It is not moved until [`Ticket::release`], not even if a move is planned already. Calls are counted.
+    /// Prevents moves until [`Ticket::release`], even if a move is already planned. Calls are counted.
     pub fn keep(&self) {
         self.kept.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes one call of [`Ticket::keep`] back.
+    /// Reverts one call of [`Ticket::keep`].
     pub fn release(&self) {
         self.kept.fetch_sub(1, Ordering::AcqRel);
     }
@@ -151,10 +152,10 @@ impl Ticket {
         self.kept.load(Ordering::Acquire) > 0
     }
 
-    /// Its owner says that it has to stay, or need not.
+    /// Pins or unpins the range, for its owner.
     pub fn set_pinned(&self, pinned: bool) {
         if pinned {
-            // A plan that has it finds it taken away; one that gives it up meanwhile does not win.
+            // A planned move is revoked. If the plan cancels the move concurrently, the exchange is retried.
             let to_pinned = |state| matches!(state, FREE | MOVING).then_some(PINNED);
             let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to_pinned);
         } else {
@@ -162,18 +163,18 @@ impl Ticket {
         }
     }
 
-    /// Whether it has to stay.
+    /// Returns `true` if the range is pinned or aliased.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         matches!(self.state.load(Ordering::Relaxed), PINNED | FIXED)
     }
 
-    /// Its owner has released it.
+    /// Records that the owner has freed the range.
     pub fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
     }
 
-    /// Several resources lie in it from now on.
+    /// Records that several resources share the range from now on.
     pub fn fix(&self) {
         self.state.store(FIXED, Ordering::Release);
     }
@@ -198,7 +199,7 @@ mod tests {
         let ticket = Ticket::new(allocation, 1, 0, Moves::Device);
         assert!(ticket.take() && ticket.is_moving());
         ticket.keep();
-        assert!(!ticket.is_moving(), "planned, and kept since");
+        assert!(!ticket.is_moving(), "the planned move is revoked by `keep`");
         ticket.put_back();
         assert!(!ticket.take() && ticket.standing(true) == Standing::Stays);
         ticket.release();

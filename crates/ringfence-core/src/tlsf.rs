@@ -3,43 +3,42 @@
 //! ```text
 //!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
 //!                    │               │
-//!   links    [ … ,   ●,    …  ,      ●, … ]        a circle for each class: its head, then its free spans,
-//!                  ⤢   ⤡            ⤢⤡             the latest first; of a used span its serial stands here
+//!   links    [ … ,   ●,    …  ,      ●, … ]        a circular list per class: its head, then its free spans, latest
+//!                  ⤢   ⤡            ⤢⤡             first; the link of a used span stores its serial
 //!                 7 ⇄ 12             4
 //!
-//!   nodes    0 ⇄ 1 ⇄ 4 ⇄ 9 ⇄ 7 ⇄ 2 ⇄ 12 ⇄ 0       a circle in address order, through `prev` and `next`
+//!   nodes    0 ⇄ 1 ⇄ 4 ⇄ 9 ⇄ 7 ⇄ 2 ⇄ 12 ⇄ 0       a circular list in address order, through `prev` and `next`
 //!            │   used free used free used free
 //!            └ the sentinel: offset = capacity, always used. The node after it starts at offset 0.
 //! ```
 //!
-//! Classes: every power of two is cut into 32; sizes below 32 have a class each.
+//! Classes: every power of two is divided into 32 classes; each size below 32 has its own class.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `allocate` that succeeds | O(1): the first set bit of 32 words at most, at most two splits |
-//! | `allocate` that fails, or that only a near miss serves | O(1): [`NEAR_MISSES`] nodes looked at |
+//! | `allocate` that succeeds | O(1): the first set bit of at most 32 words, at most two splits |
+//! | `allocate` that fails, or that a near miss serves | O(1): at most [`NEAR_MISSES`] nodes read |
 //! | `free` | O(1): at most two merges |
-//! | `allocate_below` | O(1): 64 nodes looked at, and what is deferred is merged |
+//! | `allocate_below` | O(1): at most 64 nodes read, after merging the deferred spans |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
-//! | `largest_free` | O(1): [`NEAR_MISSES`] nodes looked at |
+//! | `largest_free` | O(1): at most [`NEAR_MISSES`] nodes read, plus the deferred spans |
 //! | `for_each_span`, `validate` | O(spans) |
-//! | host memory | 24 bytes a span, grown when there are more spans than ever before; 8 bytes a class, later 16 |
+//! | host memory | 24 bytes a span, grown when the number of spans reaches a new maximum; 8 bytes a class, later 16 |
 //!
-//! The paper: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time
-//! systems", ECRTS 2004. Where this departs from it:
+//! The paper: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time systems",
+//! ECRTS 2004. Differences from it:
 //!
-//! - Nodes lie outside of the memory that they describe, which the host may not be able to touch. A node does not hold
-//!   its size: that is the next node's offset less its own.
-//! - Classes are numbered in one row, so the levels are a bitmap of 64-bit words, each of which spans two powers of
-//!   two, without a second bitmap over them: the next word is as quick to look at, and there is less to keep up.
-//! - No smallest block: a remainder of a single unit is a free span like any other, so that nothing is set aside
-//!   beyond what is asked for.
-//! - Before it turns to a larger class, and again before it refuses, it looks at blocks of the request's own class,
-//!   which the paper's rounding up skips although some of them fit. Both looks are bounded.
-//! - Alignment. The paper has none; leading padding becomes a free span here, never part of the range.
-//! - The lists are circles through their heads: taking a span out is two writes, whether it is the first, the last or
-//!   the only one, and asks nothing, as the answers could not be predicted.
-//! - Merging is put off while there is room: see `deferred.rs`.
+//! - Nodes are stored outside of the memory that they describe, because the host may be unable to access that memory. A
+//!   node does not store its size, which is the next node's offset minus its own.
+//! - Classes are numbered consecutively, so both levels are one bitmap of 64-bit words, each of which covers two powers
+//!   of two. There is no second bitmap over the words: reading the next word is as fast, and there is less to update.
+//! - No minimum block size: a remainder of one unit is an ordinary free span, so only the requested units are reserved.
+//! - Before the search moves to a larger class, and again before it fails, it tries blocks of the request's own class.
+//!   The paper's rounding skips those, although some of them fit. Both searches are bounded.
+//! - Alignment, which the paper does not cover: leading padding becomes a free span and is not part of the range.
+//! - The lists are circular through their heads. Unlinking a span takes two writes whether it is first, last or the
+//!   only one, without a branch that the processor would mispredict.
+//! - Merging is deferred while there is enough free space: see `deferred.rs`.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -63,8 +62,8 @@ pub use find::NEAR_MISSES;
 
 /// Two-level segregated fit over `0..capacity`.
 ///
-/// It refuses only if no free span is as large as the request rounded up to a size class (at most 1/32 more, and
-/// `alignment - 1` more) and none of the [`NEAR_MISSES`] smaller ones that it looks at fits.
+/// A request fails only if no free span is as large as the request plus `alignment - 1`, rounded up to a size class (at
+/// most 1/32 more), and none of up to [`NEAR_MISSES`] smaller free spans fits either.
 ///
 /// ```
 /// use ringfence_core::range::{Allocate, RangeAllocator};
@@ -74,42 +73,42 @@ pub use find::NEAR_MISSES;
 /// let range = tlsf.allocate(1000, 256)?;
 /// assert_eq!((range.offset() % 256, range.size()), (0, 1000));
 /// tlsf.free(range)?;
-/// assert!(tlsf.free(range).is_err(), "it was given back already");
+/// assert!(tlsf.free(range).is_err(), "it was freed already");
 /// assert_eq!(tlsf.largest_free(), 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Tlsf {
     lists: Lists,
-    /// The first recycled slot, or [`SENTINEL`].
+    /// First recycled slot, or [`SENTINEL`].
     recycled: u32,
     /// Units in free and deferred spans.
     free: u64,
     capacity: u64,
-    /// Ranges that are handed out.
+    /// Number of live ranges.
     live: usize,
     serials: Serials,
     deferred: Deferred,
-    /// From how many free units on spans are deferred; `u64::MAX` while none are at all.
+    /// Spans are deferred only if at least this many units are free; `u64::MAX` while deferral is off.
     roomy_from: u64,
-    /// For how many allocations from the lists nothing is deferred yet.
+    /// Number of allocations from the lists until deferral resumes; 0 if it is not paused.
     pause: u32,
-    /// Whether spans may be deferred at all.
+    /// `true` if spans may be deferred at all.
     may_defer: bool,
-    /// The sentinel, then every span, and recycled slots among them.
+    /// The sentinel, then the spans and the recycled slots.
     nodes: Vec<Node>,
 }
 
 impl Tlsf {
-    /// An allocator of `capacity` units, all of them free. A capacity of 0 is allowed: nothing fits then.
+    /// Creates an allocator of `capacity` units, all free. With a capacity of 0, every request fails.
     ///
-    /// Takes 256 bytes of host memory for each power of two up to the capacity, 15 KiB at most.
+    /// Uses 256 bytes of host memory for each power of two up to the capacity, at most 15 KiB.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self::with(capacity, true)
     }
 
-    /// As [`Tlsf::new`], but each range that comes back is merged at once, and none takes more units than requested: so
-    /// that the sizes of the ranges and of the free spans add up to the capacity. Slower with thousands of ranges.
+    /// Like [`Tlsf::new`], but merges each freed range at once, and reserves exactly the requested units. So the sizes
+    /// of the ranges and of the free spans add up to the capacity. Slower with thousands of ranges.
     #[must_use]
     pub fn exact(capacity: u64) -> Self {
         Self::with(capacity, false)
@@ -138,19 +137,19 @@ impl Tlsf {
         tlsf
     }
 
-    /// A node more, and its link.
+    /// Adds a node and its link.
     fn push_node(&mut self, node: Node) {
         self.nodes.push(node);
         self.lists.links.push(Link { high: 0, low: 0 });
     }
 
-    /// The node of an index, which is always in bounds.
+    /// Returns the node of a slot, which is always in bounds.
     #[inline(always)]
     fn node(&self, slot: u32) -> &Node {
         &self.nodes[slot as usize]
     }
 
-    /// Hands out `size` units of the `span` units at `place` that follow its padding.
+    /// Allocates `size` units in the `span` units after the padding of `place`.
     #[inline(always)]
     fn take(&mut self, place: &Place, size: u64, span: u64) -> Range {
         self.reserve_two();
@@ -169,7 +168,7 @@ impl Tlsf {
         self.hand_out(slot, size, span)
     }
 
-    /// Marks a node of `span` units that stands in no list as used.
+    /// Marks an unlinked node of `span` units as used and returns its range.
     #[inline(always)]
     fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
         self.free -= span;
@@ -181,7 +180,7 @@ impl Tlsf {
         Range::new(node.offset, size, slot, serial)
     }
 
-    /// A deferred span of the request's class, rounded up, or of the one above, if it is aligned.
+    /// Takes the latest deferred span of the request's class (rounded up), or of the class above, if it is aligned.
     #[inline(always)]
     fn take_deferred(&mut self, size: u64, alignment: u64) -> Option<Range> {
         let list = self.deferred.list(fitting_class_of(size))?;
@@ -201,20 +200,20 @@ impl Tlsf {
         Some(Range::new(offset, size, slot, serial))
     }
 
-    /// Whether a request may be served from what is deferred.
+    /// Returns `true` if a deferred span may serve the request.
     #[inline(always)]
     const fn is_roomy(&self, size: u64) -> bool {
         (self.free >= self.roomy_from) & (size < self.deferred.size_max())
     }
 
-    /// The units that a request takes from the free lists.
+    /// Returns the number of units that the request takes from a free span.
     #[inline(always)]
     const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
         if is_roomy & !self.deferred.is_empty() { rounded_up(size) } else { size }
     }
 
-    /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
-    /// every request of the class later.
+    /// Allocates from the free lists. While spans are deferred, the span has the size rounded up to its class, so that
+    /// it later fits every request of the class.
     #[inline(never)]
     fn allocate_listed(&mut self, size: u64, alignment: u64, is_roomy: bool) -> Result<Range, AllocError> {
         if self.pause != 0 {
@@ -230,7 +229,7 @@ impl Tlsf {
         }
     }
 
-    /// The last resort before a refusal: merges what is deferred, and defers nothing for a while.
+    /// Merges the deferred spans, pauses deferral and searches again, before the request fails.
     #[cold]
     #[inline(never)]
     fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
@@ -246,7 +245,7 @@ impl Tlsf {
         }
     }
 
-    /// Sees to it that at least two slots are recycled, which is as many as an allocation takes.
+    /// Ensures that at least two slots are recycled: an allocation uses at most two.
     #[inline(always)]
     fn reserve_two(&mut self) {
         if self.recycled == SENTINEL || self.node(self.recycled).next == SENTINEL {
@@ -259,7 +258,7 @@ impl Tlsf {
     fn grow(&mut self) {
         for _ in 0..2 {
             let slot = u32::try_from(self.nodes.len()).ok().filter(|slot| slot & USED == 0);
-            let slot = slot.expect("there are fewer than 2^31 spans: their nodes would take 48 GiB");
+            let slot = slot.expect("there are fewer than 2^31 spans, whose nodes would take 48 GiB of host memory");
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
@@ -268,7 +267,7 @@ impl Tlsf {
         }
     }
 
-    /// Makes the table, the first time, and fits the limits to a new number of spans.
+    /// Creates the table on the first call, and adapts the limits to the number of spans.
     fn begin_to_defer(&mut self) {
         if !self.deferred.has_begun() {
             self.deferred.begin(self.capacity);
@@ -279,17 +278,17 @@ impl Tlsf {
         }
     }
 
-    /// With few spans the chance is small that a hole of the right size comes up by itself, and deferral takes some
-    /// away: it needs the more room.
+    /// Returns the free units above which spans are deferred. With few spans, a hole of the right size is rare, and
+    /// deferral keeps some holes from merging. So fewer spans require more free space.
     fn roomy_from(&self) -> u64 {
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
 
-    /// Makes the used span `slot`, which reads as `node`, a free one and joins it with its free neighbours.
+    /// Frees the used span `slot` and merges it with its free neighbours. `node` is a copy of its node.
     ///
-    /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
-    /// same, on the sentinel, where it comes to nothing.
+    /// Branchless, because it is unpredictable if a neighbour is free. For a used neighbour, the same writes go to the
+    /// sentinel, where they have no effect.
     #[inline(never)]
     fn merge(&mut self, slot: u32, node: Node) {
         let nodes = self.nodes.as_mut_slice();
@@ -299,7 +298,7 @@ impl Tlsf {
         self.lists.unlink(select_unpredictable(after_is_free, next, SENTINEL));
         self.lists.unlink(select_unpredictable(before_is_free, prev, SENTINEL));
 
-        // If the node after stays, the link is written to a node whose link is written again below.
+        // If the next node stays, this writes the link of `slot`, which is written again below.
         nodes[select_unpredictable(after_is_free, next, slot) as usize].next = self.recycled;
         let recycled = select_unpredictable(after_is_free, next, self.recycled);
         nodes[slot as usize].prev_and_used = prev;
@@ -315,9 +314,9 @@ impl Tlsf {
         self.lists.push(start, class_of(end_offset - start_offset));
     }
 
-    /// The node of a live range and the units of its span.
+    /// Returns the node of a live range and the units of its span.
     ///
-    /// The span may be larger than the range: it was rounded up to a class, or deferred in the class above.
+    /// The span can be larger than the range, because it was rounded up to a class, or was deferred in the class above.
     #[inline(always)]
     fn live_node(&self, range: &Range) -> Option<(Node, u64)> {
         let node = *self.nodes.get(range.slot() as usize)?;
@@ -385,8 +384,8 @@ impl RangeAllocator for Tlsf {
         self.free
     }
 
-    /// What would be granted: the longest free span, or the longest of those that would be looked at if its class
-    /// holds more than [`NEAR_MISSES`]; deferred spans count as merged. O(1) and O(deferred).
+    /// Returns the size that would be granted: the longest free span. If its class has more than [`NEAR_MISSES`] spans,
+    /// only that many are compared. Deferred spans count as merged. O(1) plus O(deferred spans).
     fn largest_free(&self) -> u64 {
         if self.live == 0 {
             return self.capacity;
@@ -394,7 +393,7 @@ impl RangeAllocator for Tlsf {
         self.largest_listed().max(self.largest_deferred())
     }
 
-    /// O(1): whether there is a free span of the size's class or above, or a deferred one that may be part of one.
+    /// Returns `true` if there is a free span of the size's class or above, or any deferred span. O(1).
     #[inline]
     fn may_hold(&self, size: u64) -> bool {
         size <= self.free && (!self.deferred.is_empty() || self.lists.class_from(class_of(size)).is_some())
@@ -408,7 +407,7 @@ impl RangeAllocator for Tlsf {
         self.live_node(range).is_some()
     }
 
-    /// Deferred spans are shown as free, and as one with free ones beside them.
+    /// Reports deferred spans as free, joined with adjacent free spans.
     fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         let mut slot = self.node(SENTINEL).next;
         while slot != SENTINEL {
@@ -430,7 +429,7 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
-    /// O(1); O(spans), with host memory, where an allocation would have to merge what is deferred.
+    /// O(1). If an allocation would have to merge the deferred spans: O(spans), and allocates host memory.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
         let is_roomy = self.is_roomy(size);
@@ -450,14 +449,14 @@ impl Peek for Tlsf {
 }
 
 impl Tlsf {
-    /// Allocates below a limit: the range ends at `limit` or before. For callers that move ranges towards the beginning
-    /// of the heap, so that what is free comes together at its end.
+    /// Allocates a range that ends at or below `limit`. For callers that move ranges towards the start of the heap, so
+    /// that the free space collects at its end.
     ///
-    /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the
-    /// lowest of the first class in which one will do. `None` if none of them will, or nothing can serve the request;
-    /// nothing has changed then, but that spans freed before may have been merged.
+    /// The search finds a good place, not the best. It tries at most 64 free spans, from the request's own class
+    /// upwards, and takes the lowest fitting span of the first class that has one. Returns `None` if none of them fits.
+    /// A failed call changes no range, but it can merge deferred spans.
     ///
-    /// O(1), and merging what is deferred.
+    /// O(1), plus merging the deferred spans.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
         check_request(size, alignment, self.capacity).ok()?;
         if !self.deferred.is_empty() {
@@ -467,13 +466,13 @@ impl Tlsf {
         Some(self.take(&place, size, size))
     }
 
-    /// Units of the free spans that are deferred.
+    /// Units of the deferred free spans.
     #[must_use]
     pub const fn deferred_size(&self) -> u64 {
         self.deferred.units()
     }
 
-    /// Merges everything that is deferred.
+    /// Merges all deferred spans.
     pub fn merge_deferred(&mut self) {
         let mut class = 0;
         while let Some(slot) = self.deferred.pop_any(&self.lists, &mut class) {
@@ -481,7 +480,7 @@ impl Tlsf {
         }
     }
 
-    /// A copy to look at, in which everything deferred is merged.
+    /// Returns a copy in which all deferred spans are merged, for queries only.
     fn with_deferred_merged(&self) -> Self {
         let (lists, deferred, nodes) = (self.lists.clone(), self.deferred.clone(), self.nodes.clone());
         let mut copy = Self { lists, deferred, nodes, serials: Serials::new(), ..*self };
@@ -491,19 +490,19 @@ impl Tlsf {
 }
 
 impl Tlsf {
-    /// Whether no range holds the span: it is free or deferred. False of the sentinel.
+    /// Returns `true` if the span is free or deferred, and not the sentinel.
     fn is_vacant(&self, slot: u32) -> bool {
         let node = self.node(slot);
         slot != SENTINEL && (!node.is_used() || self.is_deferred(slot))
     }
 
-    /// Whether the span was freed, but still stands between its neighbours as if it were used.
+    /// Returns `true` if the span was freed but is not merged yet: its node is still marked as used.
     #[inline]
     fn is_deferred(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & DEFERRED != 0
     }
 
-    /// The longest span that merging the deferred ones would make.
+    /// Returns the longest span that merging the deferred spans would create.
     fn largest_deferred(&self) -> u64 {
         let mut largest = 0;
         for (_, mut slot, _) in self.deferred.lists() {
@@ -515,8 +514,8 @@ impl Tlsf {
         largest
     }
 
-    /// Units of the vacant spans around the deferred `slot`, together; 0 if there is a deferred one before it, which
-    /// tells as much.
+    /// Returns the units of the vacant spans around the deferred `slot`. Returns 0 if a deferred span precedes it in
+    /// that run, because that span yields the same result.
     fn vacant_run_from(&self, slot: u32) -> u64 {
         let mut first = slot;
         while self.is_vacant(self.node(first).prev()) {

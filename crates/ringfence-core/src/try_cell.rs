@@ -1,47 +1,46 @@
-//! A value that one thread at a time may change, and that no thread ever waits for.
+//! A value that one thread at a time may change. No thread waits for it.
 //!
 //! ```text
 //!   thread 1 ── try_take ──▶ Taken ── with(work) ──▶ the flag is released       taken: ▮
-//!   thread 2 ── try_take ──▶ None: it does something else
+//!   thread 2 ── try_take ──▶ None: it does other work
 //! ```
 //!
-//! There is no queue of waiters: a thread that finds it taken does something else. That is what makes it cheaper than a
-//! mutex, whose release has to look whether another thread sleeps.
+//! There is no queue of waiters: a thread that finds the value taken does other work. So the cell is cheaper than a
+//! mutex, which must check for sleeping threads when it is released.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`TryCell::try_take`] | one atomic exchange |
 //! | [`Taken::with`], drop | the work, and one atomic store |
-//! | [`TryCell::take`] | the same, again and again until it is free: for the ends of life and for tests |
+//! | [`TryCell::take`] | repeats `try_take` until the value is free: for teardown and tests |
 
 use core::marker::PhantomData;
 
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
-/// A value that one thread at a time may change, taken by one atomic exchange; no thread ever waits for it.
+/// A value that one thread at a time may change, taken by one atomic exchange. No thread waits for it.
 pub struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
-    /// Read by all that come here, written by the owner that drops the cell.
+    /// Read by each access, written when the owner drops the cell.
     #[cfg(loom)]
     life: UnsafeCell<()>,
 }
 
-// SAFETY: the value is reached by one thread at a time, whichever took the flag, as with a mutex; so it has to be
-// `Send` only.
+// SAFETY: as in a mutex, only the thread that set the flag accesses the value, so the value must only be `Send`.
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
-/// The right to the value. It ends when this is dropped, also when a panic passes.
+/// The exclusive right to the value. Dropping it, also during a panic, ends the right.
 pub struct Taken<'a, T> {
-    /// No reference: once the flag is released, another thread may drop the cell before the function that released it
-    /// has returned.
+    /// A pointer, not a reference: once the flag is released, another thread may drop the cell before the releasing
+    /// function returns.
     cell: *const TryCell<T>,
-    /// Not to be sent away, as a pointer: the flag is this thread's.
+    /// The pointer also prevents sending: the flag belongs to this thread.
     _life: PhantomData<&'a TryCell<T>>,
 }
 
 impl<T> TryCell<T> {
-    /// Not taken.
+    /// Creates a cell that is not taken.
     pub fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -51,17 +50,17 @@ impl<T> TryCell<T> {
         }
     }
 
-    /// The value, unless it is taken.
+    /// Takes the value, unless it is already taken.
     #[inline]
     pub fn try_take(&self) -> Option<Taken<'_, T>> {
         #[cfg(loom)]
         self.life.with(|_| ());
-        // Only on success: a `Taken` made and dropped again would release the value of the thread that holds it.
+        // Only on success: dropping an unowned `Taken` would release the value of the thread that owns it.
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken { cell: self, _life: PhantomData })
     }
 
-    /// The value, asked for again and again until it is free. For the ends of life and for tests.
+    /// Takes the value, retrying until it is free. For teardown and tests.
     pub fn take(&self) -> Taken<'_, T> {
         loop {
             if let Some(taken) = self.try_take() {
@@ -73,12 +72,12 @@ impl<T> TryCell<T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// Calls a function with the value, and releases it.
+    /// Calls `work` with the value, then releases it.
     #[inline]
     pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that no other
-        // thread reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of
-        // it. The cell lives as long as the flag is set, at least.
+        // SAFETY: this thread set the flag, and it stays set until `self` is dropped after the work, so no other thread
+        // accesses the value. The exchange acquired the last release. The work keeps no borrow of the value. The cell
+        // lives at least as long as the flag is set.
         unsafe { (*self.cell).value.with_mut(|value| work(&mut *value)) }
     }
 }
@@ -86,19 +85,19 @@ impl<T> Taken<'_, T> {
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the cell lives as long as the flag is set, at least.
+        // SAFETY: the cell lives at least as long as the flag is set.
         unsafe { (*self.cell).taken.store(false, Ordering::Release) };
     }
 }
 
-/// A model fails if the cell goes while it is taken, or while a thread may still come here: each access, the giving
-/// back included, has to be ordered before.
+/// A model fails if the cell is dropped while it is taken, or while a thread may still access it: every access,
+/// including the release, must be ordered before the drop.
 #[cfg(loom)]
 impl<T> Drop for TryCell<T> {
     fn drop(&mut self) {
         self.life.with_mut(|_| ());
-        // SAFETY: no other thread has the cell; `loom` fails the model if a store may come later.
-        assert!(!unsafe { self.taken.unsync_load() }, "a cell goes while it is taken");
+        // SAFETY: no other thread has the cell; `loom` fails the model if a store can come later.
+        assert!(!unsafe { self.taken.unsync_load() }, "a cell was dropped while it was taken");
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
     #[test]
     fn a_taken_cell_refuses_and_a_panic_gives_it_back() {
         let cell = TryCell::new(1);
-        cell.take().with(|_| assert!(cell.try_take().is_none(), "taken by this very thread"));
+        cell.take().with(|_| assert!(cell.try_take().is_none(), "this thread has taken it"));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             cell.take().with(|_| panic!("on purpose"));
         }));
@@ -141,7 +140,7 @@ mod models {
 
     use super::*;
 
-    /// `loom`'s cell sees to it that no two threads are at the value at once, and that each sees what was done before.
+    /// `loom`'s cell checks that no two threads access the value at once, and that each sees all earlier changes.
     #[test]
     fn every_change_is_made_alone_and_seen() {
         for threads in [1, 2] {
@@ -161,7 +160,7 @@ mod models {
                 let mine = count(&cell);
                 let done = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<usize>();
                 assert_eq!(cell.take().with(|value| *value), done as u64);
-                assert!(done >= 2, "one thread always gets it");
+                assert!(done >= 2, "at least one thread takes it");
             });
         }
     }

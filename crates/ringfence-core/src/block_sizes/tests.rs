@@ -1,4 +1,4 @@
-//! The sizes of blocks, by count and by need.
+//! Sizes of blocks, by block count and by request.
 
 use std::vec::Vec;
 
@@ -37,7 +37,7 @@ fn what_is_announced_gets_large_blocks_at_once() {
     assert_eq!(tries(6, 5), [256, 128, 64, 32], "no smaller than without an announcement");
 }
 
-/// Few memory objects are left: large blocks first, then what there would be without that.
+/// If few memory objects are left, large blocks are tried first, then the regular sizes.
 #[test]
 fn large_blocks_are_tried_before_the_usual_ones() {
     let sizes = BlockSizes::for_heap(8 << 30, u64::MAX, 256 << 20);

@@ -1,52 +1,52 @@
-//! Blocks that make their own heaps, for callers without a lock.
+//! Blocks that create their own heaps, for callers without a lock.
 //!
 //! ```text
-//!   GrowableBlocks ── try_allocate ──▶ Blocks       granted: that is all
+//!   GrowableBlocks ── try_allocate ──▶ Blocks       success: done
 //!        │                               ▲
-//!        └── create ──▶ BlockSource ─────┘          refused: a new heap, the allocation, and in with both
+//!        └── create ──▶ BlockSource ─────┘          failure: create a heap, allocate from it, insert it
 //! ```
 
 use super::{BlockAllocation, Blocks, BlocksDesc};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use core::{fmt, iter};
 
-/// How heaps and the allocators in them are made and destroyed.
+/// Creates and destroys heaps and their allocators.
 pub trait BlockSource {
-    /// What a block owns: the driver's object.
+    /// The driver's object that a block owns.
     type Heap;
-    /// What cuts the heap into ranges.
+    /// The allocator of the heap's ranges.
     type Allocator: RangeAllocator;
-    /// Why no heap was made.
+    /// Error of a failed heap creation.
     type Error;
 
-    /// Makes a heap and an allocator over at least `size` units of it.
+    /// Creates a heap and an allocator over at least `size` units of it.
     ///
     /// # Errors
-    /// No heap could be made. Nothing is left behind then.
+    /// The heap could not be created. A failed call leaves no object behind.
     fn create(&mut self, size: u64) -> Result<(Self::Heap, Self::Allocator), Self::Error>;
 
-    /// Gives a heap back in which nothing lives any more.
+    /// Destroys a heap. Its block is empty, or the blocks are being dropped.
     fn destroy(&mut self, heap: Self::Heap);
 }
 
-/// Why growable blocks allocated nothing. They are as they were before the call.
+/// Error of a failed allocation from growable blocks, which are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GrowError<E> {
-    /// The request itself cannot be served: size 0, or an alignment that is not a power of two.
+    /// The request is invalid: the size is 0, or the alignment is not a power of two.
     Request(AllocError),
-    /// No block had room, and a new one could not be made.
+    /// No block fits the request, and a new block could not be created.
     Create {
-        /// Units that the new block was to have.
+        /// Intended size of the new block, in units.
         block_size: u64,
-        /// What the source says.
+        /// Error of the source.
         error: E,
     },
-    /// No block had room, and the new one refused the request. Its heap was destroyed.
+    /// No block fits the request, and a new block refused it. The new heap was destroyed.
     FirstAllocation {
-        /// Units of the new block.
+        /// Size of the new block, in units.
         block_size: u64,
-        /// What its allocator says.
+        /// Error of its allocator.
         error: AllocError,
     },
 }
@@ -55,7 +55,7 @@ impl<E: fmt::Display> fmt::Display for GrowError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Request(error) => error.fmt(f),
-            Self::Create { block_size, error } => write!(f, "no block of {block_size} units could be made: {error}"),
+            Self::Create { block_size, error } => write!(f, "cannot create a block of {block_size} units: {error}"),
             Self::FirstAllocation { block_size, error } => {
                 write!(f, "a new block of {block_size} units refused its first allocation: {error}")
             }
@@ -73,11 +73,11 @@ impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// [`Blocks::try_allocate`], and from a new block if it must. For callers without a lock: `source` is called while
-    /// `self` is held.
+    /// Calls [`Blocks::try_allocate`]; if that finds no space, creates a block and allocates from it. For callers
+    /// without a lock: `self` is borrowed while `source` is called.
     ///
     /// # Errors
-    /// [`GrowError`]: nothing has changed then, and a heap that was made for the call is destroyed.
+    /// [`GrowError`]. A failed call changes nothing and destroys a heap that it created.
     pub fn allocate_with<S>(
         &mut self,
         size: u64,
@@ -105,50 +105,51 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 }
 
-/// [`Blocks`] together with what makes their heaps: an allocator without a limit of its own.
+/// [`Blocks`] with the source of their heaps: an allocator without a size limit.
 ///
-/// Every heap goes back to the source when this is dropped.
+/// When it is dropped, the source destroys every heap.
 pub struct GrowableBlocks<S: BlockSource> {
     source: S,
     blocks: Blocks<S::Allocator, S::Heap>,
 }
 
 impl<S: BlockSource> GrowableBlocks<S> {
-    /// No block yet.
+    /// Creates growable blocks, without a block.
     #[must_use]
     pub const fn new(desc: BlocksDesc, source: S) -> Self {
         Self { source, blocks: Blocks::new(desc) }
     }
 
-    /// The blocks, to be looked at.
+    /// Returns the blocks.
     #[must_use]
     pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {
         &self.blocks
     }
 
-    /// What makes the heaps.
+    /// Returns the source of the heaps.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
     }
 
-    /// What makes the heaps, to be changed.
+    /// Returns the source of the heaps, mutably.
     pub const fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }
 
-    /// The heap of an allocation; `None` if its block is not here (any more).
+    /// Returns the heap of an allocation; `None` if its block does not exist (any more).
     #[must_use]
     pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
         self.blocks.get(allocation.block()).map(|(heap, _)| heap)
     }
 
-    /// Destroys what [`Blocks::take_surplus`] gives at tick `now`, once a tick; returns how many blocks that were.
+    /// Destroys the blocks that [`Blocks::take_surplus`] returns at tick `now`; returns their number. Call it once a
+    /// tick.
     pub fn destroy_surplus(&mut self, now: u64) -> usize {
         iter::from_fn(|| self.blocks.take_surplus(now)).map(|(_, heap)| self.source.destroy(heap)).count()
     }
 
-    /// Destroys every empty block at once, and returns how many those were.
+    /// Destroys every empty block now and returns their number.
     pub fn trim(&mut self) -> usize {
         iter::from_fn(|| self.blocks.take_empty()).map(|(_, heap)| self.source.destroy(heap)).count()
     }

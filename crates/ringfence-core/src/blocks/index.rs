@@ -1,20 +1,20 @@
-//! The blocks that have free units, in the order of how many: a treap in an array, and a list through it.
+//! Index of the blocks with free units, ordered by free size: a treap in an array, with a linked list in key order.
 //!
 //! ```text
-//!                      (40, C)                 by free size, then age; the root has the highest priority, and so has each
-//!               (8, F)         (100, D)        node among those below it
+//!                      (40, C)                 ordered by free size, then age; each node has a higher priority than
+//!               (8, F)         (100, D)        the nodes below it
 //!
 //!   list        (8, F) ◀─▶ (40, C) ◀─▶ (100, D)
 //! ```
 //!
-//! A node is its block's slot, so that nothing is allocated but when there are more slots. A priority is a hash of the
-//! slot: the depth is logarithmic for any order of sizes, and the same in each run. The list says at once whether a
-//! block that has changed stands where it is to stand, which most do.
+//! A node has the number of its block's slot, so host memory is allocated only for new slots. A node's priority is a
+//! hash of its slot: the depth is logarithmic for any order of sizes, and every run is reproducible. The list shows in
+//! O(1) if a changed block keeps its position, which is the common case.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `first_of`, `insert`, `remove` | O(log blocks) |
-//! | `update` | O(1) if no other block is overtaken; else O(log blocks) |
+//! | `update` | O(1) if the order of the blocks does not change; else O(log blocks) |
 //! | `after` | O(1) |
 
 use crate::range::{Invalid, Serial};
@@ -23,18 +23,18 @@ use alloc::vec::Vec;
 
 const NIL: u32 = u32::MAX;
 
-/// What [`Node::granted_max`] is while nothing is known.
+/// Value of [`Node::granted_max`] while no bound is known.
 const NOT_ASKED: u64 = u64::MAX;
 
-/// What orders blocks.
+/// Sort key of a block: free size, then age.
 pub(super) type Key = (u64, Serial);
 
 #[derive(Clone, Copy)]
 struct Node {
     free_size: u64,
-    /// `None` iff it stands not in the tree.
+    /// `None` iff the node is not in the tree.
     serial: Option<Serial>,
-    /// No request of more than this would be granted, as far as is known.
+    /// Upper bound of the request sizes that the block may grant.
     granted_max: u64,
     left: u32,
     right: u32,
@@ -52,7 +52,7 @@ impl Node {
     }
 }
 
-/// What points to a node: the root, or a side of another one.
+/// A link to a node: the root, or a child of another node.
 #[derive(Clone, Copy)]
 enum Link {
     Root,
@@ -60,17 +60,17 @@ enum Link {
     Right(u32),
 }
 
-/// See the [module](self).
+/// Index of the blocks with free units; see the [module](self).
 pub(super) struct Index {
     /// By slot.
     nodes: Vec<Node>,
     root: u32,
-    /// The first of the list.
+    /// First node of the list.
     first: u32,
     len: usize,
 }
 
-/// The larger, the higher. No two slots have the same.
+/// Priority of a node; larger is nearer the root. Unique per slot.
 const fn priority(slot: u32) -> u32 {
     let mixed = slot.wrapping_mul(0x9e37_79b1);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca6b);
@@ -82,7 +82,7 @@ impl Index {
         Self { nodes: Vec::new(), root: NIL, first: NIL, len: 0 }
     }
 
-    /// Room for a slot more.
+    /// Adds space for one more slot.
     pub(super) fn add_slot(&mut self) {
         self.nodes.push(ABSENT);
     }
@@ -91,7 +91,7 @@ impl Index {
         *self = Self::new();
     }
 
-    /// The first block of at least `free_size`.
+    /// Returns the first block with at least `free_size` free units.
     #[inline]
     pub(super) fn first_of(&self, free_size: u64) -> Option<u32> {
         let (mut found, mut at) = (NIL, self.root);
@@ -105,7 +105,7 @@ impl Index {
         (found != NIL).then_some(found)
     }
 
-    /// The block after this one.
+    /// Returns the next block in key order.
     #[inline]
     pub(super) fn after(&self, slot: u32) -> Option<u32> {
         let after = self.nodes[slot as usize].after;
@@ -117,15 +117,15 @@ impl Index {
         self.nodes[slot as usize].granted_max
     }
 
-    /// A request of more than `units` units was refused, or would be.
+    /// Records that the block would not grant more than `units`.
     #[inline]
     pub(super) fn lower_granted_max(&mut self, slot: u32, units: u64) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
         *granted_max = (*granted_max).min(units);
     }
 
-    /// The block has granted something: of the first size that it would not grant, another span may stand in front now,
-    /// longer by less than a size class.
+    /// Raises the bound to the end of its size class after the block granted a range. Within the class of the first
+    /// refused size, another span can now be first in its list, and that span can be longer.
     #[inline]
     pub(super) fn note_grant(&mut self, slot: u32) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
@@ -134,13 +134,13 @@ impl Index {
         }
     }
 
-    /// Something came back: a longer span may have come up.
+    /// Forgets the bound after a range was freed, because a longer span may exist now.
     #[inline]
     pub(super) fn forget_granted_max(&mut self, slot: u32) {
         self.nodes[slot as usize].granted_max = NOT_ASKED;
     }
 
-    /// Puts a block in that stands not there.
+    /// Inserts a block that is not in the index.
     pub(super) fn insert(&mut self, slot: u32, key: Key) {
         let granted_max = self.nodes[slot as usize].granted_max;
         self.nodes[slot as usize] = Node { free_size: key.0, serial: Some(key.1), granted_max, ..ABSENT };
@@ -151,7 +151,7 @@ impl Index {
             (link, at) = self.descend(at, key, &mut before, &mut after);
         }
         self.set(link, slot);
-        // What was below is split in two.
+        // Splits the subtree below into keys before and after `key`.
         let (mut lower, mut higher) = (Link::Left(slot), Link::Right(slot));
         while at != NIL {
             let is_lower = self.nodes[at as usize].is_before(key);
@@ -168,7 +168,7 @@ impl Index {
         self.join(slot, after);
     }
 
-    /// Takes a block out; one that is not there is left alone.
+    /// Removes a block. Does nothing if the block is not in the index.
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(key) = self.key(slot) else { return };
         let (mut link, mut at) = (Link::Root, self.root);
@@ -192,7 +192,7 @@ impl Index {
         self.join(before, after);
     }
 
-    /// The block has changed, and has the free units of `key`; one without any is taken out.
+    /// Updates the key of a block that has changed. Removes the block if it has no free units.
     #[inline]
     pub(super) fn update(&mut self, slot: u32, key: Key) {
         let Node { before, after, serial, .. } = self.nodes[slot as usize];
@@ -215,19 +215,19 @@ impl Index {
         }
     }
 
-    /// The key of a block that stands here.
+    /// Returns the key of a block, if the block is in the index.
     #[inline]
     pub(super) fn key(&self, slot: u32) -> Option<Key> {
         let node = self.nodes.get(slot as usize)?;
         node.serial.map(|serial| (node.free_size, serial))
     }
 
-    /// How many blocks stand here.
+    /// Returns the number of blocks in the index.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// One step towards where a key stands; what is passed is noted as its neighbour.
+    /// Moves one level towards the position of `key`, and records the passed node as its neighbour in the list.
     fn descend(&self, at: u32, key: Key, before: &mut u32, after: &mut u32) -> (Link, u32) {
         let node = &self.nodes[at as usize];
         if node.is_before(key) {
@@ -248,7 +248,7 @@ impl Index {
         }
     }
 
-    /// Makes two neighbours in the list; [`NIL`] is the end of it on either side.
+    /// Links two neighbours of the list; [`NIL`] is its end on either side.
     fn join(&mut self, before: u32, after: u32) {
         match self.nodes.get_mut(before as usize) {
             Some(node) => node.after = after,
@@ -259,24 +259,28 @@ impl Index {
         }
     }
 
-    /// Every block, in order.
+    /// Iterates over all blocks in key order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let first = (self.first != NIL).then_some(self.first);
         core::iter::successors(first, |slot| self.after(*slot))
     }
 
-    /// Checks every rule. For tests.
+    /// Checks all rules of the structure. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first violated rule.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let (mut last, mut count) = (NIL, 0);
         for slot in self.iter() {
             let (node, key, at) = (&self.nodes[slot as usize], self.key(slot), u64::from(slot));
-            Invalid::unless(key.is_some() && node.before == last, "the list leads back", at)?;
+            Invalid::unless(key.is_some() && node.before == last, "the list is linked in both directions", at)?;
             Invalid::unless(last == NIL || self.key(last) < key, "the index is in order", at)?;
             for below in [node.left, node.right].into_iter().filter(|below| *below != NIL) {
-                Invalid::unless(priority(below) < priority(slot), "a node is above those with lower priority", at)?;
+                Invalid::unless(
+                    priority(below) < priority(slot),
+                    "a node has a higher priority than its children",
+                    at,
+                )?;
                 let is_left = self.key(below) < key;
                 Invalid::unless(is_left == (below == node.left), "lower keys are on the left", at)?;
             }
@@ -285,7 +289,7 @@ impl Index {
             (last, count) = (slot, count + 1);
         }
         let present = self.nodes.iter().filter(|node| node.serial.is_some()).count();
-        Invalid::unless(count == self.len && present == self.len, "the list holds every block, once", count as u64)
+        Invalid::unless(count == self.len && present == self.len, "the list has every block once", count as u64)
     }
 }
 
@@ -294,7 +298,7 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
 
-    /// Beside a sorted map, over random changes; the depth stays logarithmic for sizes that rise with the slots.
+    /// The index agrees with a sorted map after random changes.
     #[test]
     fn it_agrees_with_a_sorted_map() {
         const SLOTS: u32 = 200;

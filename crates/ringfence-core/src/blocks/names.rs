@@ -3,17 +3,16 @@
 use crate::range::{FreeError, Range, Serial};
 use core::fmt;
 
-/// Names a block of one [`Blocks`](super::Blocks): never again used for another block, here or elsewhere in the
-/// process.
+/// Identifies a block of one [`Blocks`](super::Blocks). Not reused for another block in the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockId {
     pub(super) serial: Serial,
     pub(super) slot: u32,
 }
 
-/// A range of a block: {heap, start, length}.
+/// A range in a block: {heap, offset, size}.
 ///
-/// A plain value, like [`Range`]: copying it does not copy the right to the space.
+/// A plain value, like [`Range`]: copying it does not duplicate ownership of the space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockAllocation {
     // The fields of a `BlockId` and a `Range`, without their padding: 40 bytes rather than 48.
@@ -26,7 +25,7 @@ pub struct BlockAllocation {
 }
 
 impl BlockAllocation {
-    /// Names an allocation by its block and the range there, as [`Self::block`] and [`Self::range`] give them.
+    /// Combines a block and a range in it. [`Self::block`] and [`Self::range`] return them.
     #[must_use]
     pub const fn new(block: BlockId, range: Range) -> Self {
         Self {
@@ -39,25 +38,25 @@ impl BlockAllocation {
         }
     }
 
-    /// The block, by which [`Blocks::get`](super::Blocks::get) finds the heap.
+    /// Returns the block; [`Blocks::get`](super::Blocks::get) returns its heap.
     #[must_use]
     pub const fn block(&self) -> BlockId {
         BlockId { serial: self.block_serial, slot: self.block_slot }
     }
 
-    /// The range inside the block.
+    /// Returns the range in the block.
     #[must_use]
     pub const fn range(&self) -> Range {
         Range::new(self.offset, self.size, self.range_slot, self.range_serial)
     }
 
-    /// The first unit, counted from the start of the heap.
+    /// First unit, relative to the start of the heap.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Units: as asked for, or a little more (see [`Blocks::try_allocate`](super::Blocks::try_allocate)).
+    /// Size in units: as requested, or slightly more, depending on the block's allocator.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size

@@ -1,4 +1,4 @@
-//! The tree against a scan.
+//! The tree agrees with a linear search.
 
 use proptest::prelude::*;
 

@@ -1,29 +1,29 @@
-//! A place for a pool and its heap, which come and go while threads use them.
+//! A slot of a chain, for a pool and its heap, which are added and removed while threads use them.
 //!
 //! ```text
 //!               try_reserve          open(heap)                          close: no block live, no visitor
-//!   ┌▶ VACANT ─────────────▶ RESERVED ────────▶ BUSY ──▶ OPEN + visitors ─────────────▶ BUSY ──▶ VACANT: heap is out
+//!   ┌▶ VACANT ─────────────▶ RESERVED ────────▶ BUSY ──▶ OPEN + visitors ─────────────▶ BUSY ──▶ VACANT, heap returned
 //!   └──────────────────────────┘ cancel          heap is written                          heap is taken
 //! ```
 //!
-//! Safe code alone cannot do this without a lock: whatever is generic and can be put in and taken out through `&self`
-//! lies in an `UnsafeCell`. Reference counts would not help: reading one that another thread may be dropping needs the
-//! same, and each allocation would write a count that all threads share.
+//! Safe code cannot do this without a lock: a generic value that is stored and taken out through `&self` must be in an
+//! `UnsafeCell`. Reference counts would not help. Reading a count that another thread may be dropping has the same
+//! problem, and each allocation would write a count that all threads share.
 //!
 //! # Why no heap is used after it is taken out
 //!
-//! *A block that is handed out keeps its heap where it is.* In steps:
+//! *An allocated block keeps its heap in the slot.* In steps:
 //!
 //! 1. The heap is written in BUSY after RESERVED, before the pool is opened: no thread has a block of it.
-//! 2. It is read by the owner of a [`PoolAllocation`] that is live here. One comes from [`PoolSlot::allocate`] or
-//!    [`PoolSlot::open`] only, cannot be copied, and is consumed by [`PoolSlot::free`]: as long as it is borrowed, the
-//!    block is handed out. Claiming the block acquired the opening.
-//! 3. Or by a visitor, which has raised the count in `state` in OPEN.
-//! 4. It is taken out in BUSY after OPEN: the pool is closed, which it is only when no block is handed out (and stays
-//!    so, as it is opened in step 1 alone), and there is no visitor. Closing acquired the release of each block.
+//! 2. The heap is read by the owner of a [`PoolAllocation`] that is live here. A `PoolAllocation` comes only from
+//!    [`PoolSlot::allocate`] or [`PoolSlot::open`], cannot be copied, and is consumed by [`PoolSlot::free`]: while it
+//!    is borrowed, the block stays allocated. Claiming the block acquired the opening.
+//! 3. Or the heap is read by a visitor, which has raised the count in `state` in OPEN.
+//! 4. The heap is taken out in BUSY after OPEN. The pool is closed then, so no block is allocated, and it stays closed,
+//!    because only step 1 opens it. There is no visitor. Closing acquired the release of each block.
 //!
-//! And the memory of the pool's own bits is never freed before the slot: a late thread finds a pool that refuses it,
-//! not freed memory.
+//! The memory of the pool's own bits is not freed before the slot: a late thread finds a pool that refuses it, not
+//! freed memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -38,11 +38,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
-/// A block of a chain's pool, with the pool it belongs to.
+/// An allocated block of a chain's pool.
 ///
-/// It can be neither copied nor made up: having one *is* the right to the block and to its heap, until
-/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) takes it. Dropped without that, its block stays taken.
-#[must_use = "a block that is not freed stays taken"]
+/// It can be neither copied nor forged: it *is* the right to the block and to its heap, until
+/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If it is dropped instead, its block stays
+/// allocated.
+#[must_use = "a block that is not freed stays allocated"]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PoolAllocation {
     offset: u64,
@@ -53,7 +54,7 @@ pub struct PoolAllocation {
 }
 
 impl PoolAllocation {
-    /// Only for a range that was handed out just now and is known to no other thread.
+    /// Only for a range that was just allocated and that no other thread knows.
     fn new(range: Range, pool: u32) -> Self {
         Self { offset: range.offset(), size: range.size(), serial: range.serial(), block: range.slot(), pool }
     }
@@ -62,31 +63,31 @@ impl PoolAllocation {
         Range::new(self.offset, self.size, self.block, self.serial)
     }
 
-    /// The first unit, counted from the start of the pool's heap.
+    /// First unit, relative to the start of the pool's heap.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Units: those of the block, which may be more than were asked for.
+    /// Size of the block in units, which may exceed the requested size.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The pool's index in its chain. Another pool may have it once this block is freed.
+    /// Index of the pool in its chain. Another pool may reuse it once this block is freed.
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// The block's index in its pool.
+    /// Index of the block in its pool.
     #[must_use]
     pub const fn block(&self) -> u32 {
         self.block
     }
 
-    /// The number that this allocation alone has in the process.
+    /// Serial of this allocation, unique in the process.
     #[must_use]
     pub const fn serial(&self) -> Serial {
         self.serial
@@ -99,12 +100,12 @@ impl fmt::Debug for PoolAllocation {
     }
 }
 
-/// An allocation that was not freed, and why. The chain is as it was before the call.
+/// An allocation that could not be freed, with the error. The chain is unchanged.
 #[derive(PartialEq, Eq, Debug)]
 pub struct RefusedFree {
-    /// Why.
+    /// Reason of the failure.
     pub error: FreeError,
-    /// What was to be freed, for the chain that it belongs to.
+    /// The allocation, returned so that its own chain can free it.
     pub allocation: PoolAllocation,
 }
 
@@ -116,34 +117,34 @@ impl fmt::Display for RefusedFree {
 
 impl core::error::Error for RefusedFree {}
 
-/// No heap, and no thread is about to bring one.
+/// No heap, not reserved.
 const VACANT: u32 = 0;
-/// No heap; a thread is about to bring one.
+/// No heap; a thread has a reservation.
 const RESERVED: u32 = 1;
-/// One thread is putting the heap in or taking it out.
+/// One thread is storing the heap or taking it out.
 const BUSY: u32 = 2;
-/// A heap, and this number less `OPEN` of visitors.
+/// A heap is stored; `state - OPEN` is the number of visitors.
 const OPEN: u32 = 3;
 
 /// A pool and, while it is open, its heap. See the [module](self).
 pub(crate) struct PoolSlot<H> {
     pool: FixedPool,
-    /// `Some` iff `state` is OPEN or more; in BUSY it belongs to the thread that made it so.
+    /// `Some` iff `state` is at least OPEN. In BUSY, it belongs to the thread that set BUSY.
     heap: UnsafeCell<Option<H>>,
-    /// See the drawing above.
+    /// State machine; see the drawing in the module's documentation.
     state: AtomicU32,
-    /// Whether a block was allocated since [`PoolSlot::idle_since`] asked last.
+    /// `true` if a block was allocated since the last [`PoolSlot::idle_since`].
     used: AtomicBool,
-    /// The first tick at which the pool was seen empty and unused, if it has been since.
+    /// The tick since which the pool has been seen empty and unused; 0 at first.
     idle: AtomicU64,
 }
 
-// SAFETY: the heap is lent to several threads at once, and given to one that did not bring it, so that `H: Send + Sync`
-// is needed; who may read and who may write it, and when, is said in the module's documentation.
+// SAFETY: several threads share the heap, and a thread other than its creator can take it out, so `H: Send + Sync` is
+// required. The module's documentation says which thread may read or write the heap, and when.
 unsafe impl<H: Send + Sync> Sync for PoolSlot<H> {}
 
 impl<H> PoolSlot<H> {
-    /// A reserved slot with room for a pool of up to `capacity` blocks.
+    /// Creates a reserved slot for a pool of up to `capacity` blocks.
     pub(crate) fn reserved(block_size: u64, capacity: u32) -> Self {
         Self {
             pool: FixedPool::closed(block_size, capacity),
@@ -158,7 +159,7 @@ impl<H> PoolSlot<H> {
         self.pool.capacity()
     }
 
-    /// Whether a heap is here.
+    /// Returns `true` if the slot has a heap.
     pub(crate) fn is_open(&self) -> bool {
         self.state.load(Ordering::Relaxed) >= OPEN
     }
@@ -169,54 +170,55 @@ impl<H> PoolSlot<H> {
 
     /// Reserves a vacant slot for the caller.
     pub(crate) fn try_reserve(&self) -> bool {
-        // Relaxed: `open` acquires what was done before.
+        // Relaxed: `open` acquires the earlier operations.
         self.state.compare_exchange(VACANT, RESERVED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Cancels a reservation.
     pub(crate) fn cancel(&self) {
-        // Release: it goes on with the release of the closing before it, for the next to open.
+        // Release: continues the release sequence of the last `close`, for the next `open`.
         let cancelled = self.state.compare_exchange(RESERVED, VACANT, Ordering::AcqRel, Ordering::Relaxed);
         debug_assert!(cancelled.is_ok(), "a reservation is cancelled once");
     }
 
-    /// Puts a heap into a reserved slot, opens the pool with `block_count` blocks, and gives the first to the caller.
+    /// Stores a heap in a reserved slot, opens the pool with `block_count` blocks, and allocates the first for the
+    /// caller.
     ///
-    /// Gives the heap back if the slot is not reserved or the count is not in `1..=capacity`.
+    /// Returns the heap if the slot is not reserved or the count is not in `1..=capacity`.
     pub(crate) fn open(&self, index: u32, heap: H, block_count: u32) -> Result<PoolAllocation, H> {
         let count_fits = (1..=self.capacity()).contains(&block_count);
-        // Acquire: the heap before this one was taken out before this one is put in.
+        // Acquire: the previous heap was taken out before this one is stored.
         if !count_fits || self.state.compare_exchange(RESERVED, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(heap);
         }
-        // SAFETY: BUSY was set by this thread, and the pool is closed: no other thread reads or writes the heap (1).
+        // SAFETY: this thread set BUSY, and the pool is closed: no other thread reads or writes the heap (1).
         self.heap.with_mut(|place| unsafe { *place = Some(heap) });
         self.used.store(true, Ordering::Relaxed);
         let range = self.pool.open_and_allocate(block_count).expect("the pool of a reserved slot is closed");
-        // Release: a visitor and the closer come after all that.
+        // Release: happens before visitors and the closer.
         self.state.store(OPEN, Ordering::Release);
         Ok(PoolAllocation::new(range, index))
     }
 
-    /// A block, unless none is available at once.
+    /// Allocates a block. It may miss a block that was freed just before.
     pub(crate) fn allocate(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
         self.pool.allocate_cached(hint).map(|range| self.note_use(range, index))
     }
 
-    /// [`PoolSlot::allocate`], overlooking nothing.
+    /// Like [`PoolSlot::allocate`], but checks every group.
     pub(crate) fn allocate_thorough(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
         self.pool.allocate_near(hint).map(|range| self.note_use(range, index))
     }
 
     fn note_use(&self, range: Range, index: u32) -> PoolAllocation {
-        // Read first: a line that is only read stays with every thread.
+        // Stores only if needed: a line that is only read stays in every core's cache.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
         PoolAllocation::new(range, index)
     }
 
-    /// Takes a block back; says whether its group was full until then.
+    /// Frees a block. Returns `true` if its group was full before.
     pub(crate) fn free(&self, allocation: PoolAllocation, hint: usize) -> Result<bool, RefusedFree> {
         self.pool.release(hint, &allocation.range()).map_err(|error| RefusedFree { error, allocation })
     }
@@ -225,44 +227,44 @@ impl<H> PoolSlot<H> {
         self.pool.is_live(&allocation.range())
     }
 
-    /// The heap that a live allocation of this slot lies in.
+    /// Returns the heap of a live allocation of this slot.
     pub(crate) fn heap<'a>(&'a self, allocation: &'a PoolAllocation) -> Option<&'a H> {
         if !self.is_live(allocation) {
             return None;
         }
-        // SAFETY: serial numbers are unique, so the allocation is of this very pool and is handed out; it stays so as
-        // long as it is borrowed, and with it the heap where it is (2).
+        // SAFETY: serials are unique, so the allocation belongs to this pool and is live. It stays live while it is
+        // borrowed, and a live allocation keeps the heap in the slot (2).
         self.heap.with(|place| unsafe { (*place).as_ref() })
     }
 
-    /// Takes the heap out iff no block is handed out and no thread visits.
+    /// Takes the heap out iff no block is allocated and no thread visits.
     pub(crate) fn close(&self) -> Option<H> {
         let count = self.pool.close()?;
-        // Acquire: visits come before the taking.
+        // Acquire: earlier visits happen before the heap is taken.
         if self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // A visitor is here. Only the thread that closed the pool can open it now.
+            // A visitor is active. Only the thread that closed the pool can open it now.
             let opened = self.pool.open(count);
-            debug_assert!(opened, "who closed a pool can open it");
+            debug_assert!(opened, "the thread that closed a pool can open it");
             return None;
         }
-        // SAFETY: the pool is closed, so that no block is live; there was no visitor, and BUSY lets none in (4).
+        // SAFETY: the pool is closed, so no block is live; there is no visitor, and BUSY admits none (4).
         let heap = self.heap.with_mut(|place| unsafe { (*place).take() });
-        // Release: the thread that opens the slot next comes after the taking.
+        // Release: the heap was taken before the next thread opens the slot.
         self.state.store(VACANT, Ordering::Release);
         heap
     }
 
-    /// Shows the pool and its heap, if it is open. A pool cannot be closed meanwhile.
+    /// Calls `look` with the pool and its heap, if the pool is open. The pool cannot be closed during the call.
     pub(crate) fn visit<R>(&self, index: u32, look: impl FnOnce(PoolView<'_, H>) -> R) -> Option<R> {
         let _visit = Visit::begin(&self.state)?;
-        // SAFETY: a visitor is counted until `_visit` is dropped, so that the heap stays where it is (3).
+        // SAFETY: the visitor is counted until `_visit` is dropped, so the heap stays in the slot (3).
         let heap = self.heap.with(|place| unsafe { (*place).as_ref() })?;
         Some(look(PoolView { index, heap, pool: &self.pool }))
     }
 
-    /// The first tick at which the pool was seen empty, if nothing was allocated in it since; `tick` if it is in use.
+    /// Returns the tick since which the pool has been empty and unused; `tick` if it is in use.
     pub(crate) fn idle_since(&self, tick: u64) -> u64 {
-        // Relaxed: this is advice; what closes a pool are its bits.
+        // Relaxed: a hint only. A pool is closed by its bits.
         if self.used.load(Ordering::Relaxed) || !self.pool.is_empty() {
             self.used.store(false, Ordering::Relaxed);
             self.idle.store(tick, Ordering::Relaxed);
@@ -278,7 +280,7 @@ impl<H> PoolSlot<H> {
         self.pool.has_room()
     }
 
-    /// As [`FixedPool::validate`].
+    /// Like [`FixedPool::validate`].
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         let state = self.state.load(Ordering::Relaxed);
         let open = self.pool.block_count() != 0;
@@ -286,20 +288,20 @@ impl<H> PoolSlot<H> {
         self.pool.validate()
     }
 
-    /// The heap, whatever lies in it.
+    /// Returns the heap, even if blocks are allocated.
     pub(crate) fn into_heap(self) -> Option<H> {
         self.heap.into_inner()
     }
 }
 
-/// A visitor, counted in a slot's state while this lives.
+/// A visitor, counted in a slot's state while this value exists.
 struct Visit<'a>(&'a AtomicU32);
 
 impl<'a> Visit<'a> {
     fn begin(state: &'a AtomicU32) -> Option<Self> {
         let mut seen = state.load(Ordering::Relaxed);
         while seen >= OPEN {
-            // Acquire: the heap was put in before.
+            // Acquire: the heap was stored before.
             match state.compare_exchange_weak(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(Self(state)),
                 Err(now) => seen = now,
@@ -311,14 +313,14 @@ impl<'a> Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        // Release: the visit comes before the thread that takes the heap out.
+        // Release: the visit happens before the heap is taken out.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// An open pool as [`PoolChain::for_each_pool`](crate::pool_chain::PoolChain::for_each_pool) shows it.
+/// An open pool, as [`PoolChain::for_each_pool`](crate::pool_chain::PoolChain::for_each_pool) reports it.
 ///
-/// The pool itself stays hidden: it would take back any range that it is given.
+/// The pool itself is private, because its `free` accepts any of its ranges.
 pub struct PoolView<'a, H> {
     index: u32,
     heap: &'a H,
@@ -326,31 +328,31 @@ pub struct PoolView<'a, H> {
 }
 
 impl<'a, H> PoolView<'a, H> {
-    /// The pool's index in its chain.
+    /// Index of the pool in its chain.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// What the pool cuts into blocks.
+    /// The heap that the pool divides into blocks.
     #[must_use]
     pub const fn heap(&self) -> &'a H {
         self.heap
     }
 
-    /// Blocks of the pool.
+    /// Number of blocks of the pool.
     #[must_use]
     pub fn block_count(&self) -> u32 {
         self.pool.block_count()
     }
 
-    /// Blocks that are handed out. O(blocks / 64).
+    /// Number of allocated blocks. O(blocks / 64).
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.pool.live_count()
     }
 
-    /// Shows every block that is handed out, in order of offsets. O(blocks).
+    /// Visits every allocated block in order of offsets. O(blocks).
     pub fn for_each_live(&self, visit: &mut dyn FnMut(Span)) {
         self.pool.for_each_live(&mut |range| {
             visit(Span { offset: range.offset(), size: range.size(), slot: Some(range.slot()) });
@@ -358,14 +360,14 @@ impl<'a, H> PoolView<'a, H> {
     }
 }
 
-/// A place that is filled once, by any thread, and then stays as it is.
+/// A box that any thread can set once; afterwards it does not change.
 pub(crate) struct OnceBox<T> {
-    /// Null, or from `Box::into_raw`; once it is not null it never changes.
+    /// Null, or from `Box::into_raw`; a pointer that is not null does not change.
     value: AtomicPtr<T>,
     _owns: PhantomData<Box<T>>,
 }
 
-// SAFETY: the value comes from any thread, is lent to all, and is dropped by any: `T: Send + Sync`.
+// SAFETY: any thread can set, read and drop the value, so `T: Send + Sync` is required.
 unsafe impl<T: Send + Sync> Sync for OnceBox<T> {}
 
 impl<T> OnceBox<T> {
@@ -374,19 +376,19 @@ impl<T> OnceBox<T> {
     }
 
     pub(crate) fn get(&self) -> Option<&T> {
-        // Acquire: with the release of `set`, so that the value is seen whole.
+        // Acquire, with the release in `set`: the value is fully initialized.
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: null, or from `Box::into_raw`, freed only by `drop` and `take`, which have the place to
-        // themselves; no thread has a `&mut` to it.
+        // SAFETY: null, or from `Box::into_raw`, and freed only by `drop` and `take`, which have exclusive access to
+        // the box; no thread has a `&mut` to the value.
         unsafe { value.as_ref() }
     }
 
-    /// Fills the place, or gives the value back if another thread was faster.
+    /// Sets the value, or returns it if another thread was faster.
     pub(crate) fn set(&self, value: Box<T>) -> Result<&T, Box<T>> {
         let value = Box::into_raw(value);
         // Release: see `get`.
         match self.value.compare_exchange(ptr::null_mut(), value, Ordering::Release, Ordering::Relaxed) {
-            // SAFETY: from `Box::into_raw`, freed only by `drop` and `take`, which have the place to themselves.
+            // SAFETY: from `Box::into_raw`, freed only by `drop` and `take`, which have exclusive access to the box.
             Ok(_) => Ok(unsafe { &*value }),
             // SAFETY: from `Box::into_raw` just above, and no other thread has seen it.
             Err(_) => Err(unsafe { Box::from_raw(value) }),
@@ -394,10 +396,10 @@ impl<T> OnceBox<T> {
     }
 
     pub(crate) fn take(&mut self) -> Option<Box<T>> {
-        // Relaxed: `&mut self` says that every other use came before.
+        // Relaxed: `&mut self` guarantees that every other use happened before.
         let value = self.value.load(Ordering::Relaxed);
         self.value.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: from `Box::into_raw` and not freed before, since the place is null from then on.
+        // SAFETY: from `Box::into_raw` and not freed before, because the pointer is null from then on.
         (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
     }
 }
@@ -412,7 +414,7 @@ impl<T> Drop for OnceBox<T> {
 mod tests {
     use super::*;
 
-    /// What safe code cannot do.
+    /// Duplicates an allocation, which safe code of users cannot do.
     fn duplicate(allocation: &PoolAllocation) -> PoolAllocation {
         PoolAllocation::new(allocation.range(), allocation.pool)
     }
@@ -429,7 +431,11 @@ mod tests {
         assert_eq!(error, FreeError::Stale { offset: 0, size: 16 });
 
         let again = slot.allocate(7, 0).unwrap();
-        assert_eq!((again.offset(), slot.heap(&allocation)), (0, None), "the number tells it from the one that lives");
+        assert_eq!(
+            (again.offset(), slot.heap(&allocation)),
+            (0, None),
+            "the serial differs from the live allocation's"
+        );
         assert!(slot.free(allocation, 0).is_err());
         assert!(slot.free(again, 0).is_ok());
         slot.validate().unwrap();

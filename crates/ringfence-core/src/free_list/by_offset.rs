@@ -1,19 +1,20 @@
-//! The offset index: a hash table of the slots of used blocks, open addressing with linear probing.
+//! The offset index: a hash table of the slots of used blocks, with open addressing and linear probing.
 //!
 //! ```text
-//!   table   │ · │ 7 │ 3 │ 9 │ · │ · │ 5 │ · │       · is 0, the head's slot, which is never in
-//!                 ▲   ▲   └ home is 1: two further on
-//!                 │   └ home is 1: one further on
+//!   table   │ · │ 7 │ 3 │ 9 │ · │ · │ 5 │ · │       · is 0, the head's slot, which is never an entry
+//!                 ▲   ▲   └ home is 1: two entries further
+//!                 │   └ home is 1: one entry further
 //!                 └ home is 1
 //! ```
 //!
-//! There is no gap between an entry's home and its place, so a probe may stop at a gap. Removing an entry moves later
-//! ones back into the gap: no markers are left behind, and a table in steady state stays as it is. At most half full.
+//! There is no gap between an entry's home and its position, so a probe stops at a gap. Removing an entry moves later
+//! entries back into the gap. So there are no tombstones, and a table in steady state does not degrade. At most half
+//! full.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `find`, `remove` | O(1) expected |
-//! | `insert` | the same; O(entries) past the largest number so far |
+//! | `insert` | the same; O(entries) if the number of entries reaches a new maximum |
 
 use super::{HEAD, Slab};
 use crate::range::Invalid;
@@ -23,7 +24,7 @@ use alloc::vec;
 pub(super) struct OffsetIndex {
     /// The length is a power of two. 0 is a gap.
     table: Box<[u32]>,
-    /// Slots in the table.
+    /// Number of slots in the table.
     len: usize,
 }
 
@@ -36,7 +37,7 @@ impl OffsetIndex {
         self.len
     }
 
-    /// The slot of the used block that begins at `offset`.
+    /// Returns the slot of the used block that begins at `offset`.
     pub(super) fn find(&self, offset: u64, slab: &Slab) -> Option<u32> {
         let mut place = self.home(offset);
         loop {
@@ -51,7 +52,7 @@ impl OffsetIndex {
         }
     }
 
-    /// Puts a slot in whose offset no entry has.
+    /// Inserts a slot. No entry may have its offset.
     pub(super) fn insert(&mut self, slot: u32, slab: &Slab) {
         if self.table.len() < 2 * (self.len + 1) {
             self.grow(2 * self.table.len(), slab);
@@ -60,7 +61,7 @@ impl OffsetIndex {
         self.len += 1;
     }
 
-    /// Takes a slot out, whose block has the offset that it had when it came.
+    /// Removes a slot. Its block must still have the offset of its insertion.
     pub(super) fn remove(&mut self, slot: u32, slab: &Slab) {
         let mut gap = self.home(slab.node(slot).offset);
         while self.table[gap] != slot {
@@ -84,7 +85,7 @@ impl OffsetIndex {
         self.len -= 1;
     }
 
-    /// Makes room for `entries` in all.
+    /// Reserves space for `entries` entries in total.
     pub(super) fn reserve(&mut self, entries: usize, slab: &Slab) {
         let wanted = entries.saturating_mul(2).next_power_of_two();
         if wanted > self.table.len() {
@@ -108,8 +109,8 @@ impl OffsetIndex {
         self.table[place] = slot;
     }
 
-    /// Where an offset is looked for first. The high bits of the product depend on all bits of the offset, whatever
-    /// power of two the offsets are multiples of.
+    /// Returns the position at which the probe for an offset starts. The high bits of the product depend on all bits of
+    /// the offset, so offsets that are multiples of a power of two are distributed well too.
     fn home(&self, offset: u64) -> usize {
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (hash >> (u64::BITS - self.table.len().trailing_zeros())) as usize
@@ -119,12 +120,12 @@ impl OffsetIndex {
         (place + 1) & (self.table.len() - 1)
     }
 
-    /// How many steps `place` is after `from`.
+    /// Returns the number of steps from `from` to `place`.
     const fn distance(&self, from: usize, place: usize) -> usize {
         place.wrapping_sub(from) & (self.table.len() - 1)
     }
 
-    /// Checks the counts; that every used block is found by its offset is checked where the blocks are walked.
+    /// Checks the counts. `validate_ring` checks that every used block is found by its offset.
     pub(super) fn validate(&self, used: usize) -> Result<(), Invalid> {
         let entries = self.table.iter().filter(|&&slot| slot != HEAD).count();
         Invalid::unless(entries == used, "the offset index holds the used blocks only", entries as u64)?;

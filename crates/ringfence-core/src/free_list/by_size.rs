@@ -1,36 +1,36 @@
 //! The size index: a treap of the free blocks, ordered by (size, offset).
 //!
 //! ```text
-//!                  8 at 32               in order: sizes rise from left to right, equal ones by offset;
-//!                 /       \              downwards: the hash of the slot falls.
+//!                  8 at 32               in order: sizes rise from left to right, equal sizes by offset;
+//!                 /       \              downwards: the hash of the slot decreases.
 //!           3 at 4         8 at 80
 //!          /      \
 //!     1 at 0      3 at 12
 //! ```
 //!
-//! The links are in the nodes of the free blocks themselves. A block's key is its place in the ring, so it leaves the
-//! treap before its offset or its end changes, and enters it again afterwards. There are no links to parents: every way
-//! is downwards from the root. All operations are O(depth), which is O(log n) expected over the hash of the slots.
+//! The links are in the nodes of the free blocks. A block's key depends on its position in the ring, so the block is
+//! removed from the treap before its offset or its end changes, and inserted again afterwards. There are no parent
+//! links: every search starts at the root. All operations are O(depth), which is O(log n) expected over the hash of the
+//! slots.
 
 use super::{HEAD, Slab};
 use crate::range::{Invalid, align_up};
 use alloc::vec::Vec;
 
-/// Which child. As a number: which half of the node's word holds it.
+/// Side of a child. The number is the shift of its half in the node's word.
 #[derive(Clone, Copy)]
 enum Side {
     Left = 0,
     Right = 32,
 }
 
-/// A place in the tree: a node and one of its children, be there one or not.
+/// A child link: a parent node and a side. The child may be missing.
 type Link = (u32, Side);
 
-/// Where the root hangs.
+/// The link to the root.
 const ROOT: Link = (HEAD, Side::Left);
 
-/// What orders the treap downwards: a hash of the slot, a different one for each (the finaliser of MurmurHash3, which
-/// is a bijection).
+/// Heap order of the treap: a hash of the slot, unique per slot (the finaliser of MurmurHash3, which is a bijection).
 const fn priority(slot: u32) -> u32 {
     let mut hash = slot;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -53,7 +53,7 @@ impl Slab {
         (self.size(slot), self.node(slot).offset)
     }
 
-    /// Puts a free block in.
+    /// Inserts a free block.
     pub(super) fn insert_free(&mut self, slot: u32) {
         let (key, rank) = (self.key(slot), priority(slot));
         let mut link = ROOT;
@@ -66,7 +66,7 @@ impl Slab {
         self.split(below, key, (slot, Side::Left), (slot, Side::Right));
     }
 
-    /// Hangs what is below `tree` on two links: smaller keys on `low`, larger ones on `high`.
+    /// Splits `tree` onto two links: smaller keys on `low`, larger keys on `high`.
     fn split(&mut self, mut tree: u32, key: (u64, u64), mut low: Link, mut high: Link) {
         while tree != HEAD {
             if self.key(tree) < key {
@@ -83,7 +83,7 @@ impl Slab {
         self.set_child(high, HEAD);
     }
 
-    /// Takes a free block out. It must be in, with the offset and the end that it had when it came.
+    /// Removes a free block. It must be in the treap, with the offset and the end of its insertion.
     pub(super) fn remove_free(&mut self, slot: u32) {
         let key = self.key(slot);
         let mut link = ROOT;
@@ -97,7 +97,7 @@ impl Slab {
         self.node_mut(slot).word = 0;
     }
 
-    /// Hangs two trees on one link; all keys of `low` are smaller than those of `high`.
+    /// Joins two trees on one link; all keys of `low` are smaller than those of `high`.
     fn join(&mut self, mut link: Link, mut low: u32, mut high: u32) {
         while low != HEAD && high != HEAD {
             if priority(low) > priority(high) {
@@ -113,7 +113,7 @@ impl Slab {
         self.set_child(link, if low == HEAD { high } else { low });
     }
 
-    /// The free block of the smallest (size, offset) that holds the request.
+    /// Returns the free block of the smallest (size, offset) that fits the request.
     pub(super) fn best_fit(&self, size: u64, alignment: u64) -> Option<u32> {
         let root = self.child(ROOT);
         if alignment == 1 { self.lower_bound(root, size) } else { self.aligned_fit(root, size, alignment) }
@@ -132,8 +132,8 @@ impl Slab {
         best
     }
 
-    /// Walks in order from the first block that is long enough. One that is longer by `alignment - 1` surely fits, so
-    /// only misplaced blocks of the sizes between are passed over. Recurses to the depth of the tree.
+    /// Walks in order from the first block that is long enough. A block that is longer by `alignment - 1` always fits,
+    /// so only misaligned blocks of the sizes in between are skipped. The recursion depth is that of the tree.
     fn aligned_fit(&self, mut tree: u32, size: u64, alignment: u64) -> Option<u32> {
         while tree != HEAD {
             if self.size(tree) >= size {
@@ -155,7 +155,7 @@ impl Slab {
         start.and_then(|start| start.checked_add(size)).is_some_and(|end| end <= self.end(slot))
     }
 
-    /// The size of the longest free block; 0 iff nothing is free.
+    /// Returns the size of the longest free block; 0 if there is none.
     pub(super) fn largest_free(&self) -> u64 {
         let (mut tree, mut largest) = (self.child(ROOT), HEAD);
         while tree != HEAD {
@@ -165,7 +165,7 @@ impl Slab {
         if largest == HEAD { 0 } else { self.size(largest) }
     }
 
-    /// Checks that the treap holds free blocks only, `free` of them, in both orders.
+    /// Checks that the treap has exactly the `free` free blocks, in both orders.
     pub(super) fn validate_treap(&self, free: usize) -> Result<(), Invalid> {
         let mut found = Vec::new();
         self.collect(self.child(ROOT), u32::MAX, free, &mut found)?;

@@ -1,9 +1,9 @@
-//! The pins in every order of steps that a writer and a releasing thread can take.
+//! Models of the pins, in every order of steps of a writer and a releasing thread.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 //!
-//! The bytes of the ring are `loom`'s cells: two threads at one of them, or one that does not see what was done there
-//! before, fail a model.
+//! The bytes of the ring are `loom` cells: a model fails if two threads access one of them at once, or if a thread does
+//! not see earlier writes to it.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -11,14 +11,14 @@ use loom::thread;
 use super::*;
 use crate::primitive::UnsafeCell;
 
-/// A ring of one byte an entry, as a ring's state has it.
+/// A ring with one byte per entry.
 struct World {
     released: Released,
     books: Mutex<(Ring<u32>, Pins)>,
     bytes: Vec<UnsafeCell<u8>>,
 }
 
-/// What a writer remembers of its page: where it stands and lies.
+/// A writer's page: position and offset.
 #[derive(Clone, Copy)]
 struct Page {
     position: u64,
@@ -35,7 +35,7 @@ impl World {
         self.books.lock().unwrap().1.claim(position)
     }
 
-    /// A page of one byte, the pin standing on it.
+    /// Allocates a page of one byte and pins it.
     fn reserve(&self, tag: u32, pin: &Pin) -> Option<Page> {
         let mut books = self.books.lock().unwrap();
         let range = books.0.allocate(1, 1, &tag).ok()?;
@@ -44,11 +44,11 @@ impl World {
     }
 
     fn write(&self, page: Page) {
-        // SAFETY: `loom` fails the model if another thread is there.
+        // SAFETY: `loom` fails the model if another thread accesses the byte.
         self.bytes[page.offset as usize].with_mut(|byte| unsafe { *byte += 1 });
     }
 
-    /// A write in a page that the writer has had for a while; whether it was made.
+    /// Writes to a page that the writer has had for a while. Returns `true` if the page still belonged to it.
     fn write_again(&self, page: Page, pin: &Pin) -> bool {
         pin.set(page.position);
         let holds = self.released.holds(page.position);
@@ -59,7 +59,7 @@ impl World {
         holds
     }
 
-    /// Releases what has a tag up to `passed`; whether a thread was in the way.
+    /// Releases the entries with tags up to `passed`. Returns `true` if a pin kept some of them.
     fn release(&self, passed: u32) -> bool {
         let mut books = self.books.lock().unwrap();
         let (ring, pins) = &mut *books;
@@ -89,12 +89,12 @@ fn a_late_writer_and_the_next_owner_of_its_bytes_never_meet() {
         let in_the_way = world.release(1);
         let pin = world.claim(Pin::FREE);
         let next = world.reserve(2, &pin);
-        assert_eq!(next.is_none(), in_the_way, "a pinned byte stays, another is handed out");
+        assert_eq!(next.is_none(), in_the_way, "a pinned byte stays, another is allocated");
         next.into_iter().for_each(|page| world.write(page));
         let (_, late) = writer.join().unwrap();
         drop((pin, late));
-        assert!(!world.release(2), "no pin is in the way any more");
-        assert_eq!(world.used(), 0, "and nothing is lost");
+        assert!(!world.release(2), "no pin is left");
+        assert_eq!(world.used(), 0, "all bytes are released");
     });
 }
 
@@ -102,7 +102,7 @@ fn a_late_writer_and_the_next_owner_of_its_bytes_never_meet() {
 fn who_was_refused_stays_away_and_who_was_accepted_is_waited_for() {
     model(3, || {
         let world = Arc::new(World::new(2));
-        // Each of the two entries has a writer; the releaser may have to take its word back for either.
+        // Each of the two entries has a writer; the releasing thread may have to restore the position for either.
         let writers: Vec<_> = [1, 2]
             .map(|tag| {
                 let pin = world.claim(Pin::FREE);
@@ -176,9 +176,9 @@ fn what_a_writer_wrote_is_seen_by_who_releases_its_page() {
             writing.write(page);
             drop(pin);
         });
-        // The writer stands pinned from the beginning: once it is out of the way, its write is done.
+        // The writer has a pin from the start: once the pin is cleared, its write is done.
         if !world.release(1) {
-            // SAFETY: `loom` fails the model if another thread is there.
+            // SAFETY: `loom` fails the model if another thread accesses the byte.
             world.bytes[0].with_mut(|byte| assert_eq!(unsafe { *byte }, 1));
         }
         writer.join().unwrap();

@@ -1,11 +1,11 @@
-//! Recycled objects under threads that take, keep, age, empty and close: in every order of their steps, and in some
-//! orders over memory that is watched.
+//! Models of recycled objects with threads that take, keep, age, empty and close. `loom` tries every order of their
+//! steps; miri tries some orders and checks all memory accesses.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
-//! `cargo +nightly miri test -p ringfence-core --lib models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models` `cargo +nightly miri test -p
+//! ringfence-core --lib models`
 //!
-//! An object that two threads have fails a model by its cell, one that is lost or destroyed twice by its count, and
-//! bytes that are counted wrong by `validate`. All threads have one thread cache.
+//! An object with two owners fails a model through its cell, a lost or twice destroyed object through its count, and
+//! wrongly counted bytes through `validate`. All threads share one thread cache.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -22,8 +22,8 @@ struct Object {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the content is touched by the thread that has the object; that it is one is what is shown here. `loom`'s cell
-// may be shared by itself.
+// SAFETY: only the owner of the object accesses its content; the models check that there is one owner. `loom`'s cell is
+// `Sync` by itself.
 #[cfg(not(loom))]
 unsafe impl Sync for Object {}
 
@@ -33,22 +33,22 @@ impl Recyclable for Box<Object> {
     }
 }
 
-/// An allocator, as far as what it recycles knows it.
+/// The part of an allocator that recycled objects need.
 struct World {
     objects: Recycled<Box<Object>, Arc<World>>,
-    /// Objects that were made and not destroyed.
+    /// Number of objects that were created and not destroyed.
     lives: AtomicU32,
 }
 
-/// What a user holds.
+/// A user's object, and the reference that keeps the world alive.
 struct Owned {
     object: Box<Object>,
     owner: Arc<World>,
 }
 
 impl World {
-    /// With room for `count` objects. Their description was asked for once, and the thread cache is made: `loom` knows
-    /// no order by a `OnceLock`.
+    /// Creates a world with room for `count` objects. Their description was requested once, and the thread cache
+    /// exists, because `loom` does not model the order of a `OnceLock`.
     fn new(count: u64) -> Arc<Self> {
         let world = Arc::new(Self { objects: Recycled::new(BYTES * count, 1), lives: AtomicU32::new(0) });
         assert!(world.objects.take(&world.objects.wanted(&key())).is_none());
@@ -57,11 +57,11 @@ impl World {
     }
 
     fn store(&self) -> &Store<Box<Object>, Arc<World>> {
-        self.objects.store.get().expect("a description was asked for")
+        self.objects.store.get().expect("a description was requested")
     }
 
     fn touch(object: &Object) {
-        // SAFETY: `loom` fails the model if another thread is there.
+        // SAFETY: `loom` fails the model if another thread accesses the content.
         object.content.with_mut(|content| unsafe { *content += 1 });
     }
 
@@ -86,7 +86,7 @@ fn key() -> Key {
     Key::new(core::array::from_fn(|at| u64::from(at == 0)), 1)
 }
 
-/// As the allocator does it: one that is recycled, else a new one.
+/// Makes an object like the allocator: a recycled one, else a new one.
 fn make(world: &Arc<World>) -> Owned {
     let key = key();
     let wanted = world.objects.wanted(&key);
@@ -103,12 +103,12 @@ fn make(world: &Arc<World>) -> Owned {
     Owned { object, owner: owner.unwrap_or_else(|| Arc::clone(world)) }
 }
 
-/// The way back, by the owner alone, which is moved.
+/// Destroys an object through its owner, which is moved.
 fn destroy(owned: Owned) {
     let Owned { object, owner } = owned;
     World::touch(&object);
     let kept = match object.recycling().is_some_and(|held| owner.objects.would_keep(held)) {
-        // SAFETY: the objects are the owner's.
+        // SAFETY: the objects belong to the owner's world.
         true => unsafe { Recycled::keep_with_owner(object, owner, |owner| &owner.objects, |_| ()) },
         false => Err((object, owner)),
     };
@@ -142,8 +142,7 @@ fn an_object_has_one_owner_at_a_time() {
     });
 }
 
-/// Two threads put objects in, and one object fits: the bytes that are kept never exceed the bound, and all of them are
-/// counted.
+/// Two threads keep objects, and one object fits: the kept bytes never exceed the bound, and all of them are counted.
 #[test]
 fn the_bound_holds_while_two_threads_put_in() {
     model(2, || {
@@ -156,12 +155,13 @@ fn the_bound_holds_while_two_threads_put_in() {
         other.join().unwrap();
         let mut count = 0;
         world.objects.each(|_| count += 1);
-        assert_eq!(count, 1, "one fits, and one was given");
+        assert_eq!(count, 1, "one object fits, and one was kept");
         world.close();
     });
 }
 
-/// The last handle goes while a thread gives an object back, with the owner that keeps the world: nothing keeps either.
+/// The last handle is dropped while a thread keeps an object with the owner that keeps the world alive: no cycle
+/// remains.
 #[test]
 fn a_close_beside_a_thread_that_gives_back_leaves_nothing() {
     model(2, || {
@@ -174,7 +174,7 @@ fn a_close_beside_a_thread_that_gives_back_leaves_nothing() {
     });
 }
 
-/// What a description holds is forgotten, or taken out for memory's sake, while a thread takes and gives back.
+/// The objects of a description are forgotten, or taken out to free memory, while a thread takes and keeps objects.
 #[test]
 fn what_is_forgotten_beside_a_thread_that_takes_has_one_owner() {
     model(2, || {

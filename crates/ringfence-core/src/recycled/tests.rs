@@ -1,10 +1,10 @@
-//! What is kept and what is not, step by step; and the bound under threads.
+//! Tests of which objects are kept, step by step, and of the bound with threads.
 
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// An object with what is known of it, and a number.
+/// An object with its recycling data, and a number.
 struct Object(Box<Option<Recycling>>, u32);
 
 impl Recyclable for Object {
@@ -19,13 +19,13 @@ fn key(number: u64) -> Key {
     Key::new(core::array::from_fn(|at| if at == 0 { number } else { 0 }), 1)
 }
 
-/// One that is recycled, or a new one of `bytes` bytes.
+/// Returns a recycled object, or a new one of `bytes` bytes.
 fn object(objects: &Objects, number: u64, bytes: u64) -> Object {
     let key = key(number);
     let wanted = objects.wanted(&key);
     match objects.take(&wanted) {
         Some(Ok((object, _))) => object,
-        Some(Err(_)) => panic!("no two of these keys have one tag"),
+        Some(Err(_)) => panic!("no two of these keys share a tag"),
         None => Object(Box::new(objects.recycling(&wanted, Held { bytes, kind: 1 }, 0)), number as u32),
     }
 }
@@ -50,7 +50,7 @@ fn kept(objects: &Objects) -> (u64, u64) {
 fn a_description_that_was_asked_for_once_is_not_kept() {
     let objects = Objects::new(1 << 20, 64);
     let first = object(&objects, 1, 100);
-    assert!(release(&objects, first).is_err(), "it may stay the only one");
+    assert!(release(&objects, first).is_err(), "a description that was requested once is not kept");
     let second = object(&objects, 1, 100);
     assert!(release(&objects, second).is_ok());
     assert_eq!((kept(&objects), objects.taken()), ((1, 100), 0));
@@ -79,14 +79,14 @@ fn every_word_of_a_key_counts() {
     distinct.sort_unstable();
     distinct.dedup();
     assert_eq!(distinct.len(), tags.len());
-    // Two words that change places are another key.
+    // Two swapped words give another key.
     let swapped =
         |one, other| Key::new(core::array::from_fn(|at| [one, other].get(at).copied().unwrap_or(7)), Key::WORDS);
     assert_ne!(swapped(1, 2).tag(), swapped(2, 1).tag());
     let objects = Objects::new(1 << 20, 64);
     let of = |key: &Key| {
         objects.wanted(key);
-        objects.recycling(&objects.wanted(key), Held { bytes: 1, kind: 0 }, 0).expect("asked for before")
+        objects.recycling(&objects.wanted(key), Held { bytes: 1, kind: 0 }, 0).expect("requested before")
     };
     assert!(of(&key(1)).serves(&key(1)) && !of(&key(1)).serves(&key(2)));
     let longer = Key::new(key(1).words, 5);
@@ -107,7 +107,7 @@ fn what_is_kept_stays_within_the_bound_and_every_byte_is_counted() {
             let refused = held.drain(..).filter_map(|object| release(&objects, object).err()).count() as u64;
             let (count, sum) = kept(&objects);
             assert!(sum <= bytes_max && count + refused == 600, "{count} kept, {refused} refused");
-            assert!(refused <= 1 || sum + bytes > bytes_max, "nothing is refused while there is room: {sum}");
+            assert!(refused <= 1 || sum + bytes > bytes_max, "an object was refused although it fits: {sum}");
             objects.validate().expect("sound");
             held.extend((0..600).map(|_| object(&objects, 1, bytes)));
             assert_eq!(kept(&objects), (0, 0));
@@ -123,7 +123,7 @@ fn a_description_that_is_not_asked_for_makes_room_for_one_that_is() {
     old.into_iter().for_each(|object| _ = release(&objects, object));
     assert_eq!(kept(&objects), (1000, 100_000));
     let gone = AtomicUsize::new(0);
-    // Nothing calls reclaim: refusals are the clock.
+    // Without reclaims, refusals advance the time.
     for _ in 0..40 {
         let held: Vec<_> = (0..10).map(|_| object(&objects, 2, 100)).collect();
         for object in held {
@@ -131,7 +131,7 @@ fn a_description_that_is_not_asked_for_makes_room_for_one_that_is() {
                 continue;
             }
             _ = objects.keep(object, |object| {
-                assert_eq!(object.1, 1, "what is asked for stays");
+                assert_eq!(object.1, 1, "the requested description stays");
                 gone.fetch_add(1, Ordering::Relaxed);
             });
         }
@@ -165,7 +165,7 @@ fn objects_of_one_description_may_hold_different_bytes_and_kinds() {
         let other = object(&objects, 1, bytes);
         assert!(release(&objects, one).is_ok() && release(&objects, other).is_ok());
         objects.validate().expect("sound");
-        objects.empty(|kind| kind == 2, |_| panic!("none is of that kind"));
+        objects.empty(|kind| kind == 2, |_| panic!("no object has that kind"));
         assert_eq!(kept(&objects).0, 2);
         objects.empty(|kind| kind == 1, drop);
         assert_eq!(kept(&objects), (0, 0));
@@ -214,21 +214,21 @@ fn threads_never_exceed_the_bound_and_lose_nothing() {
         }
     });
     objects.validate().expect("sound");
-    // Each that was made or taken out was given back: it went, or is kept, or was taken again.
+    // Each object that was created or taken was given back: it was destroyed, is kept, or was taken again.
     let (count, _) = kept(&objects);
     let (made, gone) = (made.into_inner() as u64, gone.into_inner() as u64);
     assert_eq!(made, gone + count + objects.taken());
 }
 
-/// What another thread is about to keep while its class is forgotten.
+/// An object that another thread keeps while its class is forgotten ages too.
 #[test]
 fn what_is_kept_while_its_class_is_forgotten_ages_all_the_same() {
     let objects = Objects::new(1 << 20, AGE_STEP);
     let [first, second] = [0, 1].map(|_| object(&objects, 1, 100));
-    assert!(objects.would_keep(second.recycling().expect("it was asked for before")));
+    assert!(objects.would_keep(second.recycling().expect("it was requested before")));
     let mut gone = 0;
     (1..=16 * AGE_STEP).for_each(|tick| objects.age(tick, |_| gone += 1));
-    assert!(objects.keep(second, drop).is_ok(), "it was asked whether it would be kept before");
+    assert!(objects.keep(second, drop).is_ok(), "`would_keep` returned true before");
     (16 * AGE_STEP..=64 * AGE_STEP).for_each(|tick| objects.age(tick, |_| gone += 1));
     assert_eq!((gone, kept(&objects)), (1, (0, 0)));
     drop(first);

@@ -1,4 +1,4 @@
-//! Shards under threads that put items in and take them out, and what an item waits for, in every order of steps.
+//! Models of shards with threads that retire and release items, and of the sets of the items, in every order of steps.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
@@ -15,10 +15,10 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
-/// With a shard for each thread, or all in the shared one.
+/// Runs a model with one shard per thread (`true`), or with all threads in the shared shard (`false`).
 const IN_SLOT: [bool; 2] = [false, true];
 
-/// Gives this thread the thread slot, if threads are to have thread slots.
+/// Gives this thread the thread slot if `in_slot` is set.
 fn take_slot(in_slot: bool, thread_slot: usize) {
     if in_slot {
         crate::thread_slot::take_slot(thread_slot);
@@ -116,7 +116,7 @@ fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_slot_and_after() {
         let bin = Arc::new(RetireBin::with_shards(1));
         let putting = Arc::clone(&bin);
         let other = thread::spawn(move || {
-            // One after the other, as a thread slot is given on.
+            // Two threads in sequence, because a thread slot passes from one thread to the next.
             for item in [1, 2] {
                 let putting = Arc::clone(&putting);
                 thread::spawn(move || {

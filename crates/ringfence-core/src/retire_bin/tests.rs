@@ -1,4 +1,4 @@
-//! The bin against a naive twin, bounded, and under threads.
+//! Tests of the bin: against a naive twin, with limits, and with threads.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ fn set(points: [u64; 3]) -> SyncSet {
     points.map(|(timeline, value)| SyncPoint::new(TimelineId::new(timeline), value)).collect()
 }
 
-/// Generated programs over three timelines that are out of step: what comes out is what a list of everything says.
+/// The bin releases the same items as a list of everything, for generated programs over three independent timelines.
 #[test]
 fn gives_out_what_a_list_of_everything_would() {
     for seed in 0..if cfg!(miri) { 1 } else { 64 } {
@@ -50,7 +50,7 @@ fn gives_out_what_a_list_of_everything_would() {
                     };
                     assert_eq!((count, out.len()), (may_go.min(max), may_go.min(max)), "seed {seed}");
                     for item in out {
-                        let at = twin.iter().position(|&(_, held)| held == item).expect("given out once");
+                        let at = twin.iter().position(|&(_, held)| held == item).expect("released once");
                         assert!(passed(&twin.swap_remove(at).0), "seed {seed}: {item} is too early");
                     }
                 }
@@ -140,19 +140,19 @@ fn a_bounded_collection_starves_no_shard() {
     assert_eq!(out.iter().collect::<HashSet<_>>().len(), 9, "one of each shard: {out:?}");
 }
 
-/// Puts an item into a shard, whichever thread's it is: no other thread is there.
+/// Adds an item to the shard of any thread, while no other thread uses the bin.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
     let queue = &shard.queues[if own.is_some() { PRECISE } else { BEGUN }];
     let item = std::iter::once(item);
     match own {
-        // SAFETY: one thread alone has the bin.
+        // SAFETY: only this thread uses the bin.
         Some(points) => unsafe { queue.put(Key::Points(points), |set| set.clone_from(points), item) },
         // SAFETY: as above.
         None => unsafe { queue.put(Key::Turn(turn), |_| {}, item) },
     }
 }
 
-/// Counts how often it is dropped.
+/// Counts its drops.
 struct Counted<'a>(&'a AtomicU64);
 
 impl Drop for Counted<'_> {
@@ -170,7 +170,7 @@ fn a_bin_that_goes_drops_each_item_once_wherever_it_is() {
             bin.retire_tagged(round, |tag| *tag = set([round + 1, 0, 0]), Counted(&dropped));
             bin.retire(&set([0, item / 7, 0]), Counted(&dropped));
         }
-        // Some go, some have passed and stay, some wait.
+        // Some items are released, some have passed and stay, some wait.
         bin.release([1, 1].as_slice(), 3, drop);
     }
     let gone = dropped.load(Ordering::SeqCst);
@@ -201,7 +201,7 @@ fn what_a_thread_retired_that_has_ended_comes_out_and_the_next_goes_on_in_its_sl
     let bin = RetireBin::with_shards(8);
     let mut out = Vec::new();
     for round in 0..10 {
-        // More than have shards of their own, at once and one after the other.
+        // More threads than own shards, concurrently and consecutively.
         std::thread::scope(|scope| {
             let retire = |thread| {
                 let bin = &bin;
@@ -233,7 +233,7 @@ fn an_item_that_is_dropped_may_retire_others() {
             }
         }
     }
-    // Never freed, as its items borrow it.
+    // Leaked, because its items borrow it.
     let bin = Box::leak(Box::new(RetireBin::with_shards(2)));
     bin.retire_tagged(0, |_| {}, Parent(bin, 5));
     let mut released = 0;
@@ -244,7 +244,7 @@ fn an_item_that_is_dropped_may_retire_others() {
     assert_eq!(released, 11);
 }
 
-/// Fails if the test does not end: a deadlock is to be seen and not to be waited for.
+/// Fails if the test does not end, so that a deadlock is reported instead of waited for.
 fn ends(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = std::sync::mpsc::channel();
     let running = std::thread::spawn(move || {
@@ -252,12 +252,12 @@ fn ends(test: impl FnOnce() + Send + 'static) {
         _ = done.send(());
     });
     match is_done.recv_timeout(std::time::Duration::from_secs(120)) {
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("a deadlock"),
         _ => running.join().expect("no panic"),
     }
 }
 
-/// Progress is the caller's code: it may use the bin, in every way there is.
+/// Progress is the caller's code: it may use the bin in every way.
 #[test]
 fn progress_may_use_the_bin_that_asks_for_it() {
     struct Nosy<'a>(&'a RetireBin<u64>, Mutex<Vec<u64>>);
@@ -287,7 +287,7 @@ fn progress_may_use_the_bin_that_asks_for_it() {
     });
 }
 
-/// An item's end is the caller's code as well, and may do all that and panic.
+/// Dropping an item is the caller's code too: it may use the bin in every way, and may panic.
 #[test]
 fn an_item_that_is_dropped_may_collect_and_panic_and_nothing_is_lost_or_dropped_twice() {
     struct Sore {
@@ -302,7 +302,7 @@ fn an_item_that_is_dropped_may_collect_and_panic_and_nothing_is_lost_or_dropped_
             if self.panics {
                 self.bin.collect([1].as_slice(), 1, &mut out);
                 self.bin.collect_all(&mut out);
-                // Those are not dropped while this one panics.
+                // Retired instead of dropped, because this drop panics.
                 out.into_iter().for_each(|item| self.bin.retire(&SyncSet::new(), item));
                 panic!("on purpose");
             }
@@ -360,7 +360,7 @@ fn progress_that_panics_loses_nothing() {
     assert_eq!(out, [10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 35]);
 }
 
-/// Threads retire items while frames begin and end and another thread collects: each item comes out once, and only
+/// Threads retire items while frames begin and end and another thread collects. Each item is released once, and only
 /// after every frame that had begun when it was retired.
 #[test]
 fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
@@ -376,7 +376,7 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
                 let (bin, begun, turn, returned) = (&bin, &begun, &turn, &returned);
                 scope.spawn(move || {
                     for number in 0..ITEMS {
-                        // Every frame whose beginning is over: work of theirs may use the item.
+                        // The latest frame whose `begin` has returned: its work may use the item.
                         let least = returned.load(Ordering::SeqCst);
                         let now = turn.load(Ordering::SeqCst);
                         let tag = |set: &mut SyncSet| {
@@ -403,7 +403,7 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
                 let mut seen = seen.lock().expect("no panic");
                 for (item, least) in out.drain(..) {
                     assert!(least <= reached, "item {item} waits for {least}, {reached} is reached");
-                    assert!(seen.insert(item), "item {item} came out twice");
+                    assert!(seen.insert(item), "item {item} was released twice");
                 }
             }
         });
@@ -414,11 +414,12 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
     let mut out = Vec::new();
     bin.collect_all(&mut out);
     let mut seen = seen.into_inner().expect("no panic");
-    assert!(out.into_iter().all(|(item, _)| seen.insert(item)), "nothing came out twice");
+    assert!(out.into_iter().all(|(item, _)| seen.insert(item)), "no item was released twice");
     assert_eq!(seen.len() as u64, THREADS * ITEMS);
 }
 
-/// A thread that takes out what all have put in leaves nothing of its own for itself.
+/// A shard is skipped only if its thread releases its own items; a thread that releases all threads' items is not
+/// spared.
 #[test]
 fn what_a_thread_put_in_is_spared_only_if_it_takes_that_out_itself() {
     for takes_own in [false, true] {
@@ -436,7 +437,7 @@ fn what_a_thread_put_in_is_spared_only_if_it_takes_that_out_itself() {
                 puts.send(bin.has_own_shard()).expect("the test waits");
                 go.recv().expect("the test goes on");
             });
-            if is_put.recv().expect("it is put in") {
+            if is_put.recv().expect("it is retired") {
                 let count = (1..).find(|_| bin.release_unspared(&Everything, usize::MAX, drop) == 1);
                 assert_eq!(count, Some(if takes_own { SPARED + 1 } else { 1 }));
             }

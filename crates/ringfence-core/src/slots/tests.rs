@@ -8,8 +8,8 @@ fn seed_003_03_a_class_is_the_fine_size_class() {
         let fine = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= SLOT_BYTES_MAX);
         assert_eq!(Class::of(size, alignment).map(|class| class.bytes), fine, "{size} aligned to {alignment}");
     }
-    assert_eq!(Class::of(300, 48), None, "no power of two");
-    // One index for each size, in order: with the arena it is the whole key of a chain.
+    assert_eq!(Class::of(300, 48), None, "not a power of two");
+    // Each size has one index, in order: with the arena, it is the whole key of a chain.
     let mut classes: Vec<_> = (1..=SLOT_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
     classes.dedup();
     assert!(classes.iter().map(|class| class.index).eq(0..CLASS_COUNT as u32), "{classes:?}");
@@ -24,7 +24,7 @@ fn every_class_has_an_index_of_its_own() {
     distinct.dedup();
     assert_eq!(distinct.len(), CLASS_COUNT);
     assert!(distinct.iter().enumerate().all(|(at, class)| class.index as usize == at));
-    assert_eq!(Class::of(300, 256), Some(Class { index: 2, bytes: 512 }), "384 is no multiple of 256");
+    assert_eq!(Class::of(300, 256), Some(Class { index: 2, bytes: 512 }), "384 is not a multiple of 256");
     assert_eq!(Class::of(SLOT_BYTES_MAX + 1, 1), None);
     assert_eq!(Class::of(1, 128 << 10), None);
 }

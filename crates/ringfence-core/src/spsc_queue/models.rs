@@ -1,5 +1,5 @@
-//! A queue whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each
-//! set is written before it is read, and that no chunk is used again while a thread still looks at it.
+//! Models of a queue with one thread at each end, in every order of their steps. `loom`'s cells check that each item
+//! and each set is written before it is read, and that no chunk is reused while a thread still reads it.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
@@ -19,26 +19,26 @@ fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
 }
 
-/// Shared by a thread that puts in and one that takes out.
+/// Shared by a producer and a consumer.
 struct Shared(SpscQueue<Box<u64>>);
 
-// SAFETY: one thread puts in, one takes out.
+// SAFETY: one thread adds items, one takes them out.
 unsafe impl Sync for Shared {}
-// SAFETY: one thread puts in, one takes out.
+// SAFETY: one thread adds items, one takes them out.
 unsafe impl Send for Shared {}
 
 impl Shared {
     fn push(&self, value: u64, item: u64) {
         let points = set(value);
         let item = std::iter::once(Box::new(item));
-        // SAFETY: one thread puts in.
+        // SAFETY: one thread adds items.
         unsafe { self.0.put(Key::Points(&points), |set| set.clone_from(&points), item) };
     }
 
-    /// What has passed; what has not is lost, with its set seen to be later.
+    /// Takes out all items into `into`, and checks that the reported state of each closed batch's set is right.
     fn take(&self, head: &mut Head<Box<u64>>, reached: u64, into: &mut Vec<u64>) {
         let mut batches = Vec::new();
-        // SAFETY: one thread takes out.
+        // SAFETY: one thread takes items out.
         let open = unsafe {
             head.take(&self.0, [reached].as_slice(), |passed, points, batch| {
                 assert_eq!(passed, [reached].as_slice().passed_all(points));
@@ -46,15 +46,15 @@ impl Shared {
             })
         };
         for mut batch in batches.into_iter().chain(open) {
-            // SAFETY: the queue is here.
+            // SAFETY: the queue is alive.
             unsafe { batch.give(usize::MAX, |item| into.push(*item)) };
-            // SAFETY: one thread takes out.
+            // SAFETY: one thread takes items out.
             unsafe { self.0.give_back(batch) };
         }
     }
 }
 
-/// Chunks of one and two items: one is filled, one is closed by another set, one is used again.
+/// Chunks of one and two items: one is filled, one is closed by another set, one is reused.
 #[test]
 fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     model(None, || {
@@ -75,13 +75,12 @@ fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     });
 }
 
-/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by the thread that takes
-/// out.
+/// A producer reuses a returned chunk while it adds items, and the consumer does not close an open chunk.
 #[test]
 fn a_chunk_that_has_come_back_is_used_again() {
     model(None, || {
         let shared = Arc::new(Shared(SpscQueue::new()));
-        // A chunk of one is out of use by now, as soon as it comes back.
+        // A chunk of one item is already closed, and can be reused once it is returned.
         shared.push(1, 1);
         shared.push(2, 2);
         let taking = Arc::clone(&shared);
@@ -99,7 +98,7 @@ fn a_chunk_that_has_come_back_is_used_again() {
     });
 }
 
-/// What waits for a later point stays, and what is before it in the same queue does not wait for it.
+/// Items with a later point stay, and earlier items in the same queue do not wait for that point.
 #[test]
 fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
     model(None, || {
@@ -111,7 +110,7 @@ fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
         });
         let mut head = Head::new();
         let (mut early, mut late) = (Vec::new(), Vec::new());
-        // SAFETY: this thread takes out.
+        // SAFETY: this thread takes items out.
         let open = unsafe {
             head.take(&shared.0, [1].as_slice(), |passed, _, mut batch| {
                 let into = if passed { &mut early } else { &mut late };
@@ -120,14 +119,14 @@ fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
             })
         };
         if let Some(mut batch) = open {
-            // SAFETY: the queue is here, and this thread takes out.
+            // SAFETY: the queue is alive, and this thread takes items out.
             unsafe {
                 batch.give(usize::MAX, |item| early.push(*item));
                 shared.0.give_back(batch);
             }
         }
         assert!(early.is_empty() || early == [1], "{early:?}");
-        assert!(late.is_empty(), "what is open is not closed: {late:?}");
+        assert!(late.is_empty(), "the open chunk is not reported as closed: {late:?}");
         other.join().unwrap();
         shared.take(&mut head, 2, &mut early);
         assert_eq!(early, [1, 2]);

@@ -1,4 +1,4 @@
-//! A queue by itself: against a queue of pairs, and what memory it takes.
+//! Tests of the queue alone: against a queue of pairs, and its memory use.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ fn set(value: u64) -> SyncSet {
 /// Batches, with their sets.
 type Closed<T> = Vec<(SyncSet, Batch<T>)>;
 
-/// A queue with both of its ends: safe, as they are in one hand.
+/// A queue with both of its ends. Safe, because one thread owns both.
 struct Ends<T> {
     queue: SpscQueue<T>,
     head: Head<T>,
@@ -35,11 +35,11 @@ impl<T> Ends<T> {
 
     fn put(&mut self, value: u64, items: impl ExactSizeIterator<Item = T>) {
         let points = set(value);
-        // SAFETY: both ends are in one hand.
+        // SAFETY: this thread owns both ends.
         unsafe { self.queue.put(Key::Points(&points), |set| set.clone_from(&points), items) };
     }
 
-    /// The batches that are closed, with their sets, and what has passed of the open one.
+    /// Takes the closed batches with their sets, and the open one if it has passed.
     fn take(&mut self, passed: u64) -> (Closed<T>, Option<Batch<T>>) {
         let mut batches = Vec::new();
         let closed = |has_passed, points: &SyncSet, batch| {
@@ -52,13 +52,13 @@ impl<T> Ends<T> {
     }
 
     fn empty(&mut self, mut batch: Batch<T>, each: impl FnMut(T)) {
-        // SAFETY: the queue is here.
+        // SAFETY: the queue is alive.
         unsafe { batch.give(usize::MAX, each) };
         // SAFETY: as above.
         unsafe { self.queue.give_back(batch) };
     }
 
-    /// Room for items in all chunks.
+    /// Returns the number of items that fit into all chunks.
     fn room(&self) -> usize {
         let mut room = 0;
         let mut chunk = self.queue.made.get();
@@ -71,16 +71,16 @@ impl<T> Ends<T> {
     }
 }
 
-/// Generated programs: items come out in their order, each with its own set, whatever parts they come out in.
+/// Items of generated programs are returned in their order, each with its own set, in any division into batches.
 #[test]
 fn gives_what_a_queue_of_pairs_gives() {
     let (seeds, steps) = if cfg!(miri) { (1, 80) } else { (200, 400) };
     for seed in 0..seeds {
         let mut dice = Rng::new(seed);
         let mut ends = Ends::new();
-        // What is in the queue, and what was taken out and not given back.
+        // The items in the queue, and the batches that were taken out and not returned.
         let (mut twin, mut out) = (VecDeque::new(), VecDeque::new());
-        // The set of the last item that was put in is that of the open chunk.
+        // The set of the last added item is that of the open chunk.
         let (mut value, mut last, mut number) = (1, 1, 0);
         for _ in 0..steps {
             match dice.below(5) {
@@ -104,13 +104,16 @@ fn gives_what_a_queue_of_pairs_gives() {
                         assert!(items.iter().all(|(held, _)| *held == points), "seed {seed}");
                         out.push_back((items, batch));
                     }
-                    assert!(twin.iter().all(|(points, _)| *points == set(last)), "seed {seed}: what is left is open");
+                    assert!(
+                        twin.iter().all(|(points, _)| *points == set(last)),
+                        "seed {seed}: the remaining items are in the open chunk"
+                    );
                     assert!(passed < last || twin.is_empty(), "seed {seed}");
                     let taken = ends.queue.pushed() - ends.head.taken();
                     assert_eq!(taken, twin.len(), "seed {seed}");
                 }
                 3 => {
-                    // Any of them, in no order.
+                    // Any of the batches, in any order.
                     if !out.is_empty() {
                         let (items, batch) = out.remove(dice.below(out.len() as u64) as usize).expect("inside");
                         let mut given = Vec::new();
@@ -132,7 +135,7 @@ fn gives_what_a_queue_of_pairs_gives() {
     }
 }
 
-/// Frames with `count` items, of which three are under way.
+/// Runs frames with `count` items each, three of which are in flight.
 fn frames(ends: &mut Ends<u64>, waiting: &mut VecDeque<(u64, Batch<u64>)>, frames: std::ops::Range<u64>, count: u64) {
     for frame in frames {
         (0..count).for_each(|item| ends.push(frame, item));
@@ -154,9 +157,9 @@ fn memory_follows_the_items_that_wait() {
     let (mut ends, mut waiting) = (Ends::new(), VecDeque::new());
     frames(&mut ends, &mut waiting, 3..20, 200);
     let room = ends.room();
-    assert!(room <= 6 * 256, "three frames wait, one is written, one comes back, and the first grew: {room}");
+    assert!(room <= 6 * 256, "three frames wait, one is written, one is returned, and the first one grew: {room}");
     frames(&mut ends, &mut waiting, 20..200, 200);
-    assert_eq!(ends.room(), room, "a steady frame makes no chunk");
+    assert_eq!(ends.room(), room, "a steady frame creates no chunk");
     let (mut few, mut waiting) = (Ends::new(), VecDeque::new());
     frames(&mut few, &mut waiting, 3..200, 1);
     assert!(few.room() <= 6 * SMALLEST, "one item a frame: {}", few.room());

@@ -1,8 +1,8 @@
-//! Generated operations from one seed after the other: a short run for the tests, and a campaign for as long as wanted.
-//! Counts operations, not runs.
+//! Runs of the drivers over consecutive seeds: a short run for the tests, and a campaign of any length. Limits count
+//! operations, not runs.
 //!
-//! `1000000000ops` goes on until that number of operations is done, whatever time that takes: the same seeds, and so
-//! the same operations, on every machine.
+//! `1000000000ops` continues until that number of operations is done, independent of time: the same seeds, and so the
+//! same operations, on every machine.
 
 use std::borrow::ToOwned;
 use std::string::String;
@@ -12,13 +12,13 @@ use std::{eprintln, println, vec};
 
 use super::drive::{Drive, fill};
 
-/// From how many seeds a test drives a structure; `RINGFENCE_DRIVE_SEEDS` sets another count, for mutation testing.
+/// Number of seeds of a test; `RINGFENCE_DRIVE_SEEDS` sets another number, for mutation testing.
 const SEEDS: u64 = 60;
 
-/// Drives a structure beside its naive twin from the seeds of a test.
+/// Drives a structure and its naive twin with the seeds of a test.
 ///
 /// # Panics
-/// If it differs from its twin, with the seed; or if the seeds gave hardly any operations.
+/// If the structure differs from its twin (the message has the seed), or if the seeds produced too few operations.
 pub fn from_seeds((name, drive): Drive) {
     let seeds = std::env::var("RINGFENCE_DRIVE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     let (mut bytes, mut operations) = ([0; 1024], 0);
@@ -30,7 +30,7 @@ pub fn from_seeds((name, drive): Drive) {
     assert!(operations > 16 * seeds, "{name} did {operations} operations");
 }
 
-/// When it is enough.
+/// Limit of a campaign.
 enum Until {
     Time(Instant),
     Operations(u64),
@@ -53,10 +53,12 @@ impl Until {
     }
 }
 
-/// Drives all of `all`, and prints what was done. The program's arguments are `[SECONDS|COUNTops [FIRST_SEED [NAME]]]`.
+/// Runs all drivers of `all` and prints their operations. The program's arguments are `[SECONDS|COUNTops [FIRST_SEED
+/// [NAME]]]`.
 ///
 /// # Panics
-/// At the first difference, with the name, the seed and the length of the input; or if the first argument is no limit.
+/// At the first difference, with the name, the seed and the length of the input; or if the first argument is not a
+/// limit.
 pub fn main(all: &[Drive]) {
     let mut arguments = std::env::args().skip(1);
     let until = Until::read(arguments.next());
@@ -69,11 +71,11 @@ pub fn main(all: &[Drive]) {
     let (mut seed, mut noted, mut total) = (first, start, 0);
     while !until.is_over(total) {
         for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
-            // A step among 600 ranges takes as long as twenty of the others.
+            // A step with 600 ranges takes as long as twenty steps of the others.
             if *name == "tlsf_deferred" && seed % 8 != 0 && only.is_none() {
                 continue;
             }
-            // Short inputs try many beginnings, long ones go deep.
+            // Short inputs try many starts; long ones reach more states.
             let length = [256, 1024, 4096][seed as usize % 3];
             fill(seed, &mut bytes[..length]);
             let run = std::panic::catch_unwind(|| drive(&bytes[..length]));

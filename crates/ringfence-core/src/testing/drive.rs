@@ -1,4 +1,4 @@
-//! Bytes in, operations out: each structure driven beside a naive twin by whatever bytes there are, so that a fuzzer, a
+//! Drivers: each structure and a naive twin execute operations that are decoded from arbitrary bytes. A fuzzer, a
 //! property test and a long campaign run the same code.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!                                        └▶ naive twin  ┘ the first difference panics
 //! ```
 //!
-//! Each function says how many operations it did. [`ALL`] lists them with their names, which are those of the fuzz
-//! targets.
+//! Each function returns the number of operations that it executed. [`ALL`] lists the functions with their names, which
+//! are also the names of the fuzz targets.
 
 mod pools;
 mod ranges;
@@ -20,10 +20,10 @@ pub use times::{linear, retire, ring, size_class, sync_set};
 
 use super::rng::Rng;
 
-/// A structure's name and what drives it.
+/// Name of a structure and its driver.
 pub type Drive = (&'static str, fn(&[u8]) -> u64);
 
-/// Every structure.
+/// The drivers of all structures.
 pub const ALL: [Drive; 14] = [
     ("buddy", buddy),
     ("free_list", free_list),
@@ -41,24 +41,24 @@ pub const ALL: [Drive; 14] = [
     ("sync_set", sync_set),
 ];
 
-/// Bytes that are read as small numbers until they are used up.
+/// Bytes that are decoded as small numbers until they are used up.
 pub struct Feed<'a>(&'a [u8]);
 
 impl<'a> Feed<'a> {
-    /// All of `bytes` to come.
+    /// Creates a feed of all of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The next byte; `None` at the end.
+    /// Returns the next byte; `None` at the end.
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// The next number below `bound`, of as many bytes as it takes; `None` at the end.
+    /// Returns the next number below `bound`, from as many bytes as needed; `None` at the end.
     pub fn below(&mut self, bound: u64) -> Option<u64> {
         let mut number = u64::from(self.byte()?);
         let mut span = 256_u64;
@@ -69,7 +69,7 @@ impl<'a> Feed<'a> {
         Some(number % bound.max(1))
     }
 
-    /// The next number of any size: small ones as likely as large ones; `None` at the end.
+    /// Returns the next number of any magnitude, with small ones as likely as large ones; `None` at the end.
     pub fn any(&mut self) -> Option<u64> {
         let bits = self.byte()? % 64;
         let mut number = 0;
@@ -80,7 +80,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Fills `bytes` by SplitMix64, for runs without a fuzzer.
+/// Fills `bytes` with SplitMix64, for runs without a fuzzer.
 pub fn fill(seed: u64, bytes: &mut [u8]) {
     let mut rng = Rng::new(seed);
     for chunk in bytes.chunks_mut(8) {

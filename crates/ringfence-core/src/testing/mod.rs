@@ -1,8 +1,8 @@
-//! What tests of the contract compare with: a naive twin, and generated sequences of operations.
+//! Test support for the contract of range allocators: a naive twin, and generated sequences of operations.
 //!
-//! [`Twin`] keeps live ranges in a plain vector and looks at all of them, always. [`run`] plays operations on an
-//! allocator and on the twin side by side, and checks after *each* step that the structure is sound
-//! ([`RangeAllocator::validate`]), that its spans agree with the twin's, and that what must be refused is.
+//! [`Twin`] keeps live ranges in a vector and always searches all of them. [`run`] applies operations to an allocator
+//! and to the twin. After *each* step it checks that the structure is valid ([`RangeAllocator::validate`]), that its
+//! spans agree with the twin's, and that invalid calls fail.
 
 pub mod campaign;
 pub mod drive;
@@ -13,49 +13,50 @@ use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-/// How many cases a property is tried with; `RINGFENCE_CASES` says at most how many, for mutation testing and miri.
+/// Returns the number of cases of a property test. `RINGFENCE_CASES` limits it, for mutation testing and miri.
 #[must_use]
 pub fn cases(count: u32) -> u32 {
     let most = std::env::var("RINGFENCE_CASES").ok().and_then(|text| text.parse().ok());
     count.min(most.unwrap_or(count))
 }
 
-/// One generated operation. Numbers are taken modulo what makes sense, so that any value is a valid operation.
+/// A generated operation. Numbers are taken modulo a useful range, so that every value is a valid operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Allocate `size` units aligned to `1 << alignment_log2` (the exponent modulo 64).
     Allocate {
-        /// Units; 0 is tried as well, and must be refused.
+        /// Size in units; 0 occurs too, and must be refused.
         size: u64,
         /// Exponent of the alignment.
         alignment_log2: u8,
     },
-    /// Give the live range of this number (modulo the live count) back.
+    /// Free the live range of this number (modulo the live count).
     Free(u32),
-    /// Give a range back that was given back before: must be refused.
+    /// Free a range that was freed before: must be refused.
     FreeAgain(u32),
-    /// Give back a live range with a forged serial or another slot: must be refused.
+    /// Free a live range with a forged serial or another slot: must be refused.
     FreeForged(u32),
 }
 
 /// Live ranges in a vector: the naive twin of every allocator.
 #[derive(Debug, Default)]
 pub struct Twin {
-    /// The ranges that are handed out.
+    /// The live ranges.
     pub live: Vec<Range>,
-    /// Some that were given back.
+    /// Some freed ranges.
     pub dead: Vec<Range>,
 }
 
 impl Twin {
-    /// Whether `range` overlaps nothing that is live and lies inside the capacity.
+    /// Returns `true` if `range` is inside the capacity and overlaps no live range.
     #[must_use]
     pub fn has_room_for(&self, range: &Range, capacity: u64) -> bool {
         range.end() <= capacity
             && self.live.iter().all(|held| range.end() <= held.offset() || held.end() <= range.offset())
     }
 
-    /// Whether some offset would hold `size` units aligned so: tries the start of the heap and the end of each range.
+    /// Returns `true` if `size` aligned units fit at some offset: tries the start of the heap and the end of each
+    /// range.
     #[must_use]
     pub fn fits_somewhere(&self, size: u64, alignment: u64, capacity: u64) -> bool {
         let starts = core::iter::once(0).chain(self.live.iter().map(Range::end));
@@ -67,13 +68,13 @@ impl Twin {
     }
 }
 
-/// Plays `ops` on `allocator` and its twin.
+/// Applies `ops` to `allocator` and its twin.
 ///
-/// `exact` says that the allocator must succeed wherever some offset fits (best fit does; a buddy, which rounds, or
-/// size classes, which skip near misses, need not).
+/// If `exact` is set, the allocator must succeed whenever some offset fits. Best fit does so. A buddy, which rounds,
+/// and size classes, which skip near misses, need not.
 ///
 /// # Errors
-/// What differed, at which step.
+/// The first difference and its step.
 pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Result<Twin, String> {
     let mut twin = Twin::default();
     for (number, &op) in ops.iter().enumerate() {
@@ -82,16 +83,16 @@ pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Resul
     Ok(twin)
 }
 
-/// Plays one operation as [`run`] does, for tests that look at the allocator between the steps.
+/// Applies one operation like [`run`], for tests that inspect the allocator between the steps.
 ///
 /// # Errors
-/// What differed.
+/// The difference.
 pub fn step(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: bool) -> Result<(), String> {
     apply(allocator, twin, op, exact)?;
     check(allocator, twin).map_err(|what| format!("afterwards: {what}"))
 }
 
-/// Every span of the allocator.
+/// Returns every span of the allocator.
 #[must_use]
 pub fn spans(allocator: &dyn RangeAllocator) -> Vec<Span> {
     let mut spans = Vec::new();
@@ -105,7 +106,7 @@ fn apply(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: boo
         Op::Allocate { size, alignment_log2 } => allocate(allocator, twin, size, 1 << (alignment_log2 % 64), exact),
         Op::Free(number) => {
             let Some(range) = pick(&twin.live, number) else { return Ok(()) };
-            ensure(allocator.is_live(&range), "a live range is said not to be live")?;
+            ensure(allocator.is_live(&range), "a live range is reported as not live")?;
             allocator.free(range).map_err(|error| format!("a live range is refused: {error}"))?;
             twin.live.retain(|held| *held != range);
             twin.dead.push(range);
@@ -116,9 +117,9 @@ fn apply(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: boo
         }
         Op::FreeAgain(number) => {
             let Some(range) = pick(&twin.dead, number) else { return Ok(()) };
-            ensure(!allocator.is_live(&range), "a range that was given back is said to be live")?;
+            ensure(!allocator.is_live(&range), "a freed range is reported as live")?;
             let refusal = FreeError::Stale { offset: range.offset(), size: range.size() };
-            ensure(allocator.free(range) == Err(refusal), "a second free is obeyed or misnamed")
+            ensure(allocator.free(range) == Err(refusal), "a second free succeeds or fails with another error")
         }
         Op::FreeForged(number) => {
             let Some(range) = pick(&twin.live, number) else { return Ok(()) };
@@ -127,8 +128,8 @@ fn apply(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: boo
                 Range::new(range.offset(), range.size(), range.slot(), serial),
                 Range::new(range.offset(), range.size(), range.slot() ^ (1 << (number % 32)), range.serial()),
             ] {
-                ensure(!allocator.is_live(&forged), "a forged range is said to be live")?;
-                ensure(allocator.free(forged).is_err(), "a forged range is taken back")?;
+                ensure(!allocator.is_live(&forged), "a forged range is reported as live")?;
+                ensure(allocator.free(forged).is_err(), "a forged range is freed")?;
             }
             Ok(())
         }
@@ -145,9 +146,9 @@ fn allocate(
     let capacity = allocator.capacity();
     match allocator.allocate(size, alignment) {
         Ok(range) => {
-            ensure(size != 0 && range.size() == size, "the size is not what was asked for")?;
+            ensure(size != 0 && range.size() == size, "the size is not the requested one")?;
             ensure(range.offset() % alignment == 0, "the offset is not aligned")?;
-            ensure(twin.has_room_for(&range, capacity), "the range overlaps another or the end")?;
+            ensure(twin.has_room_for(&range, capacity), "the range overlaps another or exceeds the capacity")?;
             ensure(allocator.is_live(&range), "a new range is not live")?;
             twin.live.push(range);
             Ok(())
@@ -155,8 +156,8 @@ fn allocate(
         Err(AllocError::ZeroSize) => ensure(size == 0, "refused as size 0"),
         Err(AllocError::TooLarge { .. }) => ensure(size > capacity, "refused as too large"),
         Err(AllocError::OutOfSpace { free, largest_free, .. }) => {
-            ensure(free == allocator.free_size(), "the error tells another free size")?;
-            ensure(largest_free == allocator.largest_free(), "the error tells another largest span")?;
+            ensure(free == allocator.free_size(), "the error has another free size")?;
+            ensure(largest_free == allocator.largest_free(), "the error has another largest span")?;
             ensure(!exact || !twin.fits_somewhere(size, alignment, capacity), "refused, although it fits")
         }
         Err(error) => Err(format!("refused: {error}")),
@@ -184,10 +185,10 @@ fn check(allocator: &dyn RangeAllocator, twin: &Twin) -> Result<(), String> {
     ensure(free == allocator.free_size(), "the free size is not the sum of the free spans")?;
     let mut expected: Vec<_> = twin.live.clone();
     expected.sort_by_key(Range::offset);
-    ensure(expected.len() == used.len(), "the used spans are not as many as the live ranges")?;
+    ensure(expected.len() == used.len(), "the numbers of used spans and live ranges differ")?;
     for (range, (span, slot)) in expected.iter().zip(&used) {
         let inside = span.offset <= range.offset() && range.end() <= span.offset + span.size;
-        ensure(inside && *slot == range.slot(), "a used span is not where its range lies")?;
+        ensure(inside && *slot == range.slot(), "a used span does not contain its range")?;
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! The random numbers of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Same seed, same numbers, on every
-//! machine.
+//! Random numbers for generated tests: SplitMix64 (Steele, Lea, Flood 2014). The same seed gives the same numbers on
+//! every machine.
 
-/// A seeded source of numbers.
+/// A seeded source of random numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Same seed, same numbers.
+    /// Creates a source. The same seed gives the same numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number of 64 bits.
+    /// Returns a 64-bit number.
     pub(super) const fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -21,7 +21,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for small bounds.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for small bounds.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw().checked_rem(bound).unwrap_or(0)
     }

@@ -1,13 +1,13 @@
-//! Thread caches under threads that take, put, recall and close, over a chain of real slots: in every order of their
-//! steps, and in some orders over memory that is watched.
+//! Models of thread caches with threads that take, put, recall and close, over a chain of real slots. `loom` tries
+//! every order of their steps; miri tries some orders and checks all memory accesses.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
-//! `cargo +nightly miri test -p ringfence-core --lib models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models` `cargo +nightly miri test -p
+//! ringfence-core --lib models`
 //!
-//! With `loom` the owners are its own: one that is never dropped fails a model, and so does a world that goes while a
-//! thread is still at its thread cache (see [`TryCell`]'s drop). The bytes of the slots are `loom`'s too: two owners of
-//! one slot fail it. With miri all of it is real: a pointer that is followed too late, or a reference that lives too
-//! long, is found.
+//! With `loom`, the owners are `loom`'s: a model fails if one is never dropped, or if a world is dropped while a thread
+//! still uses its thread cache (see [`TryCell`]'s drop). The bytes of the slots are `loom` cells too: two owners of one
+//! slot fail the model. Miri runs on real memory: it finds pointers that are used too late, and references that live
+//! too long.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -22,34 +22,34 @@ use crate::primitive::UnsafeCell;
 
 const CLASS: usize = 0;
 
-/// The memory of a pool.
+/// Memory of a pool.
 struct Bytes(Vec<UnsafeCell<u8>>);
 
-// SAFETY: a byte is touched by the thread that holds its slot alone; that a slot has one holder is what is shown here,
-// and miri watches each access. `loom`'s cell may be shared by itself.
+// SAFETY: only the owner of a slot accesses its byte. The models check that a slot has one owner, and miri checks each
+// access. `loom`'s cell is `Sync` by itself.
 #[cfg(not(loom))]
 unsafe impl Sync for Bytes {}
 
 type Chain = PoolChain<Bytes>;
 
-/// An allocator, as far as its thread caches know it. All threads have one thread cache.
+/// The part of an allocator that thread caches need. All threads share one thread cache.
 struct World {
     thread_caches: ThreadCaches<PoolAllocation, Arc<World>>,
     chain: Chain,
 }
 
-/// What a user holds: a slot, and what keeps the world alive.
+/// A user's slot, and the reference that keeps the world alive.
 struct Held {
     slot: PoolAllocation,
     owner: Arc<World>,
 }
 
 impl World {
-    /// With a pool of `slots` slots, one of them claimed and given back.
+    /// Creates a world with a pool of `slots` slots. One slot was claimed and freed.
     fn new(slots: u32) -> Arc<Self> {
         let world = Self { thread_caches: ThreadCaches::new([2]), chain: Chain::new(256, 1) };
         let bytes = Bytes((0..slots).map(|_| UnsafeCell::new(0)).collect());
-        world.give(CLASS, world.chain.reserve(slots).expect("the place is free").open(bytes));
+        world.give(CLASS, world.chain.reserve(slots).expect("a slot is vacant").open(bytes));
         Arc::new(world)
     }
 
@@ -57,7 +57,7 @@ impl World {
         self.chain.free_near(thread_place(), slot).expect("it is live");
     }
 
-    /// Gives back what is cached.
+    /// Frees the cached slots.
     fn recall(&self) {
         self.thread_caches.empty(|class, slot| self.give(class, slot));
     }
@@ -70,10 +70,10 @@ impl World {
         self.thread_caches.close(|class, slot| self.give(class, slot));
     }
 
-    /// A thread has the slot, and no other.
+    /// Checks that only this thread has the slot.
     fn touch(&self, slot: &PoolAllocation) {
-        let bytes = &self.chain.heap(slot).expect("a slot that is held").0;
-        // SAFETY: `loom` fails the model if another thread is there.
+        let bytes = &self.chain.heap(slot).expect("the slot is owned").0;
+        // SAFETY: `loom` fails the model if another thread accesses the byte.
         bytes[slot.block() as usize].with_mut(|byte| unsafe { *byte += 1 });
     }
 
@@ -84,11 +84,11 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        assert_eq!(self.live(), 0, "every slot came back");
+        assert_eq!(self.live(), 0, "every slot was freed");
     }
 }
 
-/// As a user of thread caches does it: from the thread cache, else a batch of the chain.
+/// Takes a slot like a user of thread caches: from the thread cache, else a batch from the chain.
 fn take(world: &Arc<World>) -> Option<Held> {
     let (slot, owner) = world.thread_caches.take(CLASS).or_else(|| {
         let wanted = world.thread_caches.wanted(CLASS);
@@ -101,7 +101,7 @@ fn take(world: &Arc<World>) -> Option<Held> {
     Some(Held { slot, owner: owner.unwrap_or_else(|| Arc::clone(world)) })
 }
 
-/// The way back: by the owner alone, which is moved.
+/// Returns a slot through its owner, which is moved.
 fn free(held: Held) {
     let Held { slot, owner } = held;
     owner.touch(&slot);
@@ -114,7 +114,7 @@ fn free(held: Held) {
 fn put_mine(slot: PoolAllocation, owner: Arc<World>) -> Result<(), (PoolAllocation, Arc<World>)> {
     let thread_cache = owner.thread_caches.mine().map(core::ptr::from_ref);
     let thread_cache = thread_cache.expect("a thread took a slot, and all threads have one thread cache");
-    // SAFETY: it is the owner's.
+    // SAFETY: the thread cache belongs to the owner's world.
     unsafe { put(thread_cache, CLASS, || slot, owner) }.map_err(|(slot, owner)| (slot(), owner))
 }
 
@@ -130,7 +130,7 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
-/// Allocations that two threads have, and the handle: the last of the three takes the world along, once.
+/// Two threads have allocations, and a third owns the handle: the last of the three drops the world, once.
 #[test]
 fn the_last_owner_takes_the_world_along() {
     model(2, || {
@@ -143,7 +143,7 @@ fn the_last_owner_takes_the_world_along() {
     });
 }
 
-/// Puts that meet a full cache, owners beyond those that are kept, and a close.
+/// Threads put into a full cache, with more owners than it keeps, while the world is closed.
 #[test]
 fn a_full_thread_cache_gives_back_while_the_handle_goes() {
     model(2, || {
@@ -159,7 +159,8 @@ fn a_full_thread_cache_gives_back_while_the_handle_goes() {
     });
 }
 
-/// A slot is one's at a time, whether it comes from the thread cache or from the chain, while a third thread recalls.
+/// A slot has one owner at a time, whether it comes from the thread cache or from the chain, while a third thread
+/// recalls.
 #[test]
 fn a_slot_never_has_two_owners() {
     model(2, || {
@@ -185,7 +186,8 @@ fn a_slot_never_has_two_owners() {
     });
 }
 
-/// What a count takes off was live: it is never more than the chain says afterwards, and never what a user holds.
+/// The subtracted cached slots are live in the chain: the count never exceeds the chain's later count, and never
+/// includes slots that a user owns.
 #[test]
 fn a_count_and_a_look_beside_a_thread_that_gives_back() {
     model(3, || {
@@ -193,18 +195,18 @@ fn a_count_and_a_look_beside_a_thread_that_gives_back() {
         let held = [take(&world), take(&world)].map(|held| held.expect("2 slots"));
         let other = thread::spawn(move || held.into_iter().for_each(free));
         let cached = world.thread_caches.count(CLASS);
-        assert!(cached as u64 <= world.live(), "what is cached is live, until a thread takes it out");
+        assert!(cached as u64 <= world.live(), "cached slots are live until a thread takes them out");
         let mut shown = 0;
         let mut give = |class, slot| world.give(class, slot);
         world.thread_caches.while_empty(&mut give, &mut || shown = world.live());
         assert!(shown <= 2);
         other.join().unwrap();
-        world.thread_caches.while_empty(&mut give, &mut || assert_eq!(world.live(), 0, "no user has any"));
+        world.thread_caches.while_empty(&mut give, &mut || assert_eq!(world.live(), 0, "no user has a slot"));
         world.close();
     });
 }
 
-/// A sweep takes nothing from a thread that is at work, and what it takes is found again.
+/// A sweep takes no items from a thread that is using its cache, and no swept item is lost.
 #[test]
 fn a_sweep_beside_a_thread_that_takes() {
     model(3, || {
@@ -215,21 +217,21 @@ fn a_sweep_beside_a_thread_that_takes() {
         (0..2).for_each(|_| world.sweep());
         other.join().unwrap();
         (0..2).for_each(|_| world.sweep());
-        assert_eq!(world.live(), 0, "no thread uses what is cached");
+        assert_eq!(world.live(), 0, "no thread uses a cached slot");
         assert!(take(&world).map(free).is_some());
         world.close();
     });
 }
 
-/// All that keeps the thread caches, as a descriptor keeps its heap: `loom` finds one that is never dropped, and a
-/// thread cache that is used after.
+/// Keeps the thread caches alive, as a descriptor keeps its heap alive. `loom` detects one that is never dropped, and a
+/// thread cache that is used after its end.
 #[cfg(loom)]
 struct Item(Arc<ThreadCaches<Item>>);
 
 #[cfg(loom)]
 fn put_back(item: Item) {
     let thread_cache = item.0.mine().map(core::ptr::from_ref);
-    // SAFETY: the item keeps the thread caches.
+    // SAFETY: the item keeps the thread caches alive.
     drop(thread_cache.and_then(|mine| unsafe { put(mine, 0, || item, ()) }.err()));
 }
 

@@ -1,4 +1,4 @@
-//! One thread cache step by step, and under threads that take, put and close.
+//! Tests of one thread cache step by step, and with threads that take, put and close.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -13,7 +13,7 @@ fn put_mine<O: Default, const CLASSES: usize>(
     item: u32,
 ) -> Result<(), u32> {
     let thread_cache = core::ptr::from_ref(thread_caches.mine().expect("it was made"));
-    // SAFETY: `thread_caches` is borrowed all the time.
+    // SAFETY: `thread_caches` is borrowed during the call.
     unsafe { put(thread_cache, class, || item, O::default()) }.map_err(|(item, _)| item())
 }
 
@@ -36,7 +36,7 @@ fn a_thread_cache_is_filled_in_growing_batches_and_gives_the_last_first() {
     assert_eq!(
         (thread_caches.take_item(0), take(&thread_caches, 0)),
         (Some(99), Some(29)),
-        "what was used last goes first"
+        "the item used last is taken first"
     );
 }
 
@@ -61,7 +61,7 @@ fn a_thread_cache_is_swept_when_it_was_idle_and_a_closed_one_stays_empty() {
     put_mine(&thread_caches, 0, 1).expect("room");
     let mut out = Vec::new();
     thread_caches.sweep(|_, item| out.push(item));
-    assert_eq!(out, [], "it was used since the last time");
+    assert_eq!(out, [], "it was used since the last sweep");
     thread_caches.sweep(|_, item| out.push(item));
     assert_eq!(out, [1]);
     put_mine(&thread_caches, 0, 2).expect("room");
@@ -77,7 +77,7 @@ fn a_thread_cache_is_swept_when_it_was_idle_and_a_closed_one_stays_empty() {
 fn classes_have_rooms_of_their_own_and_owners_serve_them_all() {
     let thread_caches: ThreadCaches<u32, Arc<()>, 3> = ThreadCaches::new([4, 2, 1]);
     assert_eq!(thread_caches.wanted(0), 0);
-    assert_eq!(put_mine(&thread_caches, 2, 1), Err(1), "a class gets its room when it is first used");
+    assert_eq!(put_mine(&thread_caches, 2, 1), Err(1), "a class has no room before its first use");
     assert_eq!(thread_caches.older(2).count(), 0);
     for (class, room) in [(0, 4), (2, 1)] {
         (0..room).for_each(|item| put_mine(&thread_caches, class, item).expect("room"));
@@ -85,7 +85,7 @@ fn classes_have_rooms_of_their_own_and_owners_serve_them_all() {
     }
     assert_eq!([0, 1, 2].map(|class| thread_caches.count(class)), [4, 0, 1]);
     let owned: Vec<_> = (0..3).map(|_| thread_caches.take(0).and_then(|(_, owner)| owner)).collect();
-    assert!(owned.iter().all(Option::is_some), "an owner came with each item");
+    assert!(owned.iter().all(Option::is_some), "each item has an owner");
     assert!(thread_caches.take_owner().is_some() && thread_caches.take(2).is_some());
     assert!(thread_caches.take_owner().is_none());
     assert!(thread_caches.take(0).is_some_and(|(_, owner)| owner.is_none()));
@@ -109,10 +109,10 @@ fn what_is_emptied_comes_with_its_class_and_stays_away_while_work_is_done() {
     out.clear();
     thread_caches.empty(|class, item| out.push((class, item)));
     assert_eq!(out, [(1, 7)]);
-    thread_caches.validate(|_, _| Invalid::unless(false, "nothing is there to be checked", 0)).expect("empty");
+    thread_caches.validate(|_, _| Invalid::unless(false, "no item is checked", 0)).expect("empty");
 }
 
-/// What lies in a thread cache is all that keeps it, as with descriptors: threads put and take, and one closes.
+/// As with descriptors, only the cached items keep the thread caches alive. Threads put and take while one closes.
 #[test]
 fn the_thread_that_closes_ends_the_circle_while_others_put_and_take() {
     struct Item(Arc<ThreadCaches<Item>>);
@@ -128,14 +128,14 @@ fn the_thread_that_closes_ends_the_circle_while_others_put_and_take() {
                     drop(thread_caches);
                     while let Some(item) = held.pop() {
                         let thread_cache = item.0.mine().map(core::ptr::from_ref);
-                        // SAFETY: the item keeps the thread caches.
+                        // SAFETY: the item keeps the thread caches alive.
                         drop(thread_cache.and_then(|mine| unsafe { put(mine, 0, || item, ()) }.err()));
                     }
                 });
             }
             thread_caches.close(|_, item| drop(item));
         });
-        // A thread cache that was made after the closing: with a pool no thread makes one without a handle.
+        // For a thread cache that was created after the close. With a pool, no thread creates one without a handle.
         thread_caches.close(|_, item| drop(item));
         drop(thread_caches);
         assert!(gone.upgrade().is_none());

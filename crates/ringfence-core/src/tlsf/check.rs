@@ -1,4 +1,4 @@
-//! The rules of the structure, each checked: for tests. O(spans).
+//! Checks of the structure's rules, for tests. O(spans).
 
 use super::Tlsf;
 use super::classes::class_of;
@@ -6,7 +6,7 @@ use super::deferred::DEFERRED;
 use super::lists::SENTINEL;
 use crate::range::{Invalid, Serial};
 
-/// What a walk in address order counted.
+/// Counts of a walk in address order.
 struct Walked {
     count: usize,
     free_count: usize,
@@ -14,12 +14,12 @@ struct Walked {
 }
 
 impl Tlsf {
-    /// Every rule.
+    /// Checks all rules.
     pub(super) fn check(&self) -> Result<(), Invalid> {
         let spans = self.validate_spans()?;
         let listed = self.validate_lists()?;
         let deferred = self.validate_deferred()?;
-        Invalid::unless(deferred == spans.deferred_count, "every deferred span stands in a list", deferred as u64)?;
+        Invalid::unless(deferred == spans.deferred_count, "every deferred span is in a list", deferred as u64)?;
         let mut recycled = 0;
         let mut slot = self.recycled;
         while slot != SENTINEL {
@@ -29,27 +29,27 @@ impl Tlsf {
             Invalid::unless(!node.is_used() && recycled < self.nodes.len(), "recycled slots are free", slot.into())?;
             slot = node.next;
         }
-        Invalid::unless(listed == spans.free_count, "every free span stands in a list", listed as u64)?;
+        Invalid::unless(listed == spans.free_count, "every free span is in a list", listed as u64)?;
         Invalid::unless(spans.count + recycled + 1 == self.nodes.len(), "no slot is lost", recycled as u64)
     }
 
-    /// How many nodes the deferred lists hold.
+    /// Checks the deferred lists and returns the number of their nodes.
     fn validate_deferred(&self) -> Result<usize, Invalid> {
         let mut listed = 0;
         for (class, mut slot, count) in self.deferred.lists() {
             let before = listed;
             while slot != SENTINEL {
                 let (node, link) = (*self.node(slot), self.lists.link(slot));
-                Invalid::unless(self.is_deferred(slot), "what stands in a deferred list is deferred", node.offset)?;
+                Invalid::unless(self.is_deferred(slot), "a deferred list has deferred spans only", node.offset)?;
                 let size = self.node(node.next).offset - node.offset;
                 Invalid::unless(
                     u64::from(link.high & !DEFERRED) == size,
-                    "a deferred span knows its size",
+                    "a deferred span stores its size",
                     node.offset,
                 )?;
-                Invalid::unless(class_of(size) == class, "a deferred span stands in its class", node.offset)?;
+                Invalid::unless(class_of(size) == class, "a deferred span is in the list of its class", node.offset)?;
                 listed += 1;
-                Invalid::unless(listed < self.nodes.len(), "the deferred lists end", node.offset)?;
+                Invalid::unless(listed < self.nodes.len(), "the deferred lists have no cycle", node.offset)?;
                 slot = link.low;
             }
             Invalid::unless(listed - before == count as usize, "a class counts its deferred spans", class.into())?;
@@ -72,7 +72,7 @@ impl Tlsf {
             Invalid::unless(next.offset > node.offset, "offsets rise", node.offset)?;
             Invalid::unless(node.is_used() || next.is_used(), "free neighbours are merged", node.offset)?;
             walked.count += 1;
-            Invalid::unless(walked.count < self.nodes.len(), "the circle ends", node.offset)?;
+            Invalid::unless(walked.count < self.nodes.len(), "the walk returns to the sentinel", node.offset)?;
             if self.is_deferred(slot) {
                 walked.deferred_count += 1;
                 free += next.offset - node.offset;
@@ -92,16 +92,16 @@ impl Tlsf {
         Ok(walked)
     }
 
-    /// How many nodes the free lists hold.
+    /// Checks the free lists and returns the number of their nodes.
     fn validate_lists(&self) -> Result<usize, Invalid> {
         let (base, links) = (self.lists.base, &self.lists.links);
         let sentinel = self.lists.link(SENTINEL);
-        Invalid::unless((sentinel.high, sentinel.low) == (base, base), "the sentinel is a circle of its own", 0)?;
+        Invalid::unless((sentinel.high, sentinel.low) == (base, base), "the sentinel's link points to itself", 0)?;
         Invalid::unless(links.len() == base as usize + self.nodes.len(), "each node has a link", links.len() as u64)?;
         let bits = self.lists.words.iter().map(|bits| bits.count_ones()).sum::<u32>();
         let heads = links[..base as usize].iter().enumerate();
         let filled = heads.clone().filter(|&(class, head)| head.low as usize != class).count();
-        Invalid::unless(bits as usize == filled, "no bit is set beyond the classes with a block", bits.into())?;
+        Invalid::unless(bits as usize == filled, "only classes with a block have a bit", bits.into())?;
         let mut listed = 0;
         for (class, head) in heads {
             let bit = self.lists.words[class / 64] >> (class % 64) & 1 == 1;
@@ -112,17 +112,17 @@ impl Tlsf {
             )?;
             let (mut before, mut at) = (class as u32, head.low);
             while at as usize != class {
-                Invalid::unless(at > base, "a circle holds one head", at.into())?;
+                Invalid::unless(at > base, "a list has one head", at.into())?;
                 let (node, link) = (*self.node(at - base), links[at as usize]);
-                Invalid::unless(!node.is_used(), "what stands in a free list is free", node.offset)?;
+                Invalid::unless(!node.is_used(), "a free list has free spans only", node.offset)?;
                 Invalid::unless(link.high == before, "list links are symmetric", node.offset)?;
                 let size = self.node(node.next).offset - node.offset;
-                Invalid::unless(class_of(size) as usize == class, "a block stands in its class", node.offset)?;
+                Invalid::unless(class_of(size) as usize == class, "a block is in the list of its class", node.offset)?;
                 listed += 1;
-                Invalid::unless(listed < self.nodes.len(), "the free lists end", node.offset)?;
+                Invalid::unless(listed < self.nodes.len(), "the free lists have no cycle", node.offset)?;
                 (before, at) = (at, link.low);
             }
-            Invalid::unless(head.high == before, "a head knows the last", class as u64)?;
+            Invalid::unless(head.high == before, "a head links to the last block", class as u64)?;
         }
         Ok(listed)
     }

@@ -1,36 +1,36 @@
-//! Size classes: every power of two is cut into 32; sizes below 32 have a class each.
+//! Size classes: every power of two is divided into 32 classes; each size below 32 has its own class.
 //!
 //! ```text
-//!   size    0 1 2 … 31 │ 32 33 … 63 │ 64 66 68 … 126 │ 128 132 136 … 252 │ …     the least of each class
+//!   size    0 1 2 … 31 │ 32 33 … 63 │ 64 66 68 … 126 │ 128 132 136 … 252 │ …     smallest size of each class
 //!   class   0 1 2 … 31 │ 32 33 … 63 │ 64 65 66 …  95 │  96  97  98 … 127 │ …
 //! ```
 //!
 //! Each function is O(1).
 
-/// A power of two is cut into `1 << SECOND_LOG2` classes.
+/// Each power of two is divided into `1 << SECOND_LOG2` classes.
 pub(super) const SECOND_LOG2: u32 = 5;
 
-/// How many low bits of `size` its class leaves open.
+/// Returns the number of low bits of `size` that its class does not determine.
 #[inline(always)]
 pub(super) const fn open_bits(size: u64) -> u32 {
     (size | 1 << SECOND_LOG2).ilog2() - SECOND_LOG2
 }
 
-/// The class that a block of `size` units belongs to: its size is at least the least of the class.
+/// Returns the class of a block of `size` units.
 #[inline(always)]
 pub(crate) const fn class_of(size: u64) -> u32 {
     let open = open_bits(size);
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
-/// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size
-/// that is too small.
+/// Returns the lowest class in which all blocks have at least `size` units: the class after that of `size - 1`. `size`
+/// must not be 0.
 #[inline(always)]
 pub(crate) const fn fitting_class_of(size: u64) -> u32 {
     class_of(size - 1) + 1
 }
 
-/// The least size of a class; `u64::MAX` of one that no size has.
+/// Returns the smallest size of a class; `u64::MAX` if no size has this class.
 pub(crate) const fn least_of(class: u32) -> u64 {
     let (step, magnitude) = (class as u64 & 31, class >> SECOND_LOG2);
     if magnitude == 0 {
@@ -40,7 +40,8 @@ pub(crate) const fn least_of(class: u32) -> u64 {
     if class > class_of(u64::MAX) { u64::MAX } else { least }
 }
 
-/// The least size of [`fitting_class_of`] it. Below 2⁶³, so that there is such a size.
+/// Rounds `size` up to the smallest size of its [`fitting_class_of`]. `size` must be below 2⁶³, so that the result
+/// exists.
 #[inline(always)]
 pub(super) const fn rounded_up(size: u64) -> u64 {
     let open = (1 << open_bits(size)) - 1;

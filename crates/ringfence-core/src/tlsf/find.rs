@@ -1,40 +1,39 @@
-//! Which free span serves a request.
+//! The search for a free span.
 //!
 //! ```text
 //!   class of the size   next   …   of size + alignment - 1   …
 //!      │  its head        │              │
-//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) the first few of each class from the first on
+//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) the first few of each class, from (1) up
 //! ```
 //!
-//! (1) may be too short, (2) may not hold it aligned, (3) surely does. (4) is for requests that would be refused
-//! otherwise.
+//! (1) can be too short, (2) can be misaligned, (3) always fits. (4) is tried when the request would otherwise fail.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `find` | O(1): [`NEAR_MISSES`] nodes looked at, where nothing surely holds it |
-//! | `find_below` | O(1): 64 nodes looked at |
+//! | `find` | O(1): at most [`NEAR_MISSES`] more nodes read if no span fits for certain |
+//! | `find_below` | O(1): at most 64 nodes read |
 
 use super::Tlsf;
 use super::classes::{class_of, fitting_class_of};
 use super::lists::{Node, SENTINEL};
 use core::hint::select_unpredictable;
 
-/// How many blocks that may or may not fit are looked at before an allocation is refused.
+/// Largest number of blocks of uncertain fit that are tried before an allocation fails.
 pub const NEAR_MISSES: u32 = 32;
 
-/// How many blocks [`Tlsf::allocate_below`] looks at.
+/// Largest number of blocks that [`Tlsf::allocate_below`] tries.
 pub(super) const LOOKS_BELOW: u32 = 64;
 
-/// A free block that a request fits into.
+/// A free block that fits a request.
 pub(super) struct Place {
     pub(super) slot: u32,
-    /// Units of the block.
+    /// Size of the block, in units.
     pub(super) block: u64,
-    /// Units before the first aligned one.
+    /// Units before the first aligned unit.
     pub(super) padding: u64,
 }
 
-/// The free block `slot` and whether `size` units fit into it, aligned. For the sentinel the answer has no meaning.
+/// Returns the free block `slot`, and `true` if `size` aligned units fit in it. Meaningless for the sentinel.
 #[inline(always)]
 pub(super) fn look(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> (Place, bool) {
     let node = nodes[slot as usize];
@@ -51,12 +50,12 @@ pub(super) fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Optio
 }
 
 impl Tlsf {
-    /// The head of the request's own class if it fits, else that of the lowest class that surely holds the size if its
-    /// alignment fits, else the long way.
+    /// Returns the head of the request's own class if it fits; else the head of the lowest class whose blocks all have
+    /// the size, if its alignment fits; else the result of [`Tlsf::find_elsewhere`].
     ///
-    /// What was freed is often asked for again, and an equal block stands in the own class, not in the one above. That
-    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better. Whether it
-    /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
+    /// Freed sizes are often requested again, and an equal block is in the own class, not in the class above. Trying
+    /// the own class saves about a hundredth of the heap; trying two or four of its blocks measured hardly better. Its
+    /// success is unpredictable, so both heads are read and one is selected without a branch.
     #[inline(always)]
     pub(super) fn find(&self, size: u64, alignment: u64) -> Option<Place> {
         let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
@@ -71,7 +70,7 @@ impl Tlsf {
         }
     }
 
-    /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
+    /// Returns the head of the own class if it fits; else the first block that fits at any offset; else a near miss.
     #[cold]
     #[inline(never)]
     pub(super) fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
@@ -93,7 +92,8 @@ impl Tlsf {
         self.near_miss(size, alignment, surely)
     }
 
-    /// One of the first [`NEAR_MISSES`] blocks, from the request's own class up to below the class `surely`, that fits.
+    /// Returns the first block that fits, of the first [`NEAR_MISSES`] blocks from the request's own class up to below
+    /// the class `surely`.
     pub(super) fn near_miss(&self, size: u64, alignment: u64, surely: u32) -> Option<Place> {
         let mut left = NEAR_MISSES;
         let mut class = self.lists.class_from(class_of(size))?;
@@ -139,7 +139,7 @@ impl Tlsf {
         }
     }
 
-    /// The longest of the first [`NEAR_MISSES`] spans of the highest class.
+    /// Returns the longest of the first [`NEAR_MISSES`] spans of the highest class.
     pub(super) fn largest_listed(&self) -> u64 {
         let Some(class) = self.lists.highest_class() else { return 0 };
         let mut slot = self.lists.first(class);

@@ -1,4 +1,4 @@
-//! The nodes that describe the spans, and the lists of the free ones by class.
+//! The nodes that describe the spans, and the lists of the free spans by class.
 //!
 //! ```text
 //!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
@@ -18,34 +18,34 @@ use alloc::vec::Vec;
 
 /// Words of the class bitmap: enough for every class of a 64-bit size, and a power of two.
 pub(super) const WORDS: usize = 32;
-const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");
+const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` accepts the class of any size");
 
-/// The node that closes the circle; as a free-list link and a recycled slot it means "none".
+/// The node that closes the circular list. In a free-list link or as a recycled slot, it means "none".
 pub(super) const SENTINEL: u32 = 0;
-/// The node at offset 0: merging keeps the lower node and splitting keeps the low part, so this one never moves.
+/// The node at offset 0. It never moves, because merging keeps the lower node and splitting keeps the low part.
 pub(super) const FIRST: u32 = 1;
-/// The bit of [`Node::prev_and_used`] that says "used".
+/// Bit of [`Node::prev_and_used`]: the span is used.
 pub(super) const USED: u32 = 1 << 31;
-/// The bit of a used [`Link::high`] that says "larger than what was asked for". No serial has it.
+/// Bit of a used [`Link::high`]: the span is larger than the request. No serial has this bit.
 pub(super) const LARGER: u32 = 1 << 30;
-/// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
+/// Such a span is larger by at most its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
 pub(super) const LARGER_LOG2: u32 = 3;
-/// How many units of a span its range may leave unused.
+/// Largest number of units of a span that its range can leave unused.
 #[inline(always)]
 pub(super) const fn larger_at_most(span: u64) -> u64 {
     span >> LARGER_LOG2 | 1
 }
 
-const _: () = assert!((((DEFERRED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
+const _: () = assert!((((DEFERRED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials do not use the flag bits");
 
-/// One span, or a slot that waits to be used again.
+/// A span, or a recycled slot.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
-    /// Where the span begins; it ends where `next` begins.
+    /// Start of the span, which ends at the start of `next`.
     pub(super) offset: u64,
-    /// The node before it in address order, and [`USED`] iff the span is handed out or deferred (or is the sentinel).
+    /// Previous node in address order, and [`USED`] iff the span is allocated or deferred (or is the sentinel).
     pub(super) prev_and_used: u32,
-    /// The node after it in address order; for a recycled slot the next recycled one.
+    /// Next node in address order; the next recycled slot for a recycled slot.
     pub(super) next: u32,
 }
 
@@ -59,16 +59,15 @@ impl Node {
     }
 }
 
-/// What else there is to know of a span. Apart from the node, so that looking at a neighbour touches 16 bytes, and that
-/// the heads of the lists can stand among the links.
+/// The other data of a span. Separate from the node, so reading a neighbour touches 16 bytes and the heads of the
+/// lists can be stored among the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// Free: the link before it in its circle. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the
-    /// serial, and
-    /// [`LARGER`] iff the span is.
+    /// Free: the previous link in its list. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the serial,
+    /// and [`LARGER`] iff the span is larger than the request.
     pub(super) high: u32,
-    /// Free: the link after it in its circle. Deferred: the slot of the next of its class. Used: the lower half of the
-    /// serial.
+    /// Free: the next link in its list. Deferred: the slot of the next deferred span of its class. Used: the lower half
+    /// of the serial.
     pub(super) low: u32,
 }
 
@@ -89,10 +88,10 @@ const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "a node and i
 /// The free spans by class.
 #[derive(Clone)]
 pub(super) struct Lists {
-    /// Bit `c % 64` of word `c / 64` is set iff the circle of class `c` holds a span.
+    /// Bit `c % 64` of word `c / 64` is set iff the list of class `c` has a span.
     pub(super) words: [u64; WORDS],
-    /// How many classes there are: link `base + slot` is that of node `slot`, the links before are the heads. That of
-    /// the sentinel is always a circle of its own.
+    /// Number of classes: the links below `base` are the heads; link `base + slot` belongs to node `slot`. The
+    /// sentinel's link always points to itself.
     pub(super) base: u32,
     pub(super) links: Vec<Link>,
 }
@@ -113,7 +112,7 @@ impl Lists {
         &mut self.links[(self.base + slot) as usize]
     }
 
-    /// The lowest class from `class` on that holds a span.
+    /// Returns the lowest class at or above `class` that has a span.
     #[inline(always)]
     pub(super) fn class_from(&self, class: u32) -> Option<u32> {
         let mut word = (class >> 6) as usize % WORDS;
@@ -129,24 +128,24 @@ impl Lists {
         Some((word as u32) << 6 | here.trailing_zeros())
     }
 
-    /// The highest class that holds a span.
+    /// Returns the highest class that has a span.
     pub(super) fn highest_class(&self) -> Option<u32> {
         let word = self.words.iter().rposition(|&bits| bits != 0)?;
         Some((word as u32) << 6 | self.words[word].ilog2())
     }
 
-    /// The slot of the first span of a class, or [`SENTINEL`].
+    /// Returns the slot of the first span of a class, or [`SENTINEL`].
     #[inline(always)]
     pub(super) fn first(&self, class: u32) -> u32 {
         self.links[class as usize].low.saturating_sub(self.base)
     }
 
-    /// The slot of the span after this one in its class, or [`SENTINEL`].
+    /// Returns the slot of the next span of its class, or [`SENTINEL`].
     pub(super) fn after(&self, slot: u32) -> u32 {
         self.link(slot).low.saturating_sub(self.base)
     }
 
-    /// Puts a free span at the head of its class.
+    /// Inserts a free span at the front of its class.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: u32, class: u32) {
         let at = self.base + slot;
@@ -158,20 +157,20 @@ impl Lists {
         self.words[(class >> 6) as usize % WORDS] |= 1 << (class & 63);
     }
 
-    /// Takes a free span out of its circle; of the sentinel nothing changes.
+    /// Removes a free span from its list. For the sentinel, changes nothing.
     #[inline(always)]
     pub(super) fn unlink(&mut self, slot: u32) {
         let Link { high: before, low: after } = self.link(slot);
         self.links[before as usize].low = after;
         self.links[after as usize].high = before;
-        // The same link on both sides: that is the head. (Or the sentinel, whose bit is never set.)
+        // If both neighbours are the same link, it is the head (or the sentinel, whose bit is never set).
         let is_empty = before == after;
         self.words[(before >> 6) as usize % WORDS] &= !(u64::from(is_empty) << (before & 63));
     }
 }
 
-/// Cuts the span of `slot` after `size` units: `slot` keeps the low part, the new node has the rest. Both count as
-/// free, and stand in no list. There must be a recycled slot.
+/// Splits the span of `slot` after `size` units: `slot` keeps the low part, the returned node gets the rest. Both are
+/// free and unlinked. There must be a recycled slot.
 #[inline(always)]
 pub(super) fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
     let Node { offset, next, .. } = nodes[slot as usize];

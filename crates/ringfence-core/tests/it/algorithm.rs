@@ -1,5 +1,5 @@
-//! Every algorithm that can be chosen, by generated operations: ranges never overlap, `peek` tells what `allocate`
-//! does, stale and foreign ranges are refused.
+//! Tests of every algorithm that can be chosen, with generated operations: ranges never overlap, `peek` predicts
+//! `allocate`, stale and foreign ranges are refused.
 
 use proptest::prelude::*;
 use ringfence_core::algorithm::{Algorithm, AnyAllocator, Cutter, EqualBlocks, virtual_allocator};
@@ -70,7 +70,7 @@ proptest! {
                 Op::Free(index) if !live.is_empty() => {
                     let range = live.swap_remove(index % live.len());
                     prop_assert_eq!(allocator.free(range), Ok(()));
-                    prop_assert!(allocator.free(range).is_err(), "it was given back already");
+                    prop_assert!(allocator.free(range).is_err(), "it was freed already");
                 }
                 Op::Free(_) => {}
             }
@@ -83,7 +83,7 @@ proptest! {
         }
         prop_assert_eq!(allocator.free_size(), 4000);
         if matches!(ALGORITHMS[which], Algorithm::Equal { .. }) {
-            // Which of its blocks comes next is the pool's affair.
+            // The pool chooses the next block, so its offset is not checked.
             prop_assert!(allocator.peek(256, 1).is_some());
         } else {
             prop_assert_eq!(allocator.peek(4000, 1), Some(0));
@@ -115,14 +115,14 @@ proptest! {
     }
 }
 
-/// All that an allocator answers without changing.
+/// Returns all values that an allocator reports without changing.
 fn answers(asked: &dyn Peek, size: u64, alignment: u64) -> impl PartialEq + std::fmt::Debug {
     let units = [asked.capacity(), asked.free_size(), asked.largest_free()];
     let (place, fits) = (asked.peek(size, alignment), asked.may_hold(size));
     (units, place, fits, asked.live_count(), asked.is_empty(), testing::spans(asked))
 }
 
-/// Plays the same on an allocator that was chosen and on one that was not.
+/// Applies the same operations to an allocator that was chosen at run time and to the plain one.
 fn answers_as(algorithm: Algorithm, mut own: impl Peek) {
     let place = |range: Range| (range.offset(), range.size(), range.slot());
     let mut chosen = AnyAllocator::new(algorithm, own.capacity());
@@ -152,7 +152,7 @@ fn the_chosen_algorithm_answers_as_itself() {
     answers_as(Algorithm::Equal { block_size: 48 }, EqualBlocks::new(48, 4000));
 }
 
-/// The largest size that an allocator names is granted, and the next larger one is not; 0 of a full one.
+/// The largest free size that an allocator reports is granted, and the next larger size is not; a full one reports 0.
 #[test]
 fn the_largest_free_size_is_what_is_granted() {
     let exact: [&mut dyn RangeAllocator; 4] =
@@ -166,7 +166,7 @@ fn the_largest_free_size_is_what_is_granted() {
                 assert_eq!(largest, 0, "turn {turn}");
                 break;
             };
-            // Half of it, so that something larger is left of most.
+            // Half of it, so that most spans leave a larger remainder.
             allocator.free(range).expect("live");
             live.push(allocator.allocate(largest.div_ceil(2), 1).expect("less than that"));
         }
@@ -174,7 +174,7 @@ fn the_largest_free_size_is_what_is_granted() {
     }
 }
 
-/// Of 83 units 80 are blocks, of 80 all: the spans cover either, and no block is lost.
+/// Of 83 units, 80 are blocks; of 80, all. The spans cover the capacity in both cases, and no block is lost.
 #[test]
 fn equal_blocks_agree_with_their_twin() {
     for capacity in [80, 83] {
@@ -182,7 +182,7 @@ fn equal_blocks_agree_with_their_twin() {
         let (mut twin, mut random) = (Twin::default(), 7_u64);
         for step in 0..2000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Tides, so that it is full and empty.
+            // Alternates between filling and draining.
             let takes = (random >> 60) % 4 < if step / 50 % 2 == 0 { 3 } else { 1 };
             let number = (random >> 33) as u32;
             let op = if takes { TwinOp::Allocate { size: 8, alignment_log2: 3 } } else { TwinOp::Free(number) };
@@ -194,8 +194,7 @@ fn equal_blocks_agree_with_their_twin() {
     assert_eq!((none.capacity(), none.largest_free(), none.allocate(1, 1).is_err()), (7, 0, true));
 }
 
-/// Each span that is used is reported with the slot of its range, from both ends, after the numbers of slots have moved
-/// on.
+/// Each used span is reported with the slot of its range, from both ends, even after the slot numbers have advanced.
 #[test]
 fn the_spans_of_a_linear_allocator_name_their_ranges() {
     for high in [false, true] {
@@ -203,13 +202,13 @@ fn the_spans_of_a_linear_allocator_name_their_ranges() {
         let mut live = std::collections::VecDeque::new();
         for turn in 0..40_u64 {
             if live.len() == 3 {
-                // A ring of low ranges; high ones are a stack.
+                // Low ranges form a ring, high ranges a stack.
                 let gone = if high { live.pop_back() } else { live.pop_front() };
-                rows.free(gone.expect("three are held")).expect("live");
+                rows.free(gone.expect("three are live")).expect("live");
             }
             let size = 5 + turn % 9;
             let made = if high { rows.allocate_high(size, 1) } else { rows.allocate(size, 1) };
-            live.push_back(made.expect("at most three of 13, and what is skipped at the end"));
+            live.push_back(made.expect("at most three of 13, and the skipped end"));
             rows.validate().expect("sound");
             let mut held: Vec<_> = live.iter().map(|range| (range.offset(), range.size(), range.slot())).collect();
             held.sort_unstable();
@@ -251,9 +250,9 @@ fn a_ring_wraps_to_what_its_oldest_gave_back() {
     let mut held: std::collections::VecDeque<_> = (0..4).map(|_| ring.allocate(25, 1).expect("room")).collect();
     for round in 0..50_u64 {
         assert!(ring.allocate(1, 1).is_err(), "full");
-        let oldest = held.pop_front().expect("four are held");
+        let oldest = held.pop_front().expect("four are live");
         assert_eq!(ring.free(oldest), Ok(()));
-        let next = ring.allocate(25, 1).expect("as much as was given back");
+        let next = ring.allocate(25, 1).expect("as many units as were freed");
         assert_eq!(next.offset(), round % 4 * 25);
         held.push_back(next);
         ring.validate().expect("sound");
@@ -278,8 +277,8 @@ fn a_virtual_allocator_grows_block_by_block() {
     }
 }
 
-/// What lies in the middle of a full linear block is taken back without becoming free: the block stays full, and is in
-/// the index of blocks with room once only when it has room.
+/// Freeing the middle of a full linear block frees no space yet: the block stays full, and is indexed only once it has
+/// free space.
 #[test]
 fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     let desc = BlocksDesc { basic_size: 4, destroy_threshold: 0, grace_ticks: 0 };
@@ -289,7 +288,7 @@ fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
         blocks.free(held[middle]).expect("live");
         blocks.blocks().validate().expect("sound");
     }
-    let other = blocks.allocate(1, 1).expect("in a block of its own");
+    let other = blocks.allocate(1, 1).expect("in a new block");
     assert_ne!(blocks.heap(&other), blocks.heap(&held[0]));
     for end in [3, 0] {
         blocks.free(held[end]).expect("live");
@@ -300,7 +299,8 @@ fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     blocks.allocate(3, 1).expect("room");
 }
 
-/// What a range takes is what the free size loses; of one that is freed in the middle of a linear block, nothing.
+/// The free size decreases by the units that a range occupies. A range freed in the middle of a linear block counts as
+/// 0.
 #[test]
 fn what_a_range_takes_is_what_others_cannot_have() {
     let equal = Algorithm::Equal { block_size: 40 };

@@ -1,4 +1,5 @@
-//! Growable blocks: against a naive twin over two sub-allocators, and the rules of `docs/acceptance.md` by name.
+//! Tests of growable blocks: against a naive twin over two sub-allocators, and the rules of `docs/acceptance.md` by
+//! name.
 
 use crate::common;
 
@@ -12,7 +13,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The trivial sub-allocator: first fit over a sorted vector, setting aside multiples of `GRAIN` units.
+/// A trivial sub-allocator: first fit over a sorted vector, which reserves multiples of `GRAIN` units.
 ///
 /// `probes` counts the calls of `allocate`.
 #[derive(Debug)]
@@ -83,14 +84,14 @@ impl<const GRAIN: u64> RangeAllocator for FirstFit<GRAIN> {
         self.live.contains(range)
     }
     fn for_each_span(&self, _: &mut dyn FnMut(Span)) {
-        unimplemented!("the blocks do not ask for it")
+        unimplemented!("the blocks do not call this")
     }
     fn validate(&self) -> Result<(), Invalid> {
         Ok(())
     }
 }
 
-/// What a test needs to know of a sub-allocator to make one.
+/// Creates a sub-allocator for a test.
 trait Make: RangeAllocator {
     fn make(capacity: u64, probes: &Rc<Cell<usize>>) -> Self;
 }
@@ -114,11 +115,11 @@ struct NoMemory;
 enum Mood {
     Works,
     Fails,
-    /// Makes a heap whose allocator holds less than was asked for.
+    /// Creates a heap whose allocator has fewer units than requested.
     MakesSmall,
 }
 
-/// Heaps are numbers; which are out is recorded.
+/// A source whose heaps are numbers. It records the heaps that exist.
 struct Source<A> {
     mood: Mood,
     made: Vec<u64>,
@@ -162,7 +163,7 @@ fn growable<A: Make>(basic_size: u64, destroy_threshold: usize, grace_ticks: u64
 
 // ---- the naive twin ----------------------------------------------------------------------------------------------
 
-/// A block as the twin has it, in the order of making; it sorts and looks at all of them, always.
+/// A block of the twin, in order of creation. The twin always sorts and searches all blocks.
 struct TwinBlock<A> {
     heap: usize,
     allocator: A,
@@ -178,7 +179,7 @@ struct Twin<A> {
 }
 
 impl<A: Make> Twin<A> {
-    /// `(heap, range)`, or `None` if that needs a new block and `may_grow` is false.
+    /// Returns `(heap, range)`, or `None` if that needs a new block and `may_grow` is `false`.
     fn allocate(&mut self, size: u64, alignment: u64, may_grow: bool) -> Option<(usize, Range)> {
         let mut order: Vec<_> = (0..self.blocks.len()).collect();
         order.sort_by_key(|&at| (self.blocks[at].allocator.free_size(), at));
@@ -351,7 +352,7 @@ fn seed_000_04_size_zero_and_bad_alignments_are_refused_as_values() {
     let mut ours = growable::<Tlsf>(100, 0, 0);
     assert_eq!(ours.allocate(0, 1), Err(GrowError::Request(AllocError::ZeroSize)));
     assert_eq!(ours.allocate(1, 6), Err(GrowError::Request(AllocError::BadAlignment { alignment: 6 })));
-    assert_eq!(ours.source().made, [] as [u64; 0], "no heap is made for what cannot be");
+    assert_eq!(ours.source().made, [] as [u64; 0], "no heap is created for an invalid request");
 }
 
 #[test]
@@ -359,7 +360,7 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     let mut ours = growable::<Tlsf>(100, 0, 0);
     assert_eq!(ours.blocks().block_count(), 0);
     let first = ours.allocate(60, 1).unwrap();
-    assert_eq!((ours.source().made.len(), ours.blocks().block_count()), (1, 1), "for a request, one block");
+    assert_eq!((ours.source().made.len(), ours.blocks().block_count()), (1, 1), "one request creates one block");
     let second = ours.allocate(50, 1).unwrap();
     let third = ours.allocate(30, 1).unwrap();
     assert_eq!((ours.heap(&first), first.offset(), first.size()), (Some(&0), 0, 60));
@@ -368,7 +369,7 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     assert_eq!((first.block(), first.block() == second.block()), (third.block(), false));
     let ids: Vec<_> = ours.blocks().iter().map(|(id, &heap, allocator)| (id, heap, allocator.live_count())).collect();
     assert_eq!(ids, [(first.block(), 0, 2), (second.block(), 1, 1)]);
-    assert_eq!(ours.source().made, [100, 100], "and none for one that a block has room for");
+    assert_eq!(ours.source().made, [100, 100], "no block is created for a request that fits");
     // With an alignment, and for a request above the basic size.
     let results = [(20, 64), (150, 32), (50, 64)].map(|(size, alignment)| {
         let allocation = ours.allocate(size, alignment).unwrap();
@@ -379,7 +380,8 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     assert!(size_of::<BlockAllocation>() <= 40);
 }
 
-/// A block of 100 for each number, which is that of its used units: heaps 0, 1, 2, … with the counter of their probes.
+/// Creates a block of 100 units for each number, which is its used units: heaps 0, 1, 2, … with the counter of their
+/// probes.
 fn blocks_with<const GRAIN: u64>(
     used: &[u64],
 ) -> (Blocks<FirstFit<GRAIN>, usize>, Vec<BlockAllocation>, Rc<Cell<usize>>) {
@@ -410,10 +412,10 @@ fn seed_000_14_blocks_are_tried_in_ascending_order_of_free_size_then_age() {
     });
     // Free: 70 30 50 30; 70 5 50 30; 70 5 50 5; 70 5 15 5; 40 5 15 5; 10 5 15 5; 10 5 0 5.
     assert_eq!(heaps, [1, 3, 2, 0, 0, 2]);
-    assert_eq!(probes.get(), 6, "blocks with too little were not asked");
+    assert_eq!(probes.get(), 6, "blocks with too little space were not tried");
 }
 
-/// The order is that of the free sizes as they are now, and a slot that is used again makes its block no older.
+/// The order follows the current free sizes, and a block in a reused slot does not count as older.
 #[test]
 fn seed_000_14_the_order_holds_after_a_free() {
     let (mut blocks, held, probes) = blocks_with::<1>(&[60, 40, 20]);
@@ -428,7 +430,7 @@ fn seed_000_14_the_order_holds_after_a_free() {
         heap
     });
     assert_eq!(heaps, [1, 2, 1, 1]);
-    // Block 2 is empty: another one comes into its slot, younger than a fourth of the same size.
+    // Block 2 is empty. Another block takes its slot, and is younger than a fourth block of the same size.
     assert_eq!(blocks.remove_empty(held[2].block()), Some(2));
     probes.set(0);
     let [third, _] = [3, 4].map(|heap| blocks.insert(heap, FirstFit::counted(70, &probes)));
@@ -445,13 +447,13 @@ fn seed_000_14_the_order_holds_after_a_free() {
 fn seed_000_14_a_block_that_refuses_is_passed_over() {
     let (mut blocks, held, probes) = blocks_with::<1>(&[61, 50, 0]);
     let allocation = blocks.try_allocate(30, 64).unwrap();
-    // 61..100 holds no aligned 30 before 64, and 64..94 it does; 50..100 too. Ask for more than both can.
+    // 61..100 has no aligned 30 units before 64, but 64..94 fits; so does 50..100. The next request fits in neither.
     assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (0, 64));
     probes.set(0);
     let allocation = blocks.try_allocate(40, 64).unwrap();
     assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (2, 0));
-    assert_eq!(probes.get(), 2, "block 1 has 50 in one piece, but not aligned so");
-    // One that has refused is asked again after a free.
+    assert_eq!(probes.get(), 2, "block 1 has 50 contiguous units, but misaligned");
+    // A block that refused a request is tried again after a free.
     blocks.free(&held[1]).unwrap();
     blocks.free(&allocation).unwrap();
     let _keep = blocks.allocate_in(held[1].block(), 1, 1).unwrap();
@@ -466,7 +468,7 @@ fn seed_000_15_a_new_block_has_the_basic_size_or_that_of_a_larger_request() {
     ours.allocate(100, 1).unwrap();
     let large = ours.allocate(101, 1).unwrap();
     assert_eq!((ours.source().made.as_slice(), large.offset()), ([100, 100, 101].as_slice(), 0));
-    // No alignment needs more: the block begins at a multiple of it.
+    // No alignment needs a larger block: it begins at a multiple of each.
     for alignment_log2 in 0..64 {
         let aligned = ours.allocate(1001, 1 << alignment_log2).unwrap();
         assert_eq!((ours.source().made.last(), aligned.offset()), (Some(&1001), 0));
@@ -475,7 +477,7 @@ fn seed_000_15_a_new_block_has_the_basic_size_or_that_of_a_larger_request() {
 
 #[test]
 fn seed_000_16_the_caller_supplies_heaps_and_allocators() {
-    /// Heaps are words, and each one's allocator holds a unit for each letter.
+    /// Heaps are words, and each allocator has one unit per letter.
     struct Words(Vec<&'static str>);
     impl BlockSource for Words {
         type Heap = &'static str;
@@ -508,7 +510,7 @@ fn seed_000_17_a_full_block_leaves_the_index_and_a_free_brings_it_back() {
     assert_eq!(blocks.free_and_initial_size(held[1].block()), Some((60, 100)));
     let rest = blocks.try_allocate(60, 1).unwrap();
     assert_eq!((probes.replace(0), heap_of(&blocks, &rest), blocks.validate()), (1, 1, Ok(())));
-    // One that is full when it comes in, and one that another call fills.
+    // A block that is full when it is inserted, and a block that `allocate_in_by` fills.
     let mut full = FirstFit::counted(100, &Rc::default());
     full.allocate(100, 1).unwrap();
     blocks.insert(3, full);
@@ -517,7 +519,7 @@ fn seed_000_17_a_full_block_leaves_the_index_and_a_free_brings_it_back() {
     probes.set(0);
     assert!(blocks.try_allocate(1, 1).is_err());
     assert!(blocks.try_allocate_by(0, |_| panic!("it is full")).is_none());
-    assert_eq!((probes.get(), blocks.validate()), (0, Ok(())), "all are full, none is asked");
+    assert_eq!((probes.get(), blocks.validate()), (0, Ok(())), "all are full, none is tried");
     blocks.free(&held[0]).unwrap();
     assert_eq!((blocks.free_and_initial_size(id), blocks.validate()), (Some((100, 100)), Ok(())));
     let again = blocks.try_allocate(1, 1).unwrap();
@@ -531,17 +533,17 @@ fn seed_000_18_empty_blocks_are_kept_up_to_the_threshold_and_the_excess_goes() {
     for allocation in all {
         ours.free(allocation).unwrap();
     }
-    assert_eq!((ours.blocks().empty_count(), ours.source().out.len()), (5, 5), "nothing goes within the tick");
+    assert_eq!((ours.blocks().empty_count(), ours.source().out.len()), (5, 5), "no block is removed within the tick");
     let reused = ours.allocate(100, 1).unwrap();
-    assert_eq!((ours.heap(&reused), ours.blocks().empty_count()), (Some(&0), 4), "reuse takes it out of the empty");
+    assert_eq!((ours.heap(&reused), ours.blocks().empty_count()), (Some(&0), 4), "a reused block is not empty");
     assert_eq!((ours.destroy_surplus(1), ours.destroy_surplus(2)), (0, 2));
-    assert_eq!(ours.source().out, BTreeSet::from([0, 3, 4]), "the longest empty have gone");
+    assert_eq!(ours.source().out, BTreeSet::from([0, 3, 4]), "the longest empty blocks were destroyed");
     assert_eq!((ours.destroy_surplus(100), ours.blocks().empty_count()), (0, 2), "the threshold is kept permanently");
     assert_eq!((ours.trim(), ours.source().out.len()), (2, 1), "unless memory runs short");
     assert_eq!(ours.blocks().validate(), Ok(()));
 }
 
-/// What comes out of growable blocks keeps the same contract as what goes in.
+/// Growable blocks implement the same contract as their sub-allocators.
 const fn keeps_the_contract<T: Allocate<Allocation = BlockAllocation>>() {}
 const _: () = keeps_the_contract::<Growable<Tlsf>>();
 const _: () = keeps_the_contract::<Growable<FirstFit<1>>>();
@@ -579,7 +581,7 @@ fn fault_01_the_longest_empty_goes_first_and_only_after_its_grace() {
     assert_eq!(ours.source().out, BTreeSet::from([1]));
 }
 
-/// Free units are those that are not set aside: of 100, 3 × 32 for 3 requests of 20.
+/// The free size excludes all reserved units: of 100, 3 × 32 are reserved for 3 requests of 20.
 #[test]
 fn fault_02_free_size_is_true_to_rounding() {
     let (mut blocks, held, probes) = blocks_with::<32>(&[20]);
@@ -589,7 +591,7 @@ fn fault_02_free_size_is_true_to_rounding() {
     assert_eq!(blocks.free_and_initial_size(id), Some((4, 100)));
     probes.set(0);
     assert!(blocks.try_allocate(20, 1).is_err());
-    assert_eq!(probes.get(), 0, "it is not asked for 20 when 4 are left");
+    assert_eq!(probes.get(), 0, "it is not tried for 20 units with 4 left");
 }
 
 #[test]
@@ -602,11 +604,15 @@ fn fault_02_a_block_without_a_long_enough_span_is_not_asked_again_and_again() {
     probes.set(0);
     let error = AllocError::OutOfSpace { size: 20, alignment: 1, free: 50, largest_free: 10 };
     for _ in 0..100 {
-        assert_eq!(blocks.try_allocate(20, 1), Err(error), "50 are free, but only 10 in a piece");
+        assert_eq!(blocks.try_allocate(20, 1), Err(error), "50 are free, but only 10 contiguous");
     }
     assert_eq!(probes.get(), 0);
     blocks.free(&tens[1]).unwrap();
-    assert_eq!(blocks.try_allocate(20, 1).map(|allocation| allocation.offset()), Ok(0), "now there are 30");
+    assert_eq!(
+        blocks.try_allocate(20, 1).map(|allocation| allocation.offset()),
+        Ok(0),
+        "now there are 30 contiguous units"
+    );
 }
 
 #[test]
@@ -618,7 +624,7 @@ fn fault_03_a_failed_heap_is_an_error_and_changes_nothing() {
     assert_eq!(ours.allocate(50, 1), Err(GrowError::Create { block_size: 100, error: NoMemory }));
     assert_eq!(ours.allocate(500, 1), Err(GrowError::Create { block_size: 500, error: NoMemory }));
     assert_eq!((ours.blocks().statistics(), ours.blocks().validate()), (before, Ok(())));
-    assert!(ours.allocate(40, 1).is_ok(), "what fits without a heap is still served");
+    assert!(ours.allocate(40, 1).is_ok(), "a request that needs no heap still succeeds");
     assert!(ours.blocks().is_live(&held));
 }
 
@@ -630,8 +636,8 @@ fn fault_03_a_refused_first_allocation_gives_the_heap_back() {
     ours.source_mut().mood = Mood::MakesSmall;
     let error = AllocError::TooLarge { size: 50, capacity: 1 };
     assert_eq!(ours.allocate(50, 1), Err(GrowError::FirstAllocation { block_size: 100, error }));
-    assert_eq!(ours.source().made.len(), 2, "a heap was made");
-    assert_eq!(ours.source().out, BTreeSet::from([0]), "and given back");
+    assert_eq!(ours.source().made.len(), 2, "a heap was created");
+    assert_eq!(ours.source().out, BTreeSet::from([0]), "and destroyed");
     assert_eq!((ours.blocks().statistics(), ours.blocks().validate()), (before, Ok(())));
 }
 
@@ -642,9 +648,9 @@ fn seed_000_03_a_stale_allocation_is_refused_when_its_slot_holds_another_block()
     let mut ours = growable::<Tlsf>(100, 0, 0);
     let old = ours.allocate(100, 1).unwrap();
     ours.free(old).unwrap();
-    assert_eq!(ours.free(old), Err(FreeError::Stale { offset: 0, size: 100 }), "its block is there");
+    assert_eq!(ours.free(old), Err(FreeError::Stale { offset: 0, size: 100 }), "its block exists");
     ours.trim();
-    assert_eq!(ours.free(old), Err(FreeError::Stale { offset: 0, size: 100 }), "its block is gone");
+    assert_eq!(ours.free(old), Err(FreeError::Stale { offset: 0, size: 100 }), "its block was removed");
     let new = ours.allocate(100, 1).unwrap();
     assert_eq!(ours.free(old), Err(FreeError::Stale { offset: 0, size: 100 }), "its slot holds another block");
     assert_ne!(old.block(), new.block());
@@ -683,7 +689,7 @@ fn a_heap_made_outside_of_the_lock_comes_in_with_its_first_allocation() {
     let allocation = BlockAllocation::new(id, range);
     assert!(blocks.is_live(&allocation));
     assert_eq!((blocks.block_count(), blocks.empty_count()), (1, 0));
-    assert_eq!(blocks.remove_empty(id), None, "something lives there");
+    assert_eq!(blocks.remove_empty(id), None, "it has a live range");
     blocks.free(&allocation).unwrap();
     assert_eq!((blocks.validate(), blocks.empty_count()), (Ok(()), 1));
     assert_eq!(blocks.remove_empty(id), Some("heap"));
@@ -700,7 +706,7 @@ fn teardown_gives_every_heap_back() {
     assert_eq!((heaps, blocks.block_count(), blocks.validate()), (vec![0, 1, 2], 0, Ok(())));
     assert_eq!(blocks.free(&held[0]), Err(FreeError::Stale { offset: 0, size: 10 }));
 
-    /// Counts what is out when it is dropped, which is after the blocks gave back theirs.
+    /// Records the number of existing heaps when it is dropped, which is after the blocks have destroyed theirs.
     struct Counted(Rc<Cell<usize>>);
     impl BlockSource for Counted {
         type Heap = ();

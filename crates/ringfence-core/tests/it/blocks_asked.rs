@@ -1,4 +1,4 @@
-//! Which blocks are asked and which are not, and what blocks tell of themselves.
+//! Tests of which blocks are tried for a request, and of the values that blocks report.
 
 use ringfence_core::blocks::{BlockAllocation, BlockId, BlockSource, Blocks, BlocksDesc, BlocksStatistics, GrowError};
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Span};
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
 
-/// Counts how often it is asked for a range.
+/// Counts the calls of `allocate`.
 struct Counted(Tlsf, Rc<Cell<u32>>);
 
 impl Allocate for Counted {
@@ -63,7 +63,7 @@ impl Ours {
         Self { blocks: Blocks::new(desc), asked: Rc::default() }
     }
 
-    /// A block of which these are free spans, the first given back first, with one unit in use behind each.
+    /// Adds a block with these free spans, the first freed first, with one used unit after each.
     fn add(&mut self, free: &[u64]) -> BlockId {
         let capacity = free.iter().map(|size| size + 1).sum();
         let id = self.blocks.insert((), Counted(Tlsf::new(capacity), Rc::clone(&self.asked)));
@@ -76,7 +76,7 @@ impl Ours {
         id
     }
 
-    /// How many blocks are asked, and which one serves.
+    /// Returns the number of blocks that were tried, and the allocation.
     fn allocate(&mut self, size: u64) -> (u32, Option<BlockAllocation>) {
         self.asked.set(0);
         let made = self.blocks.try_allocate(size, 1).ok();
@@ -90,22 +90,25 @@ fn a_block_that_refused_a_size_is_not_asked_for_it_again_wherever_it_goes_in_the
     let mut ours = Ours::new();
     let tens = ours.add(&[10; 5]);
     ours.add(&[5; 9]);
-    assert_eq!(ours.allocate(30), (2, None), "both have as much, in pieces");
+    assert_eq!(ours.allocate(30), (2, None), "both have enough units, but not contiguous");
     assert_eq!(ours.allocate(30), (0, None));
     let (asked, made) = ours.allocate(10);
-    assert_eq!((asked, made.map(|made| made.block())), (2, Some(tens)), "the other has less free: it is asked first");
-    // With 40 free it stands before the one with 45 now.
+    assert_eq!(
+        (asked, made.map(|made| made.block())),
+        (2, Some(tens)),
+        "the other block has less free space and is tried first"
+    );
+    // With 40 free units, it is now before the block with 45.
     assert_eq!(ours.allocate(31), (0, None));
     let (asked, made) = ours.allocate(9);
     assert_eq!((asked, made.map(|made| made.block())), (1, Some(tens)));
 }
 
-/// A block looks at a few spans of a size class alone, so that after a grant a longer one of the class may stand in
-/// front.
+/// A block only reads a few spans of a size class, so after a grant a longer span of the class may come first.
 #[test]
 fn a_block_that_grants_something_is_asked_again_up_to_the_end_of_the_class_that_it_refused() {
     let mut ours = Ours::new();
-    // One class holds 992 to 1007 units; the longest stands last.
+    // One class covers 992 to 1007 units; the longest span is last in its list.
     ours.add(&[&[1007][..], &[1000; 36]].concat());
     assert_eq!(ours.allocate(1005), (1, None));
     assert_eq!(ours.allocate(1005), (0, None));
@@ -148,7 +151,7 @@ fn blocks_are_counted_and_their_heaps_can_be_changed() {
     assert!(blocks.remove_empty(ids[0]).is_some() && blocks.heap_mut(ids[0]).is_none());
 }
 
-/// Whenever the counting of ticks begins.
+/// For every start of the tick count.
 #[test]
 fn the_grace_is_a_number_of_ticks_and_not_a_tick() {
     for first in [0, 1, 7, 1000, u64::MAX - 100] {
@@ -194,7 +197,7 @@ fn an_error_names_its_cause() {
     assert!(error.source().is_some_and(|cause| cause.is::<AllocError>()));
 }
 
-/// An allocator comes in with frees that it has deferred and sizes that it has rounded up.
+/// An allocator is inserted with deferred frees and rounded sizes.
 #[test]
 fn an_allocator_that_deferred_frees_may_come_in_late() {
     let mut alone = Tlsf::new(1 << 17);

@@ -1,4 +1,4 @@
-//! The buddy against its naive twins, and the rules of `docs/acceptance.md` by name.
+//! Tests of the buddy: against its naive twins, and the rules of `docs/acceptance.md` by name.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeAllocator, Serial, Span};
 use ringfence_core::testing::{Op, Twin, run, spans, step};
 
-/// What a buddy of these rules must answer, by looking at every node there could be.
+/// The results that a buddy must have, computed by checking every possible node.
 struct NaiveBuddy {
     capacity: u64,
     granule: u64,
@@ -32,7 +32,7 @@ impl NaiveBuddy {
         start + length <= self.capacity && self.is_free(start, start + length)
     }
 
-    /// Where the range must lie and how much must be set aside: the start of the shortest free node that suffices.
+    /// Returns the offset and the reserved size of a range: those of the shortest free node that suffices.
     fn place(&self, size: u64, alignment: u64) -> Option<(u64, u64)> {
         let root = self.root_length();
         let wanted = size.next_power_of_two().max(alignment).clamp(self.granule, root);
@@ -41,7 +41,7 @@ impl NaiveBuddy {
         while length <= root {
             for start in (0..self.capacity).step_by(length as usize) {
                 let clipped = length.min(self.capacity - start);
-                // A node whose parent is whole and free as well is no node of its own now.
+                // A node with a whole, free parent is part of that parent now.
                 let parent_is_free = length < root && self.is_whole_and_free(start & !length, 2 * length);
                 let fits = clipped >= size && self.is_free(start, start + clipped);
                 if fits && !parent_is_free && best.is_none_or(|best| (clipped, start) < best) {
@@ -89,7 +89,7 @@ fn free_all(buddy: &mut Buddy, live: &[Range]) {
         buddy.free(*range).unwrap();
     }
     let whole = Span { offset: 0, size: buddy.capacity(), slot: None };
-    assert_eq!(spans(buddy), [whole], "all merges again");
+    assert_eq!(spans(buddy), [whole], "all spans merge again");
     assert_eq!((buddy.largest_free(), buddy.free_size()), (buddy.capacity(), buddy.capacity()));
     buddy.validate().unwrap();
 }
@@ -144,10 +144,10 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
     let invented = Serial::from_u64(u64::MAX).unwrap();
     let mut forged = vec![Range::new(offset, size, slot, invented), Range::new(offset + 1, size, slot, serial)];
     forged.push(Range::new(1 << 60, size, slot, serial));
-    // The node above, the node below, the two buddies, none, and one that is no node.
+    // The node above, the node below, the two buddies, 0, and a slot that is not a node.
     let slots = [slot / 2, 2 * slot, slot ^ 1, 0, 1, u32::MAX];
     forged.extend(slots.map(|slot| Range::new(offset, size, slot, serial)));
-    // Parts of two live ranges, of one size and of two.
+    // Fields of two live ranges, of one size and of two.
     for size in [8, 4] {
         let live = buddy.allocate(size, 1).unwrap();
         for from in 1..7 {
@@ -177,7 +177,7 @@ fn seed_000_04_zero_and_too_large_fail_as_values() {
     free_all(&mut buddy, &[]);
 }
 
-/// That there are no host allocations is shown in `no_host_allocation.rs`.
+/// `no_host_allocation.rs` tests that there are no host allocations.
 #[test]
 fn seed_000_05_split_and_merge() {
     let mut buddy = Buddy::new(16, 1);
@@ -187,7 +187,7 @@ fn seed_000_05_split_and_merge() {
     assert_eq!(buddy.allocate(1, 1), Err(error));
     buddy.free(ranges[1]).unwrap();
     buddy.free(ranges[2]).unwrap();
-    assert_eq!(buddy.largest_free(), 2, "1..2 and 2..4 are no buddies");
+    assert_eq!(buddy.largest_free(), 2, "1..2 and 2..4 are not buddies");
     buddy.free(ranges[0]).unwrap();
     assert_eq!(buddy.largest_free(), 4);
     free_all(&mut buddy, &ranges[3..]);
@@ -271,5 +271,5 @@ fn a_peek_is_what_the_next_allocation_gets() {
         let seen = buddy.peek(size, alignment);
         assert_eq!(seen, buddy.allocate(size, alignment).ok().map(|range| range.offset()));
     }
-    assert_eq!(buddy.peek(64, 1), None, "the last of them was refused");
+    assert_eq!(buddy.peek(64, 1), None, "the last request failed");
 }

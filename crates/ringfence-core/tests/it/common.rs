@@ -1,4 +1,4 @@
-//! Strategies for operation sequences that every allocator's tests share, and how many cases they are tried with.
+//! Strategies for operation sequences that the tests of all allocators share.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use proptest::collection::vec;
@@ -27,7 +27,7 @@ pub fn alignments_log2(capacity: u64) -> impl Strategy<Value = u8> {
     ]
 }
 
-/// One operation on a heap of `capacity`: a few more allocations than frees, so that it fills up.
+/// One operation on a heap of `capacity`: slightly more allocations than frees, so that the heap fills up.
 pub fn op(capacity: u64) -> impl Strategy<Value = Op> {
     let allocate = (sizes(capacity), alignments_log2(capacity));
     prop_oneof![

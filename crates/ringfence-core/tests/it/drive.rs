@@ -1,5 +1,5 @@
-//! Every structure beside its naive twin, from seeds: the short run of what `examples/campaign.rs` does for hours and
-//! the fuzz targets do with inputs that they look for. One test a structure, so that one can be run alone.
+//! Drives every structure and its naive twin from seeds: a short run of the code that `examples/campaign.rs` runs for
+//! hours and that the fuzz targets run with searched inputs. One test per structure, so each can be run alone.
 
 use ringfence_core::testing::campaign::from_seeds;
 use ringfence_core::testing::drive::ALL;

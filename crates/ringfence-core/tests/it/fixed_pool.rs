@@ -1,4 +1,4 @@
-//! The lock-free pool: against a naive twin, with threads, and the rules of `docs/acceptance.md` by name.
+//! Tests of the lock-free pool: against a naive twin, with threads, and the rules of `docs/acceptance.md` by name.
 
 use crate::common;
 
@@ -36,7 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Which blocks are live: all that there is to know.
+/// The naive twin: a list of live ranges.
 struct Twin {
     capacity: u32,
     block_count: u32,
@@ -92,7 +92,7 @@ impl Twin {
         };
         assert!(range.slot() < self.block_count && self.live.iter().all(|held| held.slot() != range.slot()));
         assert_eq!((range.offset(), range.size()), (u64::from(range.slot()) * 48, 48));
-        assert!(self.serials.insert(range.serial()), "a number came twice");
+        assert!(self.serials.insert(range.serial()), "a serial was used twice");
         self.live.push(range);
     }
 
@@ -132,7 +132,7 @@ fn seed_003_01_a_pool_cuts_its_heap_into_equal_blocks() {
         let mut offsets: Vec<_> = std::iter::from_fn(|| pool.allocate()).map(|range| range.offset()).collect();
         offsets.sort_unstable();
         let expected: Vec<_> = (0..u64::from(count)).map(|block| block * 100).collect();
-        assert_eq!(offsets, expected, "each block once, and all of them");
+        assert_eq!(offsets, expected, "every block exactly once");
         pool.validate().unwrap();
     }
 }
@@ -148,7 +148,11 @@ fn seed_003_02_numbers_never_come_again() {
         assert!(seen.insert(range.serial()));
         pool.free(range).unwrap();
     }
-    assert_eq!(pool.free(first), Err(FreeError::Stale { offset: 0, size: 1 }), "runs later it is still known");
+    assert_eq!(
+        pool.free(first),
+        Err(FreeError::Stale { offset: 0, size: 1 }),
+        "it is still detected several runs later"
+    );
     let other = FixedPool::new(1, 2);
     let foreign = other.allocate().unwrap();
     assert!(!seen.contains(&foreign.serial()));
@@ -170,7 +174,7 @@ fn seed_003_02_neither_allocates_on_the_host() {
     assert_eq!(host_allocations(churn), 0);
 }
 
-/// Where the first block lies that each of many hints is given: what decides which cache lines threads write.
+/// Returns the first block that each of many hints gets, which determines the cache lines that threads write.
 fn starts(pool: &FixedPool) -> Vec<u32> {
     let start = |hint: usize| {
         let range = pool.allocate_near(hint).expect("it is empty");
@@ -195,18 +199,18 @@ fn threads_begin_in_groups_of_their_own() {
 fn a_thread_goes_on_where_it_last_freed() {
     let pool = FixedPool::new(1, 128);
     let held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).collect();
-    let of = |slot: u32| *held.iter().find(|range| range.slot() == slot).expect("all are held");
+    let of = |slot: u32| *held.iter().find(|range| range.slot() == slot).expect("all are live");
     pool.free_near(1, of(3)).expect("live");
     pool.free_near(0, of(100)).expect("live");
-    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(100), "though 3 is the lower");
+    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(100), "although 3 is lower");
     pool.free_near(1, of(101)).expect("live");
     assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(101), "and stays there");
 }
 
-/// Where a thread goes whose group is full: to the next one upwards that has a block, and around.
+/// A thread whose group is full continues with the next higher group that has a block, and wraps around.
 #[test]
 fn the_next_group_is_the_one_that_comes_after_the_full_one() {
-    // (groups, the full one where the thread was last, the groups with a block, those it goes to)
+    // (groups, the full group that the thread used last, the groups with a block, the groups in the order of use)
     for (groups, last, free, expected) in [
         (16, 5, vec![3, 9, 12], [9, 12, 3]),
         (192, 70, vec![1, 100, 150], [100, 150, 1]),
@@ -247,7 +251,7 @@ const THREADS: usize = 4;
 
 #[test]
 fn seed_003_02_threads_never_share_a_block() {
-    // Few blocks: the threads meet in the same groups, fill them and find them full.
+    // Few blocks, so that the threads use the same groups, fill them and find them full.
     for (count, held_max) in [(8, 3), (40, 12), (700, 200)] {
         let pool = FixedPool::new(1, count);
         let owned: Vec<AtomicBool> = (0..count).map(|_| AtomicBool::new(false)).collect();
@@ -259,7 +263,7 @@ fn seed_003_02_threads_never_share_a_block() {
         });
         pool.validate().unwrap();
         assert!(pool.is_empty());
-        assert_eq!(std::iter::from_fn(|| pool.allocate()).count(), count as usize, "nothing was lost");
+        assert_eq!(std::iter::from_fn(|| pool.allocate()).count(), count as usize, "no block was lost");
     }
 }
 
@@ -278,7 +282,7 @@ fn churn(pool: &FixedPool, owned: &[AtomicBool], number: usize, held_max: usize)
             assert!(owned[range.slot() as usize].swap(false, Relaxed));
             assert_eq!(pool.free(range), Ok(()));
             if pick.is_multiple_of(64) {
-                assert!(pool.free(range).is_err(), "a second free, whatever has the block by now");
+                assert!(pool.free(range).is_err(), "a second free fails, even if the block is live again");
             }
         }
     }

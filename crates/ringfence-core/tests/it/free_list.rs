@@ -1,4 +1,4 @@
-//! The free list against its naive twins, and the rules of `docs/acceptance.md` by name.
+//! Tests of the free list: against its naive twins, and the rules of `docs/acceptance.md` by name.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use ringfence_core::free_list::{FreeList, UnknownOffset};
 use ringfence_core::range::{AllocError, Allocate, FreeError, Range, RangeAllocator, Serial, Span, align_up};
 use ringfence_core::testing::{Op, Twin, spans, step};
 
-/// Where best fit must put the range: at the first aligned offset of the smallest (size, offset) that holds it.
+/// Returns the offset that best fit must choose: the first aligned offset in the smallest (size, offset) that fits.
 fn best_fit(spans: &[Span], size: u64, alignment: u64) -> Option<u64> {
     let holds = |span: &&Span| {
         let end = align_up(span.offset, alignment).and_then(|start| start.checked_add(size));
@@ -78,7 +78,7 @@ proptest! {
         free_all(&mut list, &twin.live);
     }
 
-    /// Frees by offset alone, at offsets of all kinds.
+    /// Frees by offset only, at offsets of all kinds.
     #[test]
     fn free_at_frees_what_is_live_and_nothing_else(
         sizes in prop::collection::vec(1..5_u64, 1..30),
@@ -97,14 +97,14 @@ proptest! {
     }
 }
 
-/// A full list of `count` ranges of one unit.
+/// Returns a full list of `count` ranges of one unit.
 fn full(count: u64) -> (FreeList, Vec<Range>) {
     let mut list = FreeList::new(count);
     let ranges = (0..count).map(|_| list.allocate(1, 1).unwrap()).collect();
     (list, ranges)
 }
 
-/// Start and end of every free span.
+/// Returns the start and end of every free span.
 fn free_spans(list: &FreeList) -> Vec<(u64, u64)> {
     let free = spans(list).into_iter().filter(|span| span.slot.is_none());
     free.map(|span| (span.offset, span.offset + span.size)).collect()
@@ -123,12 +123,12 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
         Range::new(offset, size + 1, slot, serial),
     ];
     forged.extend([0, slot + 1, slot - 1, u32::MAX].map(|slot| Range::new(offset, size, slot, serial)));
-    // Another live range, but for its serial.
+    // Another live range, except for its serial.
     forged.push(Range::new(ranges[2].offset(), size, ranges[2].slot(), serial));
     for unit in [1, 5, 7] {
         list.free(ranges[unit]).unwrap();
     }
-    // What the head and free blocks would be, if their links to two slots were taken for a serial.
+    // Ranges that match the head and free blocks if their two links are read as a serial.
     for number in (1..100).filter_map(|links| Serial::from_u64((links / 10) << 32 | (links % 10))) {
         forged.push(Range::new(8, 0_u64.wrapping_sub(8), 0, number));
         forged.extend([1, 5, 7].map(|unit: usize| Range::new(unit as u64, 1, ranges[unit].slot(), number)));
@@ -166,7 +166,7 @@ fn seed_000_07_every_block_stands_in_address_order() {
     let walked = spans(&list).into_iter().map(|span| (span.offset, span.size, span.slot.is_some()));
     assert!(walked.eq(expected));
     assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..30: free, 30..60: used, 60..100: free }");
-    // With padding before it, and a rest behind; then one whose padding is the rest of that.
+    // A range with padding before it and a remainder after it; then a range that uses the remainder as padding.
     let aligned = [(8, 16), (20, 32)].map(|(size, alignment)| list.allocate(size, alignment).unwrap());
     let shown = "0..10: used, 10..16: free, 16..24: used, 24..30: free, 30..60: used, 60..64: free, 64..84: used, 84..100: free";
     assert_eq!(format!("{list:?}"), format!("FreeList {{ {shown} }}"));
@@ -176,14 +176,14 @@ fn seed_000_07_every_block_stands_in_address_order() {
     assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..64: free, 64..84: used, 84..100: free }");
 }
 
-/// That neither index degenerates is shown beside them, in `src/free_list.rs`.
+/// `src/free_list.rs` tests that neither index degenerates.
 #[test]
 fn seed_000_08_lookup_by_offset_and_by_size() {
     let (mut list, ranges) = full(1 << 12);
     for range in &ranges {
         assert_eq!(list.find(range.offset()), Some(*range));
     }
-    // Holes of 3, 2 and 1 units, in this order of addresses; used blocks lie between.
+    // Holes of 3, 2 and 1 units, in this order of addresses, with used blocks between them.
     for hole in [100..103, 200..202, 300..301] {
         hole.for_each(|unit| list.free(ranges[unit]).unwrap());
     }
@@ -205,7 +205,7 @@ fn seed_000_10_an_exact_fit_does_not_split_and_otherwise_the_low_part_is_handed_
     assert_eq!(free_spans(&list), [(6, 7)], "the rest is indexed again");
     assert_eq!(list.allocate(1, 1).unwrap().offset(), 6);
 
-    // The same with an alignment: what it skips stays free, and is indexed as well.
+    // The same with an alignment: skipped units stay free and are indexed too.
     let (mut list, ranges) = full(64);
     for hole in [4..8, 17..22, 33..41, 48..60] {
         hole.for_each(|unit| list.free(ranges[unit]).unwrap());
@@ -213,7 +213,7 @@ fn seed_000_10_an_exact_fit_does_not_split_and_otherwise_the_low_part_is_handed_
     let blocks = spans(&list).len();
     let exact = list.allocate(4, 4).unwrap();
     assert_eq!((exact.offset(), spans(&list).len()), (4, blocks), "exact: not split");
-    assert_eq!(list.allocate(4, 4).unwrap().offset(), 36, "17..22 is smaller, and holds none");
+    assert_eq!(list.allocate(4, 4).unwrap().offset(), 36, "17..22 is smaller, but no aligned range fits");
     assert_eq!(free_spans(&list), [(17, 22), (33, 36), (40, 41), (48, 60)]);
     assert_eq!(list.allocate(2, 4).unwrap().offset(), 20, "exact but for the padding");
     assert_eq!([(1, 1), (3, 1), (3, 1)].map(|(size, at)| list.allocate(size, at).unwrap().offset()), [40, 17, 33]);
@@ -252,7 +252,7 @@ fn seed_000_12_freeing_merges_with_both_neighbours() {
         list.free(ranges[3]).unwrap();
         list.validate().unwrap();
         assert_eq!(free_spans(&list), [merged]);
-        assert_eq!(list.allocate(merged.1 - merged.0, 1).unwrap().offset(), merged.0, "the index by size is true");
+        assert_eq!(list.allocate(merged.1 - merged.0, 1).unwrap().offset(), merged.0, "the size index is right");
     }
 }
 

@@ -1,6 +1,6 @@
-//! The tests of the crate, in one program: each structure beside its naive twin, over generated operations.
+//! The tests of the crate in one program: each structure and its naive twin, over generated operations.
 //!
-//! Under `--cfg loom` the program contains the models alone.
+//! Under `--cfg loom`, the program has only the models.
 
 #[cfg(loom)]
 mod models;
@@ -46,7 +46,7 @@ mod tlsf_deferred;
 #[cfg(not(loom))]
 mod tlsf_found;
 
-/// Counts for each thread, so that tests beside each other do not disturb a count.
+/// Counts per thread, so concurrent tests do not affect each other's counts.
 #[cfg(not(loom))]
 #[global_allocator]
 static HOST: counting_allocator::CountingAllocator = counting_allocator::CountingAllocator;

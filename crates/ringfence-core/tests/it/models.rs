@@ -1,9 +1,9 @@
-//! The lock-free structures in every order of steps that two or three threads can come to.
+//! Models of the lock-free structures, in every order of steps of two or three threads.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --release --test it`
 //!
-//! Under `loom` groups have two blocks and runs of serial numbers two allocations: see `src/primitive.rs`. The cells of
-//! heaps are `loom`'s too, so that a heap that is read while it is put in or taken out fails a model.
+//! Under `loom`, groups have two blocks, and runs of serial numbers have two allocations: see `src/primitive.rs`. The
+//! heaps are in `loom` cells too, so a model fails if a heap is read while it is stored or taken out.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,14 +11,14 @@ use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Range;
 
-/// Tries the orders in which threads are preempted up to so often; `None` is all of them.
+/// Tries all orders with at most this many preemptions; `None` means all orders.
 fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions.into();
     builder.check(body);
 }
 
-/// Runs the bodies at once, the last on this thread, and gives what they came to.
+/// Runs the bodies concurrently, the last one on this thread, and returns their results.
 fn at_once<T: Send + 'static>(bodies: impl IntoIterator<Item = Box<dyn FnOnce() -> T + Send>>) -> Vec<T> {
     let mut bodies: Vec<_> = bodies.into_iter().collect();
     let last = bodies.pop().expect("a body");
@@ -27,7 +27,7 @@ fn at_once<T: Send + 'static>(bodies: impl IntoIterator<Item = Box<dyn FnOnce() 
     others.into_iter().map(|other| other.join().unwrap()).chain([last]).collect()
 }
 
-/// Nothing is lost and nothing is handed out twice: once all is freed, each block comes once.
+/// Checks that no block is lost or allocated twice: once all are freed, each can be allocated once.
 fn check_whole(pool: &FixedPool, count: usize) {
     pool.validate().unwrap();
     assert_eq!(pool.live_count(), 0);
@@ -67,7 +67,7 @@ fn two_threads_share_one_block() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 1));
         let got: usize = at_once([pair(&pool, 1), pair(&pool, 1)]).into_iter().sum();
-        assert!(got >= 1, "the first to come gets it");
+        assert!(got >= 1, "the first thread gets it");
         check_whole(&pool, 1);
     });
 }
@@ -83,19 +83,19 @@ fn two_threads_fill_and_drain_two_groups() {
             2
         });
         let got = at_once([free, pair(&pool, 2)]);
-        assert_eq!(got, [2, 2], "one block was free all the time, and is found");
+        assert_eq!(got, [2, 2], "one block is always free, and is found");
         check_whole(&pool, 3);
     });
 }
 
-/// A thread that finds a group full takes its mark away, looks again, and puts the mark back. Meanwhile the group may
-/// have a block that was freed before, which no mark tells of.
+/// A thread that finds a group full clears its bit in `rooms`, checks the group again, and sets the bit again.
+/// Meanwhile the group may have a block that was freed before, without a bit that shows it.
 #[test]
 fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 4));
-        // Both groups are full, and the mark of the later one is there still; one hint was there last, the other one
-        // before it.
+        // Both groups are full, and the bit of the later one is still set. One hint used that group last, the other the
+        // group before.
         let mut held: Vec<_> = (0..4).map(|_| pool.allocate_near(0).unwrap()).collect();
         pool.free_near(1, held.remove(0)).unwrap();
         held.insert(0, pool.allocate_near(1).unwrap());
@@ -103,13 +103,17 @@ fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
         let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
             let pool = Arc::clone(&pool);
             Box::new(move || {
-                // With the other hint, so that this one goes on where it was.
+                // With the other hint, so this hint continues at its own group.
                 gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
                 pool.allocate_near(hint)
             })
         };
         let got = at_once([take(0, None), take(1, Some(first))]);
-        assert_eq!(got.iter().flatten().count(), 1, "there is one block, and it was free before the later one looked");
+        assert_eq!(
+            got.iter().flatten().count(),
+            1,
+            "there is one block, and it was free before the later thread searched"
+        );
         got.into_iter().flatten().for_each(|range| pool.free(range).unwrap());
         held.into_iter().filter(|held| *held != first).for_each(|range| pool.free(range).unwrap());
         check_whole(&pool, 4);
@@ -190,7 +194,7 @@ fn closing_and_opening_anew_meets_another_that_closes() {
                 pool.free(range).unwrap();
                 check_whole(&pool, 3);
             }
-            Some(None) => panic!("who closed a pool can open it"),
+            Some(None) => panic!("the thread that closed a pool can open it"),
             None => assert!(theirs == Some(4) || pool.block_count() == 4),
         }
     });
@@ -198,7 +202,7 @@ fn closing_and_opening_anew_meets_another_that_closes() {
 
 type Chain = Arc<PoolChain<Box<u32>>>;
 
-/// A chain of one pool with its first block in use.
+/// Returns a chain of one pool with its first block in use.
 fn chain(block_count: u32, places: u32) -> (Chain, PoolAllocation) {
     let chain = Arc::new(PoolChain::new(1, places));
     let first = chain.reserve(block_count).unwrap().open(Box::new(1));
@@ -206,7 +210,7 @@ fn chain(block_count: u32, places: u32) -> (Chain, PoolAllocation) {
 }
 
 fn use_and_free(chain: &Chain, allocation: PoolAllocation) {
-    assert!((1..10).contains(&**chain.heap(&allocation).expect("a live block's heap is there")));
+    assert!((1..10).contains(&**chain.heap(&allocation).expect("a live block has its heap")));
     chain.free(allocation).unwrap();
 }
 
@@ -225,7 +229,7 @@ fn a_heap_is_taken_out_only_when_no_block_is_live() {
         });
         let taken = chain.take_empty();
         let used = other.join().unwrap();
-        assert!(taken.is_some() || used, "if no thread was in the way, it goes");
+        assert!(taken.is_some() || used, "without a user, the heap is taken out");
         chain.validate().unwrap();
         assert_eq!(chain.allocate().is_some(), taken.is_none());
     });
@@ -256,7 +260,7 @@ fn a_place_is_used_again_while_a_late_thread_allocates() {
             got.into_iter().for_each(|got| use_and_free(&allocating, got));
         });
         if chain.take_empty().is_some() {
-            let first = chain.reserve(2).expect("the place is free").open(Box::new(2));
+            let first = chain.reserve(2).expect("a slot is vacant").open(Box::new(2));
             assert_eq!(chain.heap(&first).map(|heap| **heap), Some(2));
             chain.free(first).unwrap();
         }
@@ -272,13 +276,13 @@ fn a_full_pool_that_is_freed_into_is_found_again() {
     model(None, || {
         let (chain, first) = chain(1, 1);
         let (asking, freeing) = (Arc::clone(&chain), Arc::clone(&chain));
-        // Finds the pool full and takes its mark away, while a block is freed there.
+        // Finds the pool full and clears its bit while a block is freed there.
         let ask = thread::spawn(move || asking.allocate());
         freeing.free(first).unwrap();
         let got = ask.join().unwrap();
         got.into_iter().for_each(|got| chain.free(got).unwrap());
         chain.validate().unwrap();
-        let again = chain.allocate().expect("its mark is back");
+        let again = chain.allocate().expect("its bit is set again");
         chain.free(again).unwrap();
     });
 }
@@ -315,7 +319,7 @@ fn a_visitor_and_a_taker() {
         });
         let taken = chain.take_empty();
         let seen = other.join().unwrap();
-        assert!(taken.is_some() || seen == 1, "only a visitor can have been in the way");
+        assert!(taken.is_some() || seen == 1, "only a visitor can prevent the close");
         chain.validate().unwrap();
         assert_eq!(chain.allocate().is_some(), taken.is_none());
     });
@@ -334,7 +338,7 @@ fn three_threads_allocate_free_and_take() {
         others.into_iter().for_each(|other| other.join().unwrap());
         chain.validate().unwrap();
         assert_eq!(chain.statistics().live_count, 0);
-        assert!(taken.is_some() != chain.take_empty().is_some(), "the heap comes out once");
+        assert!(taken.is_some() != chain.take_empty().is_some(), "the heap is taken out once");
     });
 }
 
@@ -352,7 +356,7 @@ fn two_that_take_and_one_that_brings_anew() {
             chain.free(first).unwrap();
         }
         let theirs = other.join().unwrap();
-        assert!(mine.is_none() || theirs != mine, "a heap comes out once");
+        assert!(mine.is_none() || theirs != mine, "a heap is taken out once");
         chain.validate().unwrap();
     });
 }
@@ -368,7 +372,7 @@ fn a_late_closer_does_not_close_a_larger_pool_in_use() {
         if pool.close().is_some() {
             assert!(pool.open(4));
             let all: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
-            // The first group is free again and full of room, as it was when the late one looked.
+            // The first group is completely free again, as it was when the late closer read it.
             last = all.last().copied().filter(|range| range.slot() == 3);
             all.into_iter().filter(|range| range.slot() != 3).for_each(|range| pool.free(range).unwrap());
         }
@@ -385,7 +389,7 @@ fn taking_that_fails_leaves_the_pool_marked() {
         let (chain, first) = chain(3, 1);
         chain.free(first).unwrap();
         let allocating = Arc::clone(&chain);
-        // The second may find the pool full, while the first kept it from being taken.
+        // The second allocation may find the pool full, while the first prevents its removal.
         let other = thread::spawn(move || [allocating.allocate(), allocating.allocate()]);
         let taken = chain.take_empty();
         let got = other.join().unwrap();

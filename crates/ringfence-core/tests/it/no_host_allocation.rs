@@ -1,7 +1,7 @@
-//! What the allocators take from the host while they work: nothing.
+//! The allocators allocate no host memory while they work.
 //!
-//! A binary of its own, because the counting allocator is the whole process's. It counts by thread, so that the tests
-//! here may run beside one another.
+//! A separate binary, because the counting allocator belongs to the whole process. It counts per thread, so these
+//! tests may run concurrently.
 
 #[allow(dead_code, reason = "a test program takes what it needs")]
 use crate::counting_allocator;
@@ -12,8 +12,8 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use std::hint::black_box;
 
-/// Fills the allocator, meets a refusal, frees every other range, fills the holes, and frees all. `live` is empty
-/// before and after, and has room.
+/// Fills the allocator until a request fails, frees every other range, fills the holes, and frees all. `live` is empty
+/// before and after, and has enough room.
 fn churn(allocator: &mut dyn RangeAllocator, live: &mut Vec<Range>) {
     while let Ok(range) = allocator.allocate(1 + live.len() as u64 % 3, 1 << (live.len() % 4)) {
         live.push(range);
@@ -48,18 +48,18 @@ fn fault_04_splits_and_merges_never_allocate_on_the_host() {
     let mut live = Vec::with_capacity(4096);
     let mut list = FreeList::new(3000);
     list.reserve(3000);
-    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "room was made for all of it");
+    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "enough host memory was reserved");
 
     let mut list = FreeList::new(3000);
     assert_ne!(host_allocations(|| churn(&mut list, &mut live)), 0, "it grows");
-    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "to what it was, it needs no more");
+    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "the earlier maximum needs no more host memory");
 }
 
 #[test]
 fn room_for_so_many_ranges_is_room_for_the_last_of_them() {
     let mut list = FreeList::new(2048);
     list.reserve(2048);
-    assert_eq!(host_allocations(|| list.reserve(2048)), 0, "it is there");
+    assert_eq!(host_allocations(|| list.reserve(2048)), 0, "it is already reserved");
     let mut fill = || (0..2048).for_each(|_| _ = list.allocate(1, 1).unwrap());
     assert_eq!(host_allocations(&mut fill), 0);
 }

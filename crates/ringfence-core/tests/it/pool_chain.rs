@@ -1,4 +1,5 @@
-//! The chain of pools: with threads, pools that come and go, and the rules of `docs/acceptance.md` by name.
+//! Tests of the chain of pools: with threads, with pools that are added and removed, and the rules of
+//! `docs/acceptance.md` by name.
 
 use crate::common;
 
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A chain whose heaps are numbered, with one pool after the other as they fill.
+/// Returns a chain with numbered heaps, filled pool by pool.
 fn filled(block_count: u32, pool_count: u32) -> (PoolChain<u32>, Vec<PoolAllocation>) {
     let chain = PoolChain::new(16, pool_count);
     let mut live = Vec::new();
@@ -51,7 +52,7 @@ fn seed_003_05_a_full_pool_is_followed_by_the_next() {
     assert_eq!(chain.allocate(), None);
     chain.validate().unwrap();
 
-    // However many pools there are: what comes back to any of them is found before the end.
+    // For many pools too, blocks freed in any of them are found before the chain is exhausted.
     let (chain, mut live) = filled(2, 130);
     for thorough in [false, true] {
         for pools in [[0, 1, 129], [63, 64, 65], [2, 127, 128]] {
@@ -80,7 +81,7 @@ fn a_block_of_the_last_of_many_pools_is_found() {
     assert_eq!(indices, (0..70).collect::<Vec<_>>());
 }
 
-/// More groups than a word of marks has.
+/// More groups than one word of `rooms` has bits.
 #[test]
 fn a_large_pool_is_filled_by_what_is_cached() {
     let (chain, live) = filled(9000, 1);
@@ -127,9 +128,9 @@ fn seed_003_06_the_largest_number_of_pools_is_obeyed() {
     live.into_iter().for_each(|allocation| chain.free(allocation).unwrap());
     assert_eq!(chain.take_empty(), Some(2), "the last");
     let first = chain.reserve(2).unwrap();
-    assert!(chain.reserve(2).is_none(), "a reservation counts before its heap is made");
+    assert!(chain.reserve(2).is_none(), "a reservation counts before its heap is created");
     drop(first);
-    let first = chain.reserve(2).expect("a heap that could not be made leaves nothing behind");
+    let first = chain.reserve(2).expect("a cancelled reservation leaves no trace");
     assert_eq!((first.pool(), first.block_count()), (2, 2));
     chain.validate().unwrap();
 }
@@ -138,7 +139,7 @@ fn seed_003_06_the_largest_number_of_pools_is_obeyed() {
 fn seed_003_07_the_result_is_a_heap_and_an_offset_or_nothing() {
     let (chain, live) = filled(3, 2);
     for allocation in &live {
-        assert_eq!(chain.heap(allocation), Some(&allocation.pool()), "heaps were numbered as their pools");
+        assert_eq!(chain.heap(allocation), Some(&allocation.pool()), "heaps have the numbers of their pools");
         assert_eq!(allocation.offset(), u64::from(allocation.block()) * 16);
         assert!(chain.is_live(allocation));
     }
@@ -171,19 +172,19 @@ fn fault_11_a_free_knows_its_pool() {
     for allocation in theirs {
         let (offset, size) = (allocation.offset(), allocation.size());
         assert_eq!((chain.heap(&allocation), chain.is_live(&allocation)), (None, false));
-        let refused = chain.free(allocation).expect_err("it is of the other chain");
+        let refused = chain.free(allocation).expect_err("it belongs to the other chain");
         assert_eq!(refused.error, FreeError::Foreign { offset, size });
         other.free(refused.allocation).unwrap();
     }
     let (_, of_many) = filled(1, 70);
     let beyond = of_many.into_iter().next_back().unwrap();
-    assert!(matches!(chain.free(beyond).unwrap_err().error, FreeError::Foreign { .. }), "a place that is not there");
+    assert!(matches!(chain.free(beyond).unwrap_err().error, FreeError::Foreign { .. }), "an index without a slot");
     chain.validate().unwrap();
 }
 
 #[test]
 fn fault_11_192_kib_and_128_kib_do_not_overlap() {
-    // By memory type and size of the blocks.
+    // By memory type and block size.
     let mut chains: HashMap<(u32, u64), PoolChain<()>> = HashMap::new();
     let mut held: HashMap<(u32, u64), Vec<(u64, u64)>> = HashMap::new();
     for size in [192 << 10, 128 << 10, 64 << 10, 192 << 10, 128 << 10, 64 << 10] {
@@ -225,9 +226,9 @@ fn places_are_used_again_for_pools_that_fit() {
         (index, granted)
     };
     assert_eq!(open_and_close(8), (0, 8));
-    assert_eq!(open_and_close(3), (0, 3), "there is room for it");
-    assert_eq!(open_and_close(100), (1, 100), "a place of its own");
-    assert_eq!(open_and_close(200), (1, 100), "no more than there is room for");
+    assert_eq!(open_and_close(3), (0, 3), "it fits in the existing slot");
+    assert_eq!(open_and_close(100), (1, 100), "a new slot");
+    assert_eq!(open_and_close(200), (1, 100), "limited to the capacity of the slot");
     chain.validate().unwrap();
 }
 
@@ -293,7 +294,7 @@ proptest! {
     #[test]
     fn a_chain_does_as_its_twin(places in 1..5_u32, ops in vec(op(), 0..300)) {
         let chain = PoolChain::new(10, places);
-        // Of each open pool: its number, and its blocks less those that are live.
+        // For each open pool: its number, and its free blocks.
         let mut pools: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let mut blocks: HashMap<u32, u32> = HashMap::new();
         let mut live: Vec<PoolAllocation> = Vec::new();
@@ -346,7 +347,7 @@ proptest! {
     }
 }
 
-/// A heap that knows when it is gone, and which of its blocks are owned.
+/// A heap that records if it was taken out, and which of its blocks are owned.
 struct Heap {
     gone: AtomicBool,
     owned: Vec<AtomicBool>,
@@ -354,8 +355,8 @@ struct Heap {
 
 impl Heap {
     fn set_owned(&self, block: u32, now: bool) {
-        assert!(!self.gone.load(Relaxed), "a block of a heap that is gone");
-        assert_ne!(self.owned[block as usize].swap(now, Relaxed), now, "two threads have one block");
+        assert!(!self.gone.load(Relaxed), "a block of a heap that was taken out");
+        assert_ne!(self.owned[block as usize].swap(now, Relaxed), now, "two threads own one block");
     }
 }
 
@@ -368,11 +369,12 @@ struct Stress {
 
 impl Stress {
     const POOL_BLOCKS: u32 = 12;
-    /// What each thread does at least, and how many pools have to have gone by then: miri runs a turn in milliseconds.
+    /// Minimum work of each thread, and the number of pools that must be removed by then: miri runs one turn in
+    /// milliseconds.
     const TURNS: u32 = if cfg!(miri) { 1_000 } else { 50_000 };
     const TAKEN: u32 = if cfg!(miri) { 1 } else { 50 };
 
-    /// As the module tells a caller to.
+    /// Allocates as the module's documentation tells a caller to.
     fn allocate(&self) -> PoolAllocation {
         loop {
             if let Some(allocation) = self.chain.allocate() {
@@ -399,12 +401,12 @@ impl Stress {
     fn work(&self, number: usize) {
         let (mut random, mut held) = (number as u64 + 1, Vec::new());
         let mut turn = 0;
-        // For long enough on a machine that lets one thread run at a time, too.
+        // Long enough even on a machine that runs one thread at a time.
         while turn < Self::TURNS || self.taken.load(Relaxed) < Self::TAKEN {
             turn += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let pick = (random >> 33) as usize;
-            // Tides, so that pools fill and drain.
+            // Alternates, so that pools fill and drain.
             let held_max = if turn / 250 % 2 == 0 { 40 } else { 2 };
             if held.len() < held_max {
                 let allocation = self.allocate();
@@ -470,6 +472,6 @@ fn seed_003_05_pools_come_and_go_while_threads_allocate_and_free() {
     assert_eq!(chain.statistics().live_count, 0);
     let rest = std::iter::from_fn(|| chain.take_empty()).count() as u32;
     let (made, taken) = (made.into_inner(), taken.into_inner());
-    assert_eq!(made, taken + rest, "every heap came back");
+    assert_eq!(made, taken + rest, "every heap was returned");
     assert!(chain.into_heaps().next().is_none());
 }

@@ -1,4 +1,5 @@
-//! The retire queue: against a plain list that is looked through whole, and the rules of `docs/acceptance.md` by name.
+//! Tests of the retire queue: against a plain list that is searched completely, and the rules of `docs/acceptance.md`
+//! by name.
 
 use crate::common;
 
@@ -23,7 +24,7 @@ fn released<T>(queue: &mut RetireQueue<T>, progress: &[u64]) -> Vec<T> {
     out
 }
 
-/// The values of a set count from what its timelines have reached: most lie ahead, some are passed already.
+/// The values of a set are relative to the completed values of its timelines: most are ahead, some have already passed.
 #[derive(Clone, Debug)]
 enum Op {
     Retire { points: Vec<(u32, i64)>, times: usize },
@@ -52,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 const TIMELINES: usize = 7;
 
-/// The queue, and beside it every item that is still in it with its set, in the order in which they were retired.
+/// The queue, and a list of its items with their sets, in the order in which they were retired.
 struct Pair {
     queue: RetireQueue<u32>,
     twin: Vec<(SyncSet, u32)>,
@@ -74,20 +75,21 @@ impl Pair {
         self.next += 1;
     }
 
-    /// What may be out now.
+    /// Returns the number of items that may be released now.
     fn passed(&self) -> usize {
         self.twin.iter().filter(|(set, _)| self.completed.passed_all(set)).count()
     }
 
-    /// Takes what came out off the twin: all of it was in, may be out, and items of equal sets are in their order.
+    /// Removes released items from the twin. Checks that each was queued and may be released, and that items of equal
+    /// sets are in order.
     fn out(&mut self, items: &[u32], whatever: bool) {
         for &item in items {
             let at = self.twin.iter().position(|(_, held)| *held == item).expect("released once, and retired before");
             let (set, _) = self.twin.remove(at);
-            assert!(whatever || self.completed.passed_all(&set), "{item} is out before {set:?} has passed");
+            assert!(whatever || self.completed.passed_all(&set), "{item} was released before {set:?} passed");
             assert!(
                 self.twin[..at].iter().all(|(earlier, _)| *earlier != set),
-                "{item} is out before what was retired earlier for the same {set:?}"
+                "{item} was released before an earlier item with the same {set:?}"
             );
         }
     }
@@ -108,7 +110,11 @@ impl Pair {
             Op::Advance { timeline, by } => self.completed[timeline] += by,
             Op::Reclaim => {
                 let count = self.queue.reclaim(&self.completed, |item| items.push(item));
-                assert_eq!((count, count), (items.len(), self.passed()), "exactly what has passed is out");
+                assert_eq!(
+                    (count, count),
+                    (items.len(), self.passed()),
+                    "exactly the items that have passed are released"
+                );
                 self.out(&items, false);
                 assert_eq!(self.passed(), 0);
             }
@@ -156,7 +162,7 @@ impl Pair {
             let values = self.twin.iter().filter_map(|(set, _)| set.value_on(oldest.timeline));
             assert!(values.clone().any(|value| value == oldest.value));
             let ahead = values.filter(|&value| value > self.completed[oldest.timeline.index()]);
-            assert!(ahead.min().is_none_or(|value| oldest.value <= value), "an older point waits than {oldest}");
+            assert!(ahead.min().is_none_or(|value| oldest.value <= value), "a point older than {oldest} is waiting");
         }
     }
 }
@@ -176,7 +182,7 @@ proptest! {
     }
 }
 
-/// One queue over all timelines would hold everything behind the first item, for as long as timeline 0 is stuck.
+/// In a single queue over all timelines, all items would wait behind the first one while timeline 0 is stuck.
 #[test]
 fn a_stuck_timeline_holds_back_only_who_waits_for_it() {
     let mut queue = RetireQueue::new();
@@ -194,7 +200,7 @@ fn a_stuck_timeline_holds_back_only_who_waits_for_it() {
 fn the_drops_of_a_frame_are_few_batches() {
     let mut queue = RetireQueue::new();
     for frame in 1..4 {
-        // The last use of what is dropped was in this frame or the one before, in turns, on one queue or two.
+        // The last use of the dropped items was in this frame or the previous one, alternately, on one queue or two.
         for item in 0..1000 {
             queue.retire(&set(&[(0, frame - item % 2)]), item);
             queue.retire(&set(&[(0, frame), (1, frame - item % 2)]), item);
@@ -311,7 +317,7 @@ fn each_timeline_is_read_once_and_only_if_waited_for() {
     assert_eq!(progress.0.take(), [0, 1]);
 }
 
-/// The to-delete list: an item waits for what every queue had submitted when it was dropped.
+/// The to-delete list: an item waits for all work that every queue had submitted when it was dropped.
 #[test]
 fn seed_004_19_freed_after_the_submitted_work_of_all_queues() {
     let submitted = [7, 3, 5];
@@ -321,7 +327,7 @@ fn seed_004_19_freed_after_the_submitted_work_of_all_queues() {
         queue.retire(&all_queues, "resource");
         let mut completed = submitted;
         completed[last] -= 1;
-        assert_eq!(released(&mut queue, &completed).len(), 0, "queue {last} is not done");
+        assert_eq!(released(&mut queue, &completed).len(), 0, "queue {last} has not finished");
         assert_eq!(released(&mut queue, &submitted), ["resource"]);
     }
 }
@@ -338,7 +344,7 @@ fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete() {
     assert_eq!(queue.len(), 6);
 }
 
-/// Values above 32 bits, several timelines, and a lost device, whose fence says `u64::MAX`.
+/// Values above 32 bits, several timelines, and a lost device, whose fence reports `u64::MAX`.
 #[test]
 fn fault_09_64_bit_values_and_a_lost_device() {
     let base = u64::from(u32::MAX);
@@ -347,14 +353,15 @@ fn fault_09_64_bit_values_and_a_lost_device() {
     queue.retire(&set(&[(0, base + 2), (1, u64::MAX)]), 2);
     assert_eq!(released(&mut queue, &[base]).len(), 0);
     assert_eq!(released(&mut queue, &[base + 2]), [1]);
-    // The device is lost: nothing passes any more, so the owner takes everything back by name.
+    // The device is lost and no further point passes, so the owner releases all items explicitly.
     assert_eq!(queue.release_all(|item| assert_eq!(item, 2)), 1);
     queue.validate().unwrap();
     queue.retire(&set(&[(0, 1)]), 3);
-    assert_eq!(released(&mut queue, &[1]), [3], "the queue serves on");
+    assert_eq!(released(&mut queue, &[1]), [3], "the queue still works");
 }
 
-/// Half a million batches over three timelines, one of them far behind: linear, or this does not end.
+/// Half a million batches over three timelines, one of them far behind. The test only ends in time if the cost is
+/// linear.
 #[test]
 fn soak_with_a_slow_timeline() {
     let mut queue = RetireQueue::new();
@@ -369,7 +376,7 @@ fn soak_with_a_slow_timeline() {
     assert_eq!(queue.release_all(drop) + out, 1_000_000);
 }
 
-/// Points by which sets differ, one a timeline: few that lie in the set, and more.
+/// Sets differ by one point per timeline, with inline points and with more.
 #[test]
 fn a_set_is_what_its_points_are_however_it_was_made() {
     let points: Vec<_> = (0..9).map(|timeline| (timeline, 5)).collect();
@@ -379,7 +386,7 @@ fn a_set_is_what_its_points_are_however_it_was_made() {
             points[..count].iter().rev().map(|&(timeline, value)| point(timeline, value)).collect();
         assert_eq!(made, backwards);
         assert_eq!((made.is_empty(), made.len()), (count == 0, count));
-        assert!(count == 0 || made != set(&points[..count - 1]), "of {count} one is missing");
+        assert!(count == 0 || made != set(&points[..count - 1]), "one of {count} points is missing");
         for before in 0..=points.len() {
             let mut copied_over = set(&points[..before]);
             copied_over.clone_from(&made);

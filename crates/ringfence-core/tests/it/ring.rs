@@ -1,4 +1,5 @@
-//! The ring: against a naive twin that owns single units, and the rules of `docs/acceptance.md` that are bookkeeping.
+//! Tests of the ring: against a naive twin that records the owner of each unit, and the bookkeeping rules of
+//! `docs/acceptance.md`.
 
 use crate::common;
 
@@ -7,12 +8,12 @@ use ringfence_core::ring::{Extent, Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use std::collections::VecDeque;
 
-/// Who owns each unit, and who owns units at all. Knows nothing of positions.
+/// The owner of each unit, and the list of owners. Has no positions.
 struct Twin {
     owner: Vec<Option<u32>>,
-    /// Where the next request is looked for.
+    /// Unit at which the search for the next request starts.
     next: usize,
-    /// (tag, its units in the order in which it took them), oldest first.
+    /// (tag, its units in the order of allocation), oldest first.
     entries: VecDeque<(u32, Vec<usize>)>,
     high_water: u64,
 }
@@ -26,8 +27,8 @@ impl Twin {
         self.owner.iter().flatten().count() as u64
     }
 
-    /// Walks on from `next` over free units to the first place that is aligned and in one piece, and takes all that
-    /// it walked over.
+    /// Searches free units from `next` on for the first aligned, contiguous position, and allocates all units on the
+    /// way.
     fn allocate(&mut self, size: usize, alignment: usize, tag: u32) -> Option<usize> {
         let capacity = self.owner.len();
         let walk: Vec<usize> = (0..capacity).map(|step| (self.next + step) % capacity).collect();
@@ -96,7 +97,7 @@ fn check(ring: &Ring<u32>, twin: &Twin, live: &[(RingRange, usize)]) {
 
 fn play(capacity: u64, ops: &[Op]) {
     let (mut ring, mut twin) = (Ring::new(capacity), Twin::new(capacity as usize));
-    // Live ranges with the number of their entry, and how many entries were begun and released.
+    // Live ranges with the number of their entry, and the numbers of entries begun and released.
     let (mut live, mut dead, mut released, mut tag) = (Vec::new(), Vec::new(), 0, 0);
     for op in ops {
         match *op {
@@ -142,7 +143,7 @@ fn play(capacity: u64, ops: &[Op]) {
         }
         let gone: Vec<_> = live.extract_if(.., |(_, entry)| *entry <= released).collect();
         dead.extend(gone);
-        assert!(dead.iter().all(|(range, _)| !ring.is_live(range)), "a released range is stale for ever");
+        assert!(dead.iter().all(|(range, _)| !ring.is_live(range)), "a released range stays stale");
         check(&ring, &twin, &live);
     }
 }
@@ -156,7 +157,7 @@ proptest! {
     }
 }
 
-/// Every sequence of five small operations on every small ring: the corners that chance may miss.
+/// Every sequence of five small operations on every small ring, for cases that random tests may miss.
 #[test]
 fn small_rings_exhaustively() {
     let alphabet: Vec<Op> = [(1, 0), (2, 0), (3, 2), (1, 1), (5, 0)]
@@ -188,12 +189,12 @@ fn seed_001_02_the_state_is_a_position_and_a_queue_of_starts() {
     assert_eq!(starts, [(2, 0), (3, 152), (4, 304), (5, 456)]);
     assert_eq!(ring.release_while(|&frame| frame <= 3), 304);
     assert_eq!(ring.iter().next().map(|oldest| (*oldest.tag, oldest.offset)), Some((4, 304)));
-    assert_eq!(ring.allocate(10, 4, &6).unwrap().offset(), 608, "the write position is where it was");
+    assert_eq!(ring.allocate(10, 4, &6).unwrap().offset(), 608, "the write position is unchanged");
 }
 
 #[test]
 fn seed_001_03_alignment_4_256_512() {
-    // The third ring is no multiple of any of them: the offset counts, not the position.
+    // The third capacity is not a multiple of any alignment: the offset is aligned, not the position.
     for capacity in [1 << 16, 3 << 14, 50_001] {
         let mut ring = Ring::new(capacity);
         for frame in 0..200_u32 {
@@ -220,14 +221,14 @@ fn seed_001_04_a_submission_enters_at_its_first_allocation_only() {
         ring.allocate(10, 4, &1).unwrap();
         assert_eq!(ring.submissions(), 1);
     }
-    // Frame 2 allocates nothing and never enters.
+    // Frame 2 allocates no unit and has no entry.
     ring.allocate(10, 4, &3).unwrap();
     assert_eq!(ring.iter().map(|submission| *submission.tag).collect::<Vec<_>>(), [1, 3]);
     assert!(ring.allocate(2000, 4, &4).is_err());
-    assert_eq!(ring.submissions(), 2, "a request that fails is no allocation");
+    assert_eq!(ring.submissions(), 2, "a failed request adds no entry");
     ring.release_while(|_| true);
     ring.allocate(10, 4, &3).unwrap();
-    assert_eq!(ring.submissions(), 1, "a submission whose data was released may enter again");
+    assert_eq!(ring.submissions(), 1, "a submission whose data was released may allocate again");
 }
 
 #[test]
@@ -235,46 +236,46 @@ fn seed_001_07_a_request_above_the_capacity_fails_before_any_wait() {
     let mut ring = Ring::new(1000);
     ring.allocate(1000, 4, &1).unwrap();
     assert_eq!(ring.allocate(1001, 4, &2), Err(RingError::TooLarge { size: 1001, capacity: 1000 }));
-    assert!(matches!(ring.allocate(1000, 1 << 40, &2), Err(RingError::Full { .. })), "a wait would help");
+    assert!(matches!(ring.allocate(1000, 1 << 40, &2), Err(RingError::Full { .. })), "releasing would help");
     ring.release_oldest();
-    assert_eq!(ring.allocate(1000, 1 << 40, &2).unwrap().offset(), 0, "and it does");
+    assert_eq!(ring.allocate(1000, 1 << 40, &2).unwrap().offset(), 0, "and the release helps");
 }
 
-/// Frames 2 to 6 of a ring, without a fence: `completed` is what one would report.
+/// Frames 2 to 6 of a ring, without a fence: `completed` is the value that a fence would report.
 #[test]
 fn seed_001_08_figures_1_to_4() {
     let mut ring = Ring::new(2048);
     ring.allocate(512, 4, &2).unwrap();
     ring.allocate(512, 4, &3).unwrap();
     ring.allocate(900, 4, &4).unwrap();
-    // Frame 2 has been rendered, so frame 4 can go around the end.
+    // Frame 2 has been rendered, so frame 4 can wrap around the end.
     assert!(matches!(ring.allocate(256, 256, &4), Err(RingError::Full { padding: 124, free: 124, .. })));
     let mut completed = 2;
     assert_eq!(ring.release_while(|&frame| frame <= completed), 512);
     ring.allocate(256, 256, &4).unwrap();
     ring.allocate(200, 4, &5).unwrap();
 
-    // Figure 1: frame 6 needs a large constant buffer, and there is not enough.
+    // Figure 1: frame 6 needs a large constant buffer, and there is not enough space.
     let figure_1 = vec![(3, vec![(512, 1024)]), (4, vec![(1024, 2048), (0, 256)]), (5, vec![(256, 456)])];
     assert_eq!(extents(&ring), figure_1);
     let request = |ring: &mut Ring<u32>| ring.allocate(1280, 256, &6);
     let full = |free| Err(RingError::Full { size: 1280, alignment: 256, padding: 56, free, capacity: 2048 });
     assert_eq!(request(&mut ring), full(56));
 
-    // Figure 2: the poll finds that frame 3 has been rendered; still not enough.
+    // Figure 2: the poll finds that frame 3 has been rendered; the space is still too small.
     completed = 3;
     assert_eq!(ring.release_while(|&frame| frame <= completed), 512);
     assert_eq!(request(&mut ring), full(568));
-    assert_eq!(extents(&ring), figure_1[1..], "the attempts have moved nothing");
+    assert_eq!(extents(&ring), figure_1[1..], "the failed requests changed nothing");
 
-    // Figure 3: a wait for the oldest frame in flight, and for no other.
+    // Figure 3: a wait for the oldest frame in flight only.
     assert_eq!(ring.oldest(), Some(&4));
-    assert_eq!(ring.release_oldest(), Some((4, 900 + 124 + 256)), "the tail that it skipped comes back with it");
+    assert_eq!(ring.release_oldest(), Some((4, 900 + 124 + 256)), "the skipped tail is released with it");
 
-    // Figure 4: the buffer lies where frames 3 and 4 were.
+    // Figure 4: the buffer uses the space of frames 3 and 4.
     let constants = request(&mut ring).unwrap();
     assert_eq!((constants.offset(), constants.end()), (512, 1792));
-    assert!(constants.end() > 1024, "in the space of both");
+    assert!(constants.end() > 1024, "it uses the space of both");
     assert_eq!(extents(&ring), [(5, vec![(256, 456)]), (6, vec![(456, 1792)])]);
     ring.validate().unwrap();
 }
@@ -302,40 +303,42 @@ fn seed_001_11_the_high_water_mark_counts_padding_and_stays() {
     assert_eq!((ring.used(), ring.high_water()), (40, 356));
 }
 
-/// The printed `SuballocateFromHeap` sets `m_pDataCur` to the aligned start and never adds the size, so that the
-/// second allocation of a frame lies on the first; it returns no offset at all; and what "sufficient memory" means
-/// when data wraps, when the end of the heap is skipped, or when both pointers meet, is hidden in a macro.
+/// The printed `SuballocateFromHeap` sets `m_pDataCur` to the aligned start and never adds the size, so the second
+/// allocation of a frame overlaps the first, and it returns no offset. A macro hides the meaning of "sufficient memory"
+/// for data that wraps around, for a skipped end of the heap, and for equal pointers.
 #[test]
 fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     let mut ring = Ring::new(1024);
     let vertices = ring.allocate(100, 4, &1).unwrap();
     let constants = ring.allocate(64, 256, &1).unwrap();
-    // Printed: both at 0.
+    // In the printed code, both are at 0.
     assert_eq!((vertices.offset(), constants.offset()), (0, 256));
     assert_eq!(ring.used(), 320, "the 156 before the constants belong to frame 1");
 
     ring.allocate(600, 4, &2).unwrap();
     assert_eq!(ring.release_oldest(), Some((1, 320)));
-    // 104 are left at the end and 320 at the start: frame 3 skips the end and pays for it.
+    // 104 units are free at the end and 320 at the start: frame 3 skips the end, and the skipped units count as its
+    // own.
     let wrapped = ring.allocate(200, 4, &3).unwrap();
     assert_eq!((wrapped.offset(), ring.used()), (0, 600 + 104 + 200));
     assert_eq!(ring.allocate(121, 1, &3).unwrap_err().to_string(), {
-        "the ring has no room for 121 units aligned to 1 after 0 of padding: 120 of 1024 are free"
+        "the ring has no room for 121 units aligned to 1 after 0 units of padding: 120 of 1024 are free; \
+         release older entries first"
     });
     ring.allocate(120, 1, &4).unwrap();
 
-    // Full and empty both have the pointers at the same place; they can be distinguished.
+    // If full and if empty, both pointers are equal, but the two states differ.
     assert_eq!((ring.used(), ring.free(), ring.is_empty()), (1024, 0, false));
     assert!(matches!(ring.allocate(1, 1, &4), Err(RingError::Full { free: 0, .. })));
     assert_eq!(ring.release_oldest(), Some((2, 600)));
-    assert_eq!(ring.release_oldest(), Some((3, 304)), "the skipped tail comes back with frame 3, not with frame 2");
+    assert_eq!(ring.release_oldest(), Some((3, 304)), "the skipped tail is released with frame 3, not with frame 2");
     assert_eq!(ring.release_oldest(), Some((4, 120)));
     assert!(ring.is_empty());
-    assert_eq!(ring.allocate(1024, 512, &5).unwrap().offset(), 0, "empty takes the largest request");
+    assert_eq!(ring.allocate(1024, 512, &5).unwrap().offset(), 0, "an empty ring fits the largest request");
 }
 
-/// The printed loop waits for the oldest, even the frame that is being recorded and whose fence nothing will
-/// signal. The ring names the oldest; the caller sees that it is not submitted and gives the error on.
+/// The printed loop waits for the oldest frame, even if it is still being recorded, so its fence will never be
+/// signalled. The ring returns the oldest tag; the caller sees that it is not submitted and reports the error.
 #[test]
 fn fault_08_the_oldest_is_reported_before_anyone_waits() {
     let mut ring = Ring::new(1000);
@@ -384,12 +387,12 @@ fn a_ring_of_nothing_refuses_everything() {
     ring.validate().unwrap();
 }
 
-/// A million frames through 64 KiB, three in flight at most, sizes and alignments mixed.
+/// A million frames through 64 KiB, at most three in flight, with mixed sizes and alignments.
 #[test]
 fn soak_a_million_frames_in_64_kib() {
     let mut ring = Ring::new(64 << 10);
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    // (frame, start, end) of what is in flight.
+    // (frame, start, end) of the ranges in flight.
     let mut live = VecDeque::new();
     let (mut waits, mut bytes) = (0_u64, 0_u64);
     for frame in 0..1_000_000_u32 {
@@ -402,7 +405,7 @@ fn soak_a_million_frames_in_64_kib() {
                     Ok(range) => break range,
                     Err(_) if ring.oldest() == Some(&frame) => panic!("four requests of a frame fit"),
                     Err(_) => {
-                        let (oldest, _) = ring.release_oldest().expect("full, so something is in flight");
+                        let (oldest, _) = ring.release_oldest().expect("the ring is full, so a frame is in flight");
                         waits += 1;
                         while live.front().is_some_and(|&(owner, _, _)| owner <= oldest) {
                             live.pop_front();
@@ -413,7 +416,7 @@ fn soak_a_million_frames_in_64_kib() {
             assert!(range.offset() % alignment == 0 && range.end() <= ring.capacity());
             assert!(
                 live.iter().all(|&(_, start, end)| range.end() <= start || end <= range.offset()),
-                "frame {frame}: {range:?} lies on what is in flight"
+                "frame {frame}: {range:?} overlaps a range in flight"
             );
             live.push_back((frame, range.offset(), range.end()));
             bytes += size;
@@ -438,7 +441,7 @@ fn a_range_says_where_it_stands_among_all_units() {
     let mut ring = Ring::new(10);
     let (first, second) = (ring.allocate(4, 1, &1).unwrap(), ring.allocate(3, 4, &2).unwrap());
     ring.release_while(|&tag| tag == 1);
-    // The last three units are skipped, and count.
+    // The last three units are skipped, and count as used.
     let third = ring.allocate(4, 1, &3).unwrap();
     assert_eq!([first, second, third].map(|range| (range.offset(), range.position())), [(0, 0), (4, 4), (0, 10)]);
 }

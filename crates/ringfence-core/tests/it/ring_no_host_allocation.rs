@@ -1,4 +1,4 @@
-//! A ring in steady state allocates nothing on the host.
+//! A ring in steady state allocates no host memory.
 
 #[allow(dead_code, reason = "a test program takes what it needs")]
 use crate::counting_allocator;
@@ -12,7 +12,7 @@ fn frame(ring: &mut Ring<SyncSet>, frame: u64) {
     let set: SyncSet = points.into_iter().collect();
     for (size, alignment) in [(300, 4), (2000, 256), (5000, 512)] {
         while ring.allocate(size + frame * 37 % 1000, alignment, &set).is_err() {
-            ring.release_oldest().expect("full, so something is in flight");
+            ring.release_oldest().expect("the ring is full, so a frame is in flight");
         }
     }
     let completed = [frame.saturating_sub(2), frame.saturating_sub(3)];
@@ -21,7 +21,7 @@ fn frame(ring: &mut Ring<SyncSet>, frame: u64) {
 
 #[test]
 fn a_steady_ring_allocates_nothing_on_the_host() {
-    assert!(host_allocations(|| drop(vec![1])) > 0, "the counter counts");
+    assert!(host_allocations(|| drop(vec![1])) > 0, "the counter works");
     let mut ring = Ring::new(64 << 10);
     (1..100).for_each(|number| frame(&mut ring, number));
     assert_eq!(host_allocations(|| (100..10_000).for_each(|number| frame(&mut ring, number))), 0);

@@ -1,4 +1,4 @@
-//! Two-level segregated fit: against the naive twin, at the limits of 64 bits, and its own promises.
+//! Tests of two-level segregated fit: against the naive twin, at the limits of 64 bits, and of its own guarantees.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeA
 use ringfence_core::testing::{Op, Twin, run, step};
 use ringfence_core::tlsf::{NEAR_MISSES, Tlsf};
 
-/// Sizes of every magnitude up to `2^bits`, 0 now and then.
+/// Sizes of every magnitude up to `2^bits`, and occasionally 0.
 fn sizes(bits: u32) -> impl Strategy<Value = u64> {
     (0..=bits, any::<u64>()).prop_map(|(bits, random)| random.checked_shr(64 - bits).unwrap_or(0))
 }
@@ -23,7 +23,7 @@ fn ops(bits: u32, alignment_bits: u8, count: usize) -> impl Strategy<Value = Vec
     prop::collection::vec(op, 1..count)
 }
 
-/// `size` rounded up to its class, from the definition: 32 steps in each power of two.
+/// Rounds `size` up to its class by the definition: 32 steps in each power of two.
 fn rounded(size: u64) -> Option<u64> {
     let step = if size < 32 { 1 } else { 1 << (size.ilog2() - 5) };
     size.checked_next_multiple_of(step)
@@ -39,7 +39,8 @@ fn longest_hole(tlsf: &Tlsf) -> u64 {
     longest
 }
 
-/// What the refusal of a request promises: no hole is as large as the padded size, rounded up to its class.
+/// Returns `true` if a failed request was allowed to fail: no hole is as large as the padded size, rounded up to its
+/// class.
 fn refusal_is_due(tlsf: &Tlsf, size: u64, alignment: u64) -> bool {
     let enough = size.checked_add(alignment - 1).and_then(rounded);
     enough.is_none_or(|enough| longest_hole(tlsf) < enough)
@@ -123,7 +124,7 @@ proptest! {
                 prop_assert_eq!(tlsf.validate(), Ok(()));
                 prop_assert_eq!(tlsf.free(range), Ok(()));
             }
-            // With so few holes each is looked at.
+            // With so few holes, each one is tried.
             None => prop_assert!(holes.len() > 64 || holes.iter().find(fits).is_none()),
         }
         prop_assert_eq!(tlsf.validate(), Ok(()));
@@ -195,7 +196,7 @@ fn seed_000_03_a_foreign_forged_or_stale_range_is_refused() {
     assert_eq!(ours.free(mine), Err(FreeError::Stale { offset: 0, size: 10 }));
 }
 
-/// The slot that closes the circle is no range, whatever its links happen to read as.
+/// The slot of the sentinel is not a range, for any value that its links read as.
 #[test]
 fn the_sentinel_cannot_be_freed() {
     let mut tlsf = Tlsf::new(10);
@@ -215,12 +216,12 @@ fn fault_06_a_stale_range_does_not_free_what_lives_there_now() {
     let old = tlsf.allocate(64, 1).unwrap();
     tlsf.free(old).unwrap();
     let new = tlsf.allocate(64, 1).unwrap();
-    assert_eq!((old.offset(), old.slot()), (new.offset(), new.slot()), "the same place and slot");
+    assert_eq!((old.offset(), old.slot()), (new.offset(), new.slot()), "the same offset and slot");
     assert_eq!(tlsf.free(old), Err(FreeError::Stale { offset: 0, size: 64 }));
     assert!(tlsf.is_live(&new));
 }
 
-/// 1000 and 1001 are of one class. Rounding up alone would pass over every hole of 1001.
+/// 1000 and 1001 are in one class. Rounding up alone would skip every hole of 1001.
 #[test]
 fn near_misses_are_found_within_their_bound() {
     let mut tlsf = Tlsf::new(100 * 1001 + 50 * 990);
@@ -231,12 +232,12 @@ fn near_misses_are_found_within_their_bound() {
         tlsf.free(span.unwrap()).unwrap();
     }
     for _ in 0..50 {
-        assert!(tlsf.allocate(1000, 1).is_ok(), "a hole of 1001 holds it");
+        assert!(tlsf.allocate(1000, 1).is_ok(), "it fits in a hole of 1001");
     }
     assert_eq!(tlsf.allocate(1000, 1).unwrap_err(), tlsf.allocate(1000, 1).unwrap_err(), "a refusal changes nothing");
 }
 
-/// The one hole that would do stands behind others that would not: behind 31 it is found, behind 32 it is not.
+/// The only fitting hole is behind others that do not fit: behind 31 it is found, behind 32 it is not.
 #[test]
 fn no_more_than_the_bound_is_looked_at() {
     for (before, found) in [(NEAR_MISSES - 1, true), (NEAR_MISSES, false)] {
@@ -264,14 +265,14 @@ fn padding_stays_free_and_is_merged_back() {
     let first = tlsf.allocate(1, 1).unwrap();
     let second = tlsf.allocate(100, 256).unwrap();
     assert_eq!((first.offset(), second.offset()), (0, 256));
-    assert_eq!(tlsf.free_size(), 1024 - 101, "nothing but what was asked for is set aside");
+    assert_eq!(tlsf.free_size(), 1024 - 101, "only the requested units are reserved");
     assert_eq!(tlsf.allocate(255, 1).map(|range| range.offset()), Ok(1), "the padding serves others");
     tlsf.free(second).unwrap();
     tlsf.free(first).unwrap();
     assert_eq!(tlsf.validate(), Ok(()));
 }
 
-/// Between a request and its padded size lie blocks that fit only if they begin well.
+/// Blocks between the request's size and its padded size fit only if their offset is well aligned.
 #[test]
 fn an_aligned_block_below_the_padded_size_is_found() {
     let mut tlsf = Tlsf::new(4096 + 300);
@@ -281,7 +282,7 @@ fn an_aligned_block_below_the_padded_size_is_found() {
     assert_eq!(tlsf.allocate(4096, 4096).map(|range| range.offset()), Ok(0));
 }
 
-/// A million pairs on a few thousand spans: the invariants hold at the end, and everything merges back into one.
+/// A million pairs on a few thousand spans: the invariants hold at the end, and all spans merge into one.
 #[test]
 fn a_long_churn_leaves_one_span() {
     let capacity = 40 << 20;
@@ -310,8 +311,7 @@ fn a_long_churn_leaves_one_span() {
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
 }
 
-/// A heap with room and enough spans that the merging of frees is deferred: 1,500 small ranges, every other one given
-/// back.
+/// Creates a heap with enough free space and spans that merges are deferred: 1,500 small ranges live, as many freed.
 fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
     for number in 0..3000 {
@@ -325,15 +325,15 @@ fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     (tlsf, twin)
 }
 
-/// How many spans are deferred, as `Debug` shows.
+/// Returns the number of deferred spans, as `Debug` shows it.
 fn deferred_count(tlsf: &Tlsf) -> usize {
     let text = format!("{tlsf:?}");
     let (_, count) = text.split_once("deferred: ").unwrap();
     count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
-/// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be
-/// missed as holes.
+/// The limit of deferred spans per class grows with the number of ranges. With many ranges of few sizes, eight spans of
+/// a class would often be used up; with few ranges, more deferred spans would leave too few holes.
 #[test]
 fn the_more_ranges_the_more_of_a_class_are_deferred() {
     for (ranges, deferred) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
@@ -354,7 +354,7 @@ proptest! {
     fn agrees_with_the_twin_while_it_defers(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
         let (mut tlsf, mut twin) = with_deferring(1 << 19);
         prop_assert!(deferred_count(&tlsf) > 100);
-        // The large ones are refused, or served once what is deferred was merged.
+        // The large requests fail, or succeed after the deferred spans were merged.
         for &op in ops.iter().chain(&large).chain(&ops) {
             let stepped = step(&mut tlsf, &mut twin, op, false);
             prop_assert!(stepped.is_ok(), "{op:?}: {}", stepped.unwrap_err());
@@ -363,7 +363,7 @@ proptest! {
             prop_assert_eq!(tlsf.free(range), Ok(()));
         }
         prop_assert_eq!((tlsf.largest_free(), tlsf.free_size(), tlsf.validate()), (1 << 19, 1 << 19, Ok(())));
-        prop_assert_eq!(tlsf.allocate(1 << 19, 1).map(|range| range.offset()), Ok(0), "all of it merges back");
+        prop_assert_eq!(tlsf.allocate(1 << 19, 1).map(|range| range.offset()), Ok(0), "all spans merge again");
     }
 
     #[test]
@@ -387,7 +387,7 @@ proptest! {
     }
 }
 
-/// Deferred spans, the lists, and what only merging would bring: peek returns each as the allocation then does.
+/// `peek` predicts an allocation from a deferred span, from the lists, and after a merge of the deferred spans.
 #[test]
 fn peek_tells_the_truth_while_spans_are_deferred() {
     for alignment_log2 in [0, 4, 8] {
@@ -410,7 +410,7 @@ fn fault_06_a_deferred_range_is_stale() {
     let again = tlsf.allocate(range.size(), 1).unwrap();
     assert_eq!((again.offset(), again.slot()), (range.offset(), range.slot()), "the latest of its class comes first");
     assert_eq!(tlsf.free(range), Err(stale), "another range has it now");
-    // No serial makes a deferred span look live: neither its mark nor its links.
+    // No serial makes a deferred span look live: neither its flag nor its links do.
     tlsf.free(again).unwrap();
     for (high, low) in [(1 << 31 | range.size(), 0), (0, u64::from(range.slot())), (1 << 31, 0), (1 << 30, 0)] {
         for low in [low, 0, 1, u64::from(range.slot())] {

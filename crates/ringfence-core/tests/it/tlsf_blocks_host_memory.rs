@@ -1,4 +1,4 @@
-//! In steady state neither the ranges nor the blocks allocate on the host.
+//! In steady state, neither the ranges nor the blocks allocate host memory.
 
 #[allow(dead_code, reason = "a test program takes what it needs")]
 use crate::counting_allocator;
@@ -7,7 +7,7 @@ use counting_allocator::host_allocation_count;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::tlsf::Tlsf;
 
-/// One round: fill the blocks, give every other range back, refuse what does not fit, empty the rest.
+/// One round: fills the blocks, frees every other range, makes requests that fail, and empties the rest.
 fn round(blocks: &mut Blocks<Tlsf, u32>, live: &mut Vec<BlockAllocation>) {
     for size in (1..400).cycle().take(3000) {
         live.extend(blocks.try_allocate(size, 1 << (size % 6)));
@@ -48,6 +48,6 @@ fn blocks_that_all_go_empty_and_out_allocate_nothing_on_the_host() {
     held.iter().for_each(|held| blocks.free(held).unwrap());
     assert_eq!(blocks.empty_count(), 100);
     while blocks.take_empty().is_some() {}
-    // Dropping a block's allocator gives back and takes nothing.
+    // Dropping a block's allocator frees host memory and allocates none.
     assert_eq!(host_allocation_count(), before);
 }

@@ -1,9 +1,9 @@
-//! What a TLSF heap defers: the rule of `tlsf/deferred.rs`, one test for each part of it.
+//! Tests of the rules of `tlsf/deferred.rs`, one test for each.
 
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// A heap that has had 1,500 spans, of 20 units each unless `sizes` has another one for it.
+/// Creates a heap with 1,500 spans, of 20 units each unless `sizes` has another size.
 fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     let mut heap = Tlsf::new(capacity);
     let sizes = sizes.iter().copied().chain(std::iter::repeat(20)).take(1500);
@@ -11,14 +11,14 @@ fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     (heap, held)
 }
 
-/// From how many free units on a heap with 1,025 to 2,048 spans defers.
+/// Returns the free units from which a heap with 1,025 to 2,048 spans defers.
 fn roomy_from(capacity: u64) -> u64 {
     capacity / 16 + capacity / 2 + 1
 }
 
 #[test]
 fn a_heap_defers_from_so_much_room_on_to_the_unit() {
-    // Units are given back one by one until the first is deferred.
+    // Frees units one by one until the first is deferred.
     for capacity in [10_000, 12_345, 16_383] {
         let large = roomy_from(capacity) - 400;
         let sizes = [&[1; 1400][..], &[large, capacity - 1498 - large], &[1; 98]].concat();
@@ -33,7 +33,7 @@ fn a_heap_defers_from_so_much_room_on_to_the_unit() {
                 heap.free_size()
             );
         }
-        assert_ne!(heap.deferred_size(), 0, "it came to it");
+        assert_ne!(heap.deferred_size(), 0, "a span was deferred");
         assert_eq!(heap.validate(), Ok(()));
     }
 }
@@ -51,8 +51,7 @@ fn half_of_that_room_is_deferred_at_most() {
     assert!(heap.deferred_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.deferred_size());
 }
 
-/// With something deferred, a request below a 64th of the heap is rounded up to its class, and what is not shorter is
-/// left alone.
+/// If a span is deferred, a request below a 64th of the heap is rounded up to its class, and a larger one is not.
 #[test]
 fn a_64th_of_the_heap_is_neither_deferred_nor_rounded() {
     let capacity = 64 * 2050 + 5;
@@ -62,7 +61,7 @@ fn a_64th_of_the_heap_is_neither_deferred_nor_rounded() {
         let range = heap.allocate(size, 1).expect("there is room");
         (range, before - heap.free_size())
     };
-    assert_eq!(taken(&mut heap, 2001).1, 2001, "nothing is deferred yet");
+    assert_eq!(taken(&mut heap, 2001).1, 2001, "no span is deferred yet");
     heap.free(held[0]).expect("live");
     assert_eq!(heap.deferred_size(), 0);
     heap.free(held[2]).expect("live");
@@ -82,7 +81,7 @@ fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     let gone = held[700];
     heap.free(gone).expect("live");
     assert_eq!(heap.deferred_size(), 20);
-    // More than a 64th, so that it is cut off in whole.
+    // More than a 64th, so it is split off without rounding.
     let filler = heap.free_size() - roomy_from(capacity) + 1;
     heap.allocate(filler, 1).expect("there is room");
     assert_eq!((heap.free_size(), heap.deferred_size()), (roomy_from(capacity) - 1, 20));
@@ -92,7 +91,7 @@ fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     heap.allocate(1001, 1).expect("there is room");
     assert_eq!(before - heap.free_size(), 1001);
     heap.allocate(heap.free_size(), 1).unwrap_err();
-    assert_eq!((heap.deferred_size(), heap.validate()), (0, Ok(())), "before a refusal it is merged");
+    assert_eq!((heap.deferred_size(), heap.validate()), (0, Ok(())), "the span is merged before a request fails");
 }
 
 #[test]
@@ -130,7 +129,7 @@ fn at_most_eight_of_a_class_and_1024_are_deferred() {
         heap.free(full).expect("live");
         assert_eq!((heap.deferred_size(), heap.validate()), (all, Ok(())));
     }
-    // One of them goes, and another of its class comes, but no more than that.
+    // One span is taken, and then only one more of its class is deferred.
     let taken = heap.allocate(sizes[9 * 5], 1).expect("there is room");
     assert_eq!(heap.deferred_size(), all - taken.size());
     heap.free(held[9 * 5 + 8]).expect("live");
@@ -150,9 +149,9 @@ fn a_heap_says_what_it_may_hold() {
     let (mut heap, held) = heap_with(1 << 17, &[]);
     heap.free(held[3]).expect("live");
     let free = heap.free_size();
-    assert!(heap.may_hold(free) && !heap.may_hold(free + 1), "what is deferred may be merged");
+    assert!(heap.may_hold(free) && !heap.may_hold(free + 1), "deferred spans count as mergeable");
     let listed = free - 20;
-    heap.allocate(listed, 1).expect("it lies in one piece");
+    heap.allocate(listed, 1).expect("it is contiguous");
     assert!(heap.may_hold(20) && !heap.may_hold(21));
 }
 
@@ -168,7 +167,7 @@ fn the_last_unit_and_the_last_span_are_deferred_and_no_more() {
     for (at, range) in held[..1025].iter().enumerate() {
         assert!(at == kept || heap.free(*range).is_ok());
     }
-    assert_eq!(heap.deferred_size(), all + 100, "1,024 spans, and as many units as may be");
+    assert_eq!(heap.deferred_size(), all + 100, "1,024 spans with the largest number of units");
     heap.free(held[kept]).expect("live");
     assert_eq!((heap.deferred_size(), heap.validate()), (all + 100, Ok(())));
 }

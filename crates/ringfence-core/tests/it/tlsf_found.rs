@@ -1,13 +1,12 @@
-//! Which span of a TLSF heap serves a request, and which is named as the longest.
+//! Tests of which span of a TLSF heap serves a request, and which is reported as the longest.
 
 use ringfence_core::range::{Allocate, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// What has as many units as the size and all that an alignment may skip is found, however many that are shorter stand
-/// before it.
+/// A span with as many units as the size plus the largest padding is found, for any number of shorter spans before it.
 #[test]
 fn a_span_that_holds_a_request_wherever_it_begins_is_found() {
-    // Each begins one after a multiple of four: 10 units do not hold 8 so aligned, 11 do.
+    // Each begins one unit after a multiple of four: 10 units do not fit 8 aligned units, 11 units do.
     let mut heap = Tlsf::new(200);
     let sizes = [1, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 11, 116];
     let held = sizes.map(|size| heap.allocate(size, 1).expect("there is room"));
@@ -23,7 +22,7 @@ fn deferred_spans_count_as_merged_in_the_largest() {
         (0..count).map(|_| heap.allocate(size, 1).expect("there is room")).collect()
     };
     let (_many, row, large) = (held(4, 1100), held(250, 20), held(500, 240));
-    // What is free lies in pieces of 1,500.
+    // The free space is in pieces of 1,500.
     for (at, range) in large.iter().enumerate() {
         assert!(at % 4 == 3 || heap.free(*range).is_ok());
     }
@@ -37,7 +36,7 @@ fn deferred_spans_count_as_merged_in_the_largest() {
 
 #[test]
 fn a_span_of_a_class_above_is_found_when_those_of_the_own_do_not_fit() {
-    // 8 units one after a multiple of four, and 10 at one.
+    // 8 units one unit after a multiple of four, and 10 units at a multiple.
     let with_two = || {
         let mut heap = Tlsf::new(200);
         let held = [1, 8, 3, 10, 178].map(|size| heap.allocate(size, 1).expect("there is room"));
@@ -51,7 +50,7 @@ fn a_span_of_a_class_above_is_found_when_those_of_the_own_do_not_fit() {
     assert_eq!(with_two().allocate_below(8, 4, 19), None);
 }
 
-/// The one span below the limit stands behind others that lie above it: behind 63 it is found, behind 64 it is not.
+/// The only span below the limit is behind others that are above it: behind 63 it is found, behind 64 it is not.
 #[test]
 fn no_more_than_64_spans_are_looked_at_for_one_below_a_limit() {
     for (above, is_found) in [(63, true), (64, false)] {

@@ -1,4 +1,4 @@
-//! Pools that threads share, driven by one: their rules, not their races, which loom and the threaded tests look at.
+//! Shared pools, driven by one thread. This checks their rules; loom and the threaded tests check for races.
 
 use std::collections::HashSet;
 use std::vec::Vec;
@@ -8,7 +8,7 @@ use crate::fixed_pool::FixedPool;
 use crate::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use crate::range::{FreeError, Range, Serial};
 
-/// [`FixedPool`].
+/// Drives a [`FixedPool`].
 ///
 /// # Panics
 /// If it differs from its twin, the list of live ranges.
@@ -27,7 +27,7 @@ pub fn fixed_pool(data: &[u8]) -> u64 {
                 Some(range) => {
                     assert!(range.slot() < open && live.iter().all(|held| held.slot() != range.slot()));
                     assert_eq!((range.offset(), range.size()), (u64::from(range.slot()) * 48, 48));
-                    assert!(serials.insert(range.serial()), "a number came twice");
+                    assert!(serials.insert(range.serial()), "a serial was used twice");
                     live.push(range);
                 }
                 None => assert_eq!(live.len(), open as usize, "refused, although a block is free"),
@@ -80,10 +80,10 @@ pub fn fixed_pool(data: &[u8]) -> u64 {
     count
 }
 
-/// [`PoolChain`].
+/// Drives a [`PoolChain`].
 ///
 /// # Panics
-/// If it differs from its twin: what is live, and which heaps there are.
+/// If it differs from its twin: the live blocks and the existing heaps.
 #[must_use]
 pub fn pool_chain(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -100,7 +100,7 @@ pub fn pool_chain(data: &[u8]) -> u64 {
                         let twice =
                             live.iter().any(|held| (held.pool(), held.offset()) == (made.pool(), made.offset()));
                         assert!(!twice && made.offset() == u64::from(made.block()) * 16 && made.size() == 16);
-                        assert!(heaps.contains(chain.heap(&made).expect("a pool that is there")));
+                        assert!(heaps.contains(chain.heap(&made).expect("the pool exists")));
                         live.push(made);
                     }
                     None if what == 0 => {
@@ -113,7 +113,7 @@ pub fn pool_chain(data: &[u8]) -> u64 {
             7..=11 => {
                 if !live.is_empty() {
                     let gone = live.swap_remove(number as usize % live.len());
-                    chain.free(gone).expect("a live one");
+                    chain.free(gone).expect("the block is live");
                 }
             }
             12 => {
@@ -131,14 +131,14 @@ pub fn pool_chain(data: &[u8]) -> u64 {
             }
             13 => {
                 if let Some(heap) = chain.take_empty() {
-                    assert!(heaps.remove(&heap), "a heap came out twice");
+                    assert!(heaps.remove(&heap), "a heap was taken out twice");
                 }
             }
             _ => {
                 tick += number;
                 let keep = KeepPools { empty_count: 1, grace_ticks: 3 };
                 if let Some(heap) = chain.take_surplus(tick, keep) {
-                    assert!(heaps.remove(&heap), "a heap came out twice");
+                    assert!(heaps.remove(&heap), "a heap was taken out twice");
                 }
             }
         }
@@ -152,7 +152,7 @@ pub fn pool_chain(data: &[u8]) -> u64 {
         assert_eq!(there, heaps.len());
         count += 1;
     }
-    live.drain(..).for_each(|held| chain.free(held).expect("a live one"));
+    live.drain(..).for_each(|held| chain.free(held).expect("the block is live"));
     assert_eq!(chain.into_heaps().collect::<HashSet<_>>(), heaps);
     count
 }

@@ -1,4 +1,4 @@
-//! Range allocators, and growable blocks of them.
+//! Drivers of range allocators, and of growable blocks of them.
 
 use std::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::range::{Allocate, Range, RangeAllocator};
 use crate::testing::{Op, Twin, step};
 use crate::tlsf::Tlsf;
 
-/// Heaps that fill up after a few requests, so that refusals and merges are common.
+/// Returns a capacity that a few requests fill, so that failures and merges are common.
 fn capacity(feed: &mut Feed<'_>) -> Option<u64> {
     Some(match feed.below(8)? {
         0..=3 => 1 + feed.below(64)?,
@@ -42,21 +42,21 @@ fn drive(feed: &mut Feed<'_>, allocator: &mut dyn RangeAllocator, exact: bool) -
     count
 }
 
-/// [`Buddy`].
+/// Drives a [`Buddy`].
 ///
 /// # Panics
 /// If it differs from its twin.
 #[must_use]
 pub fn buddy(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
-    // Checking the tree looks at all of it: small ones get further.
+    // Validation reads the whole tree, so small trees allow more operations.
     let Some(levels) = feed.below(12) else { return 0 };
     let Some(capacity) = feed.below(1 << levels) else { return 0 };
     let Some(granule) = feed.below(5) else { return 0 };
     drive(&mut feed, &mut Buddy::new(capacity + 1, 1 << granule), false)
 }
 
-/// [`FreeList`].
+/// Drives a [`FreeList`].
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -67,7 +67,7 @@ pub fn free_list(data: &[u8]) -> u64 {
     drive(&mut feed, &mut FreeList::new(capacity), true)
 }
 
-/// [`Tlsf`].
+/// Drives a [`Tlsf`].
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -78,8 +78,8 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
-/// [`Tlsf`] that has had enough spans, and has enough room, that it defers frees: of 1,100 ranges it starts
-/// with, 100 are left. Large requests have it merge what is deferred, now and then.
+/// Drives a [`Tlsf`] that defers frees, because it had enough spans and has enough free space: 100 of its first 1,100
+/// ranges remain. Large requests make it merge the deferred spans now and then.
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -112,11 +112,11 @@ pub fn tlsf_deferred(data: &[u8]) -> u64 {
     count
 }
 
-/// [`LinearRanges`], from both ends. What is given back in the middle of a row is not free yet, so that its twin is the
-/// list of live ranges alone.
+/// Drives a [`LinearRanges`] from both ends. A range that is freed in the middle of a row is not free space yet, so the
+/// twin has only the list of live ranges.
 ///
 /// # Panics
-/// If two overlap, one is lost, or a second free is obeyed.
+/// If two ranges overlap, a range is lost, or a second free succeeds.
 #[must_use]
 pub fn linear_ranges(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -136,25 +136,25 @@ pub fn linear_ranges(data: &[u8]) -> u64 {
                 }
             }
             8..=13 => {
-                // The oldest and the youngest are given back most often: a ring, a stack.
+                // The oldest and the youngest ranges are freed most often, as in a ring and a stack.
                 let at = [0, live.len().saturating_sub(1), number as usize][what as usize % 3];
                 if !live.is_empty() {
                     let gone = live.remove(at % live.len());
-                    rows.free(gone).expect("a live one");
+                    rows.free(gone).expect("the range is live");
                     dead.push(gone);
                     dead.drain(..dead.len().saturating_sub(16));
                 }
             }
             _ => {
                 if let Some(gone) = dead.get(number as usize % dead.len().max(1)) {
-                    assert!(rows.free(*gone).is_err(), "a second free is obeyed");
+                    assert!(rows.free(*gone).is_err(), "a second free succeeds");
                 }
             }
         }
         rows.validate().expect("sound");
         assert_eq!(rows.live_count(), live.len());
         assert!(live.iter().all(|held| rows.is_live(held)) && dead.iter().all(|gone| !rows.is_live(gone)));
-        assert!(!live.is_empty() || rows.free_size() == capacity + 1, "nothing is held when nothing is live");
+        assert!(!live.is_empty() || rows.free_size() == capacity + 1, "without live ranges, all units are free");
         count += 1;
     }
     count
@@ -172,7 +172,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
         let Some(number) = feed.below(256) else { break };
         let picked = live.get(number as usize % live.len().max(1)).copied();
         match what {
-            // A check looks at each block for each other: few of them get further.
+            // The check compares all pairs of blocks, so fewer blocks allow more operations.
             0..=6 if live.len() < 32 => {
                 let size = if what == 6 { number * 3 } else { number % (basic_size + 1) };
                 let Some(log2) = feed.below(4) else { break };
@@ -193,7 +193,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
                     assert!(blocks.heap(&made).is_some());
                     live.push(made);
                 } else {
-                    // Algorithms that round cannot hold everything in a block of its own.
+                    // Algorithms that round do not serve every size from a block of that size.
                     assert!(
                         size == 0 || log2 > 0 || matches!(algorithm, Algorithm::Equal { .. } | Algorithm::Buddy { .. })
                     );
@@ -201,7 +201,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
             }
             0..=12 => {
                 if let Some(gone) = picked {
-                    blocks.free(gone).expect("a live one");
+                    blocks.free(gone).expect("the range is live");
                     live.retain(|held| *held != gone);
                     dead.push(gone);
                     dead.drain(..dead.len().saturating_sub(16));
@@ -209,7 +209,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
             }
             13 => {
                 if let Some(gone) = dead.get(number as usize % dead.len().max(1)) {
-                    assert!(blocks.free(*gone).is_err(), "a second free is obeyed");
+                    assert!(blocks.free(*gone).is_err(), "a second free succeeds");
                 }
             }
             14 => {
@@ -230,19 +230,19 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
     count
 }
 
-/// [`Blocks`](crate::blocks::Blocks) over [`Tlsf`].
+/// Drives [`Blocks`](crate::blocks::Blocks) over [`Tlsf`].
 ///
 /// # Panics
-/// If two overlap, or one is lost.
+/// If two ranges overlap, or a range is lost.
 #[must_use]
 pub fn blocks(data: &[u8]) -> u64 {
     grow(&mut Feed::new(data), Algorithm::Tlsf)
 }
 
-/// [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with every algorithm.
+/// Drives a [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with every algorithm.
 ///
 /// # Panics
-/// If two overlap, or one is lost.
+/// If two ranges overlap, or a range is lost.
 #[must_use]
 pub fn virtual_allocator(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);

@@ -1,4 +1,4 @@
-//! What goes by time: rings, bump pages, what waits for points; and the size classes.
+//! Drivers of rings, bump pages, retire queues and sync sets, and of the size classes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use crate::size_class::SizeClasses;
 use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 
-/// [`Ring`]; its twin knows of each unit who owns it.
+/// Drives a [`Ring`]. Its twin records the owner of each unit.
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -28,7 +28,7 @@ pub fn ring(data: &[u8]) -> u64 {
             0..=8 => {
                 let alignment = 1 << (what % 4);
                 let size = number as usize % (capacity + 2);
-                // The first free and aligned place from `next` on that is in one piece, with all that is skipped free.
+                // The first aligned, contiguous position from `next` on that skips only free units.
                 let free = (0..capacity).take_while(|step| owner[(next + step) % capacity].is_none()).count();
                 let fits = |skip: &usize| {
                     let at = (next + skip) % capacity;
@@ -47,7 +47,7 @@ pub fn ring(data: &[u8]) -> u64 {
                         next = (next + skip + size) % capacity;
                     }
                     (Err(_), None) => {}
-                    (got, wanted) => panic!("{got:?}, and the twin says {wanted:?}"),
+                    (got, wanted) => panic!("{got:?}, but the twin expects {wanted:?}"),
                 }
             }
             9..=11 => tag += 1,
@@ -70,10 +70,10 @@ pub fn ring(data: &[u8]) -> u64 {
     count
 }
 
-/// [`Linear`].
+/// Drives a [`Linear`].
 ///
 /// # Panics
-/// If it differs from its twin: a number.
+/// If it differs from its twin, which is a number.
 #[must_use]
 pub fn linear(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -112,10 +112,10 @@ pub fn linear(data: &[u8]) -> u64 {
     count
 }
 
-/// [`SizeClasses`].
+/// Drives the [`SizeClasses`].
 ///
 /// # Panics
-/// If a class does not hold what it is for, or a larger request gets a smaller one.
+/// If a class does not fit its request, or a larger request gets a smaller class.
 #[must_use]
 pub fn size_class(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -126,7 +126,7 @@ pub fn size_class(data: &[u8]) -> u64 {
             let (small, large) = (classes.class(size, alignment), classes.class(size.saturating_add(more), alignment));
             if let Ok(class) = small {
                 assert!(size > 0 && class >= size && class.is_multiple_of(alignment));
-                assert_eq!(classes.class(class, alignment), Ok(class), "a class is its own");
+                assert_eq!(classes.class(class, alignment), Ok(class), "a class maps to itself");
                 assert!(
                     large.is_ok_and(|large| large >= class) || large.is_err(),
                     "{size} and {more} more: {small:?} and {large:?}"
@@ -140,10 +140,10 @@ pub fn size_class(data: &[u8]) -> u64 {
     count
 }
 
-/// [`RetireQueue`]; its twin is a list.
+/// Drives a [`RetireQueue`]. Its twin is a list.
 ///
 /// # Panics
-/// If something comes out too early, too late, twice or never.
+/// If an item is released too early, too late, twice or never.
 #[must_use]
 pub fn retire(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -185,8 +185,8 @@ pub fn retire(data: &[u8]) -> u64 {
             _ => {}
         }
         for item in out {
-            let at = twin.iter().position(|(_, held)| *held == item).expect("out once, and retired before");
-            assert!(completed.passed_all(&twin.remove(at).0), "{item} is out too early");
+            let at = twin.iter().position(|(_, held)| *held == item).expect("released once, and retired before");
+            assert!(completed.passed_all(&twin.remove(at).0), "{item} was released too early");
         }
         queue.validate().expect("sound");
         assert_eq!(queue.len(), twin.len());
@@ -195,7 +195,7 @@ pub fn retire(data: &[u8]) -> u64 {
     count
 }
 
-/// [`SyncSet`]; its twin is a map.
+/// Drives a [`SyncSet`]. Its twin is a map.
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -225,7 +225,7 @@ pub fn sync_set(data: &[u8]) -> u64 {
                 twin.clear();
             }
         }
-        // A point of value 0 has always passed, and may be left out.
+        // A point of value 0 has always passed, and may be omitted.
         let wanted: Vec<_> =
             twin.iter().map(|(at, value)| (*at as usize, *value)).filter(|(_, value)| *value > 0).collect();
         let mut held: Vec<_> = set.iter().map(|point| (point.timeline.index(), point.value)).collect();
