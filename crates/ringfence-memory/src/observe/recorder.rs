@@ -18,13 +18,13 @@ use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 #[non_exhaustive]
 pub enum StartTraceError {
     /// A trace is already being recorded.
-    #[error("a trace is being recorded already")]
+    #[error("a trace is already being recorded: stop it first")]
     Recording,
     /// Descriptor heaps exist already. A trace that begins later could not tell which descriptors are in use.
-    #[error("descriptor heaps exist already: a trace begins with an allocator that has made nothing")]
+    #[error("descriptor heaps already exist: start the trace before the allocator creates anything")]
     DescriptorHeaps,
     /// Memory objects exist already. A trace that begins later could not tell what is in memory.
-    #[error("{memory_objects} memory objects exist already: a trace begins with an allocator that has made nothing")]
+    #[error("{memory_objects} memory objects already exist: start the trace before the allocator creates anything")]
     NotEmpty {
         /// Number of existing memory objects.
         memory_objects: u64,

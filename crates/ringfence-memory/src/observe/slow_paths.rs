@@ -9,7 +9,7 @@
 //! | `out of memory` | warning | no memory type had room, or the driver refused |
 //! | `debugging` | error | a guard was overwritten, or a leak was found at the end |
 //! | `device lost` | error | a `reclaim` found that the device is lost |
-//! | `… is leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
+//! | `… are leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
 //!
 //! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span for work under a lock is entered and
 //! exited afterwards; its field `took_ns` contains the duration.
@@ -19,7 +19,7 @@ use std::fmt;
 use super::debugging::Finding;
 use crate::device::DeviceError;
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
 #[derive(Clone, Copy)]
 pub(crate) enum SlowPath {
     /// The driver allocates a memory object.
@@ -30,7 +30,7 @@ pub(crate) enum SlowPath {
     Wait,
 }
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
 pub(crate) enum Warning<'a> {
     /// No memory type had room, or the driver refused.
     OutOfMemory { bytes: u64, location: &'a dyn fmt::Debug, tried_type_bits: u32, cause: &'a DeviceError },
@@ -83,12 +83,12 @@ mod later {
             }
             Warning::DeviceLost => report(|| error!(target: "ringfence", "device lost")),
             Warning::CannotWait { objects } => report(move || {
-                error!(target: "ringfence", { objects }, "the driver cannot wait: what it may use is leaked");
+                error!(target: "ringfence", { objects }, "the driver cannot wait: objects that the device may use are leaked");
             }),
             Warning::Leaked { error, objects } => {
                 let error = error.to_string();
                 report(
-                    move || error!(target: "ringfence", { error, objects }, "what a dropped frame may use is leaked"),
+                    move || error!(target: "ringfence", { error, objects }, "objects that a dropped frame may use are leaked"),
                 );
             }
         }

@@ -76,13 +76,13 @@ impl Committed {
 #[non_exhaustive]
 pub enum ResidencyError {
     /// The frame belongs to another allocator.
-    #[error("the frame is not of the allocator whose memory is listed")]
+    #[error("the frame belongs to another allocator than the listed memory")]
     ForeignFrame,
     /// The list belongs to another allocator.
-    #[error("the list is of another allocator")]
+    #[error("the list belongs to another allocator")]
     ForeignList,
     /// The memory of the submission does not fit, even if all memory that is not in use is evicted.
-    #[error("{missing_bytes} bytes could not be brought back: {cause}")]
+    #[error("{missing_bytes} bytes could not be made resident: {cause}. Wait for earlier submissions or use less memory")]
     NoRoom {
         /// Size of the listed memory that is evicted, in bytes.
         missing_bytes: u64,
@@ -206,7 +206,7 @@ impl<D: Device> UseList<D> {
     where
         D: Create<K>,
     {
-        assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource is of another allocator than the list");
+        assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource belongs to another allocator than the list");
         self.add_place(resource.place());
     }
 
@@ -216,7 +216,7 @@ impl<D: Device> UseList<D> {
     /// As [`UseList::add`].
     #[track_caller]
     pub fn add_allocation(&mut self, allocation: &Allocation<D>) {
-        assert!(allocation.is_of(&self.shared), "the allocation is of another allocator than the list");
+        assert!(allocation.is_of(&self.shared), "the allocation belongs to another allocator than the list");
         self.add_place(allocation.place());
     }
 

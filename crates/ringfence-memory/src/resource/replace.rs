@@ -28,7 +28,7 @@ use crate::timeline::Frame;
 #[non_exhaustive]
 pub enum ReplaceError {
     /// The frame belongs to another allocator, so it would not keep the old resource alive.
-    #[error("the frame is not of the resource's allocator")]
+    #[error("the frame belongs to another allocator than the resource")]
     ForeignFrame,
     /// The bytes to keep exceed one of the two buffers.
     #[error("{keep_bytes} bytes to keep exceed the old buffer ({old_bytes} bytes) or the new one ({new_bytes} bytes)")]

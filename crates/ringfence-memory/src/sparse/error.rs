@@ -8,7 +8,7 @@ use crate::error::Error;
 #[non_exhaustive]
 pub enum SparseError {
     /// The pages are outside of the buffer.
-    #[error("pages {first}..{end} lie outside the sparse buffer of {page_count} pages")]
+    #[error("pages {first}..{end} are outside the sparse buffer of {page_count} pages")]
     OutOfRange {
         /// The first page of the request.
         first: u64,
@@ -18,7 +18,7 @@ pub enum SparseError {
         page_count: u64,
     },
     /// The region is outside of the texture or empty, or the texture does not have its aspect.
-    #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
+    #[error("{region:?} is outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
     OutsideTexture {
         /// The region of the request.
         region: TexelBox,
