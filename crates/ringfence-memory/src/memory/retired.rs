@@ -58,7 +58,7 @@ pub struct Reclaimed {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// The GPU did not complete the submissions in time.
-    #[error("the device did not finish its work within {waited_ns} ns: {waiting} objects still wait for it")]
+    #[error("the device did not complete its work within {waited_ns} ns: {waiting} objects still wait for it")]
     Timeout {
         /// Time that the call waited, in nanoseconds.
         waited_ns: u64,
@@ -66,7 +66,7 @@ pub enum ShutdownError {
         waiting: usize,
     },
     /// Frames are open and may still be submitted.
-    #[error("{open} frames are open, among them the one with {frame}: {waiting} objects still wait")]
+    #[error("{open} frames are open, among them the one with {frame}, and {waiting} objects wait: submit or discard the frames")]
     OpenFrames {
         /// Point of the oldest open frame on its timeline.
         frame: SyncPoint,
@@ -78,7 +78,7 @@ pub enum ShutdownError {
     /// A frame was dropped, neither submitted nor discarded, and its value was not reached in time.
     #[error(
         "the frame with {frame} was dropped, and was not complete within {waited_ns} ns: {waiting} objects still wait \
-         (if it was not submitted, it had to be discarded; see `Timeline::discard_dropped`)"
+         (discard a frame that is not submitted, or call `Timeline::discard_dropped`)"
     )]
     DroppedFrame {
         /// Point of the last such frame of its timeline, which it signals if it was submitted.
