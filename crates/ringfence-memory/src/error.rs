@@ -111,7 +111,9 @@ pub enum Error {
         class_groups: [u8; 3],
     },
     /// An aliasing resource exceeds its allocation, or breaks its alignment there.
-    #[error("{size} bytes aligned to {alignment} do not fit at offset {offset} of an allocation of {allocation_size} bytes")]
+    #[error(
+        "{size} bytes aligned to {alignment} do not fit at offset {offset} of an allocation of {allocation_size} bytes"
+    )]
     DoesNotFit {
         /// Offset of the resource in the allocation, in bytes.
         offset: u64,
@@ -173,8 +175,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a heap
-    /// is too small.
+    /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a
+    /// heap is too small.
     #[must_use]
     pub const fn may_fit_elsewhere(&self) -> bool {
         matches!(self, Self::TooLarge { .. }) || self.is_out_of_memory()

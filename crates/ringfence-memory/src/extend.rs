@@ -1,9 +1,10 @@
 //! The interface for libraries that build on the allocator. The rings, descriptor heaps, transient heaps and pools of
 //! `ringfence` use it, and yours can too.
 //!
-//! [`Allocator::shared`](crate::Allocator::shared) returns a [`Shared`]: the allocator without its handle. It lives as long
-//! as any object that was created from it. An object that a reclaim must visit registers itself: a [`ReclaimRing`] with
-//! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with [`Shared::add_pool`].
+//! The method [`Allocator::shared`](crate::Allocator::shared) returns a [`Shared`]: the allocator without its handle.
+//! It lives as long as any object that was created from it. An object that a reclaim must visit registers itself: a
+//! [`ReclaimRing`] with [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with
+//! [`Shared::add_pool`].
 
 use std::panic::Location;
 

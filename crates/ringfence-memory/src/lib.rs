@@ -1,7 +1,7 @@
 //! GPU memory and its lifetimes: policy over any device of `ringfence-hal`.
 //!
 //! ```text
-//!   Allocator          what a user sees
+//!   Allocator          the user's interface
 //!     │
 //!     ├── defrag   residency   sparse   sharing     side by side
 //!     ▼
@@ -9,9 +9,9 @@
 //!     ▼
 //!   memory             request → memory type → block → range; budgets; growth
 //!     ▼
-//!   timeline           timelines, frames, what has passed
+//!   timeline           timelines, frames, progress
 //!     ▼
-//!   observe            what happened: traces, debugging
+//!   observe            events: traces, debugging
 //! ```
 //!
 //! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.

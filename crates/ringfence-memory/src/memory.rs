@@ -7,8 +7,8 @@
 //!   types ── candidates by location ──▶ arena (memory type × resource class)
 //!                                          ├ common small size: a slot of a pool              lock-free
 //!                                          ├ a range of a block (TLSF)                        one short lock
-//!                                          ├ full: a new block, made outside that lock
-//!                                          └ too large, or the driver wishes: dedicated
+//!                                          ├ full: a new block, created outside that lock
+//!                                          └ too large, or preferred by the driver: dedicated
 //! ```
 //!
 //! # The fallback order

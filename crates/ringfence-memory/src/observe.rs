@@ -4,8 +4,8 @@
 //! ```text
 //!                                                              ┌─▶ Calls        counters, for statistics
 //!   timeline, memory, resource, libraries ── Event ─▶ Observers ┼─▶ Trace        a file, while one is recorded
-//!                                                              ├─▶ Debugger     guards, fills, leaks, history; if asked for
-//!                                                              └─▶ slow_paths   spans and warnings of `tracing`, by feature
+//!                                                              ├─▶ Debugger     guards, fills, leaks, history; if on
+//!                                                              └─▶ slow_paths   spans, warnings of `tracing`; a feature
 //! ```
 //!
 //! | operation | cost |
@@ -164,7 +164,7 @@ pub mod trace {
     //!       ▼
     //!   Chunk ──(once a frame, when there is enough)──▶ Writer: length, count, checksum, events ──▶ any `io::Write`
     //!                                                       │
-    //!   Reader ◀────────────────────────────────────────────┘   event by event; stops with an error that says how far it came
+    //!   Reader ◀────────────────────────────────────────────┘   event by event; an error says where it stopped
     //!       │
     //!   State: the memory as it was after any event, as a [`Snapshot`](crate::memory::Snapshot)
     //! ```

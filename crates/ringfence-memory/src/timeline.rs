@@ -161,7 +161,7 @@ pub enum FrameError {
         timeline: TimelineId,
     },
     /// A later frame was submitted before this one; a fence's value can only rise.
-    #[error("{} cannot be submitted after value {submitted}: submit frames in the order of their values", .frame.point())]
+    #[error("{} cannot be submitted after value {submitted}: submit frames in order of their values", .frame.point())]
     OutOfOrder {
         /// The frame.
         frame: Frame,

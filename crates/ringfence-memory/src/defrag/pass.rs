@@ -91,7 +91,9 @@ pub enum MoveOutcome {
 pub enum MoveError {
     /// The pass has no move for this resource, or the move was made or ignored, or the resource was pinned since, or
     /// copies to it were gathered since and are not recorded.
-    #[error("the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet")]
+    #[error(
+        "the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet"
+    )]
     NotInPass,
     /// The resource was created with a native description that the library does not keep: pass it again.
     #[error("the description of this resource is not fully known: pass it again (`copy_buffer_as`, `copy_texture_as`)")]
@@ -187,9 +189,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// Moves this buffer: creates a new buffer in the new place, and retires the old one. Returns the copy, and keeps
-    /// it for
-    /// [`DefragPass::record`]: it must be recorded in the pass's frame, before any command that reads the buffer. Both buffers
-    /// need the usages for copies.
+    /// it for [`DefragPass::record`]. The copy must be recorded in the pass's frame, before any command that reads the
+    /// buffer. Both buffers need the usages for copies.
     ///
     /// # Errors
     /// There is no such move; the buffer could not be created (the move can be tried again), or not bound (the move is
@@ -228,8 +229,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// Moves this texture, as [`DefragPass::copy_buffer`] does. Every mip and layer is copied.
     ///
     /// Returns the copies, each a mip of all layers, for a program that records them itself instead of with
-    /// [`DefragPass::record`]: in the pass's frame and before any command that reads the texture. Before that, the program must
-    /// transition the new texture into the layout or state that copies need, as with any new texture.
+    /// [`DefragPass::record`]. They must be recorded in the pass's frame and before any command that reads the texture.
+    /// Before that, the program must transition the new texture into the layout or state that copies need, as with any
+    /// new texture.
     ///
     /// # Errors
     /// As [`DefragPass::copy_buffer`]. If the texture was created with a native description that the portable one does

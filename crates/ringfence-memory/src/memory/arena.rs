@@ -333,7 +333,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let mut state = self.state.lock();
         let id = state.insert(block);
         let allocation = state.blocks.allocate_in(id, request.size, request.alignment);
-        let found = state.count_in(allocation.expect("a new block holds what it was made for"), request);
+        let found = state.count_in(allocation.expect("a new block has room for its request"), request);
         self.note_low_water(&mut state);
         found
     }
@@ -716,7 +716,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_bytes += self.taken(&allocation);
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         self.announced = self.announced.saturating_sub(allocation.size());
-        let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
+        let block = self.blocks.heap_mut(allocation.block()).expect("the block of an allocation exists");
         let mut ticket = None;
         if !request.evictable {
             block.memory.pin();

@@ -33,7 +33,7 @@ impl<D: Device> BlockMemory<D> {
     /// It and its copies are read only while a range is live in the block that owns `memory`.
     pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
         // From `Arc::as_ptr`, so that `share` can increment the count later.
-        Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("what is owned has an address"))
+        Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("an `Arc` has an address"))
     }
 
     /// Returns a counted reference to the memory. It must be dropped before the range is freed.

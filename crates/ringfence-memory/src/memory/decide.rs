@@ -3,7 +3,7 @@
 //! ```text
 //!   request, view ──▶ decide ──▶ Steps ─────┬─▶ placing.rs executes it, step by step, until one is served
 //!                        │                  └─▶ plan.rs prints the first step that would be served
-//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
+//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, no step
 //! ```
 //!
 //! A decision is a list of steps: a memory type, and either a block there or dedicated memory. It is a pure function of

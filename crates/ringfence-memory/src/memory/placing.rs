@@ -1,9 +1,9 @@
 //! From a description to an object in its memory: measuring, placing, binding.
 //!
 //! ```text
-//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)        out of memory? reclaim and trim, again
+//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)     out of memory? reclaim, trim, again
 //!                                                   │
-//!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
+//!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block    no driver call
 //!                                                   │ not plain, or not free
 //!     decide: for each step, best memory type first ▼
 //!       a slot or a range of an existing block; a new block; dedicated memory        the order: see [`crate::memory`]
@@ -90,7 +90,7 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
             return Err(Error::WrongClass { class: needs.class, block_class: class });
         }
         if needs.requires_dedicated {
-            return Err(DeviceError::unsupported("a pool's block for what requires memory of its own").into());
+            return Err(DeviceError::unsupported("a pool's block for a resource that requires dedicated memory").into());
         }
         Ok(Self { needs, desc, pool: Some(pool) })
     }
@@ -129,8 +129,8 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Refuses a resource that the device can only import. If it cannot be shared at all, [`Shared::prepare`] returns the
-    /// reason.
+    /// Refuses a resource that the device can only import. If it cannot be shared at all, [`Shared::prepare`] returns
+    /// the reason.
     #[cold]
     fn check_export<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> Result<(), Error>
     where
@@ -138,7 +138,9 @@ impl<D: Device> Shared<D> {
     {
         let support = Create::<K>::share_support(&self.device, info, kind);
         if support.can_import && !support.can_export {
-            return Err(DeviceError::unsupported("creating handles of this kind: the device can only import them").into());
+            return Err(
+                DeviceError::unsupported("creating handles of this kind: the device can only import them").into()
+            );
         }
         Ok(())
     }

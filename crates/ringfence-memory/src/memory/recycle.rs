@@ -1,7 +1,8 @@
 //! Recycling: taking objects for new requests, and keeping released ones.
 //!
 //! ```text
-//!   create ── wanted? ──▶ take: this thread's, or its class's list, or what this thread has retired and the device is done with
+//!   create ── wanted? ──▶ take: this thread's list, its class's list, or objects that this thread has retired and the
+//!                           │   device is done with
 //!                           └─▶ its next owner's name, user data
 //!   reclaim, destroy_now ── release_item ──▶ kept, or destroyed
 //! ```

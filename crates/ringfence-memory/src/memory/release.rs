@@ -4,7 +4,7 @@
 //!   drop(resource) ──▶ retired: RetireBin, tagged with the latest begun of every timeline
 //!                          │ reclaim: one reading of each timeline
 //!                          ▼
-//!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
+//!                      destroy object ──▶ range freed to its arena ──▶ empty for long? block freed to the driver
 //! ```
 //!
 //! No driver call is made while a lock is held that an allocation needs. No lock is held while objects are destroyed,
@@ -380,9 +380,8 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, at most
-    /// for
-    /// [`OTHERS_WAIT`]: a request is about to fail although its memory will soon be free.
+    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, or until
+    /// [`OTHERS_WAIT`] has passed. Without this, a request would fail although its memory will soon be free.
     fn reclaim_beside_another(&self) -> Reclaimed {
         let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
         loop {

@@ -3,8 +3,8 @@
 //! ```text
 //!   allocation                                   eviction (one at a time)
 //!   pins += 1                                    evicted = true
-//!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, left alone
-//!      │         brings it back                     │
+//!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, not evicted
+//!      │         makes it resident                  │
 //!      no: it stays resident, for pins != 0         no: the driver evicts it
 //! ```
 //!

@@ -66,7 +66,9 @@ pub enum ShutdownError {
         waiting: usize,
     },
     /// Frames are open and may still be submitted.
-    #[error("{open} frames are open, among them the one with {frame}, and {waiting} objects wait: submit or discard the frames")]
+    #[error(
+        "{open} frames are open, among them the one with {frame}; {waiting} objects wait: submit or discard the frames"
+    )]
     OpenFrames {
         /// Point of the oldest open frame on its timeline.
         frame: SyncPoint,

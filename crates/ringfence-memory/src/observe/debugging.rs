@@ -1,11 +1,11 @@
 //! Debugging: checks that the program turns on at run time, in any build, with [`AllocatorDesc::debug`].
 //!
 //! ```text
-//!   a range of a block   │ guard │ what its owner has            │ guard │
+//!   a range of a block   │ guard │ the owner's bytes             │ guard │
 //!                          0x9e    fill_new … fill_released        0x9e
 //!                            │                                       │
 //!                            └──── compared when it is released, and by check_guards() ────▶ Finding::Overrun
-//!   live ranges    name, place of creation ────── what is left at shutdown() ─────────────▶ Finding::Leak
+//!   live ranges    name, line of creation ─────── still live at shutdown() ───────────────▶ Finding::Leak
 //!   copies to a live range ── their frame was not submitted, or they were never recorded ──▶ Finding::LostContent
 //!   history        made, named, moved, retired, released: the last N ── by address ──────────────▶ history_of(address)
 //! ```

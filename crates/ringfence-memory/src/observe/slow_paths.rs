@@ -83,12 +83,12 @@ mod later {
             }
             Warning::DeviceLost => report(|| error!(target: "ringfence", "device lost")),
             Warning::CannotWait { objects } => report(move || {
-                error!(target: "ringfence", { objects }, "the driver cannot wait: objects that the device may use are leaked");
+                error!(target: "ringfence", { objects }, "the driver cannot wait: objects in use are leaked");
             }),
             Warning::Leaked { error, objects } => {
                 let error = error.to_string();
                 report(
-                    move || error!(target: "ringfence", { error, objects }, "objects that a dropped frame may use are leaked"),
+                    move || error!(target: "ringfence", { error, objects }, "objects of a dropped frame are leaked"),
                 );
             }
         }

@@ -82,7 +82,9 @@ pub enum ResidencyError {
     #[error("the list belongs to another allocator")]
     ForeignList,
     /// The memory of the submission does not fit, even if all memory that is not in use is evicted.
-    #[error("{missing_bytes} bytes could not be made resident: {cause}. Wait for earlier submissions or use less memory")]
+    #[error(
+        "{missing_bytes} bytes could not be made resident: {cause}. Wait for earlier submissions or use less memory"
+    )]
     NoRoom {
         /// Size of the listed memory that is evicted, in bytes.
         missing_bytes: u64,
@@ -206,7 +208,10 @@ impl<D: Device> UseList<D> {
     where
         D: Create<K>,
     {
-        assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource belongs to another allocator than the list");
+        assert!(
+            Arc::ptr_eq(resource.shared(), &self.shared),
+            "the resource belongs to another allocator than the list"
+        );
         self.add_place(resource.place());
     }
 

@@ -334,13 +334,14 @@ impl<D: Device> Allocation<D> {
             return Err(Error::WrongClass { class: needs.class, block_class: self.class });
         }
         if needs.requires_dedicated {
-            return Err(
-                DeviceError::unsupported("a resource that needs memory of its own, over bytes of others").into()
-            );
+            return Err(DeviceError::unsupported(
+                "a resource that requires dedicated memory, in memory that it shares",
+            )
+            .into());
         }
         // Vulkan's dedicated memory accepts only the resource that it was created for, and its owner binds that.
         if self.shared.device.is_tied(self.memory()) {
-            return Err(DeviceError::unsupported("a resource over memory that was made for another").into());
+            return Err(DeviceError::unsupported("a resource in memory that was allocated for another").into());
         }
         let is_inside = offset.checked_add(needs.size).is_some_and(|end| end <= self.size);
         // Evaluated only if it is inside, because otherwise the sum may overflow.

@@ -77,7 +77,9 @@ pub enum ShareError {
         kind: ShareKind,
     },
     /// The resource does not fit into the memory at the offset of the description.
-    #[error("{size} bytes aligned to {alignment} do not fit at offset {offset} of shared memory of {memory_bytes} bytes")]
+    #[error(
+        "{size} bytes aligned to {alignment} do not fit at offset {offset} of shared memory of {memory_bytes} bytes"
+    )]
     DoesNotFit {
         /// Offset in the description, in bytes.
         offset: u64,

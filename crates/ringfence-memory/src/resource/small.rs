@@ -224,7 +224,7 @@ fn small_range<D: Device>(
         let buffer = Arc::new(shared_buffer(shared, class)?);
         let mut blocks = state.blocks.lock();
         let id = blocks.insert(Arc::clone(&buffer), Tlsf::exact(SHARED_BYTES));
-        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
+        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block has room for a small buffer");
         Ok((buffer, allocation))
     })
 }

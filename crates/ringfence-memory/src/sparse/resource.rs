@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pages of a buffer                         by number
-//!   region (mip, layer, texels) of a texture ──▶ the tiles that it touches, or the tail that the mip lies in ──▶ numbers
+//!   region (mip, layer, texels) of a texture ──▶ its tiles, or the tail that contains the mip ──▶ numbers
 //! ```
 
 use std::fmt;

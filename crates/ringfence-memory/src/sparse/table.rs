@@ -1,8 +1,8 @@
 //! The page table: the memory of each page, and the changes of the next submission.
 //!
 //! ```text
-//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
-//!   changes               │ 4 ▶ none  │ 7 ▶ slot │                what the next one will do
+//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     after the last submission
+//!   changes               │ 4 ▶ none  │ 7 ▶ slot │                of the next submission
 //! ```
 //!
 //! | operation | cost |

@@ -55,7 +55,7 @@ fn what_a_frame_uses_that_had_begun_waits_for_it() {
         let used = world.used.load(Ordering::Acquire);
         world.lifetimes.retire_into(&world.bin, 7);
         let early = world.passed(1);
-        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was retired");
+        assert!(early.contains(&0), "frame 1 is complete, and no other frame had begun when the item was retired");
         assert!(!used || !early.contains(&7), "frame 2 uses it");
         other.join().unwrap();
     });
@@ -74,7 +74,7 @@ fn the_end_of_one_frame_does_not_hide_another() {
         let value = world.lifetimes.begin(&world.clock);
         world.lifetimes.retire_into(&world.bin, 7);
         other.join().unwrap();
-        assert_eq!(world.passed(value - 1), [], "it waits for the frame that has begun last");
+        assert_eq!(world.passed(value - 1), [], "it waits for the latest frame");
         assert_eq!(world.passed(value), [7]);
     });
 }
@@ -92,7 +92,7 @@ fn a_frame_that_is_dropped_is_not_over_before_a_later_one() {
         world.lifetimes.retire_into(&world.bin, 8);
         other.join().unwrap();
         assert_eq!(world.clock.passed(0), 0);
-        assert_eq!(world.passed(world.clock.passed(0)), [], "what was dropped may be under way");
+        assert_eq!(world.passed(world.clock.passed(0)), [], "the dropped frame may be under way");
         let value = world.lifetimes.begin(&world.clock);
         assert_eq!(world.clock.submit(value), Ok(()));
         assert_eq!(world.passed(world.clock.passed(value)), [7, 8]);

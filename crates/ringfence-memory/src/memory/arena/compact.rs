@@ -226,7 +226,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
             if !limits.allow(size) {
                 return;
             }
-            let ticket = queue.pop().expect("it is the last");
+            let ticket = queue.pop().expect("the queue is not empty");
             if !ticket.take() {
                 continue;
             }
@@ -244,7 +244,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket> {
         let renewed = Arc::new(ticket.renewed(allocation));
         let mut state = self.state.lock();
-        let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range is here");
+        let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range exists");
         block.movable_count += 1;
         block.notes.entry(allocation.range().slot()).or_default().ticket = Some(Arc::clone(&renewed));
         renewed

@@ -1,8 +1,8 @@
 //! The live ranges, the history of operations, and the findings.
 //!
 //! ```text
-//!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ gone: guards compared, bytes filled
-//!                             │   │ moved: another entry at the new place, guarded anew; the old one is retired
+//!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ guards compared, bytes filled
+//!                             │   │ moved: another entry at the new place, with new guards; the old one is retired
 //!                             │   └────▶ live[block, offset] …                           │
 //!                             │ every step                                               │
 //!                             ▼                                                          ▼
