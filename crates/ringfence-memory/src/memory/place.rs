@@ -45,9 +45,9 @@ pub(crate) enum Hold<D: Device> {
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal slots in a range of a block.
     Slot { class: u32, named: bool, memory: BlockMemory<D>, allocation: PoolAllocation },
-    /// Memory of its own, and the number under which the arena knows it.
-    Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// Dedicated memory, and its number in the arena.
+    Dedicated { memory: Arc<Memory<D>>, number: u64 },
+    /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
     /// A part of another place's memory, which is freed with the last place in it.
     Aliased(Arc<Place<D>>),
