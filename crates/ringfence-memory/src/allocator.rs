@@ -287,7 +287,7 @@ impl<D: Device> Allocator<D> {
         Recording(&self.shared)
     }
 
-    /// Returns the part that libraries build on: see [`extend`](crate::extend).
+    /// Returns the interface for libraries that build on the allocator: see [`extend`](crate::extend).
     #[inline]
     #[must_use]
     pub fn shared(&self) -> &Arc<Shared<D>> {

@@ -3,7 +3,7 @@
 //! ```text
 //!   Allocator          the user's interface
 //!     │
-//!     ├── defrag   residency   sparse   sharing     side by side
+//!     ├── defrag   residency   sparse   sharing     independent of each other
 //!     ▼
 //!   resource           Buffer, Texture: one owner, drop retires
 //!     ▼

@@ -61,7 +61,7 @@ pub(crate) enum Event<'a, M: Watched> {
     Freed(RangeId),
     /// An event that only traces use: blocks, frames, rings, descriptors.
     Recorded(&'a trace::Event<&'a str>),
-    /// A failure.
+    /// A failure, or a finding of debugging.
     Warned(Warning<'a>),
     /// The allocator is shut down, or the shutdown failed because the device may still use objects. Live ranges are
     /// reported, and retired ones only if `is_over`.

@@ -82,9 +82,9 @@ pub(super) struct ArenaRun<D: Device> {
     leaving: Vec<(BlockId, u64)>,
     /// Old ranges of moves, until they are free.
     old: VecDeque<BlockAllocation>,
-    /// Bytes moved in the current round, by the block that contains them.
+    /// Bytes moved in the current round, by the block that they were moved from.
     moved_bytes: HashMap<BlockId, u64>,
-    /// Number of cycles: blocks were emptied and compacted.
+    /// Number of completed cycles of emptying and compacting.
     cycle: u32,
     /// Blocks that were emptied in this cycle.
     emptied_in_cycle: u32,

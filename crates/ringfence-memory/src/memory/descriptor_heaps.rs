@@ -1,7 +1,7 @@
 //! The descriptor heaps of an allocator, registered so that reclaims visit them and the last drop destroys them.
 //!
 //! ```text
-//!   handle (CpuDescriptorHeap, ShaderVisibleHeap, …) ──▶ Arc<state> ◀── DescriptorHeaps, in what all share
+//!   handle (CpuDescriptorHeap, ShaderVisibleHeap, …) ──▶ Arc<state> ◀── DescriptorHeaps, in `Shared`
 //!                                                           │
 //!   last handle dropped: closed ── points passed ──▶ destroyed by reclaim, and out of the list
 //! ```

@@ -39,5 +39,5 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The eviction callback: releases memory if every other step has failed, and returns whether it did.
+/// The eviction callback: releases memory if every other step has failed, and returns `true` if it did.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

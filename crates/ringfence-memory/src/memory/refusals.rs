@@ -1,11 +1,11 @@
 //! The driver's refusals, remembered to avoid calls that would fail again.
 //!
 //! ```text
-//!   the driver is out of memory ──▶ noted: memory type, kind of object, bytes, and the heap's epoch before the call
+//!   the driver is out of memory ──▶ a note: memory type, kind of object, bytes, and the heap's epoch before the call
 //!   a later request of as many bytes or more, in the same epoch ──▶ refused without a call
 //!   an object of the heap is freed or evicted, or the driver reports more left ──▶ the next epoch: notes expire
 //!
-//!   a trim that released nothing ──▶ noted with a mark of everything that could be released
+//!   a trim that released nothing ──▶ a note with a mark of everything that could be released
 //!   the same mark ──▶ no further trim
 //! ```
 //!

@@ -529,7 +529,8 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        // It may be recycled, and destroyed only after a submission has begun that may still see it.
+        // The item may be recycled and destroyed later. The device is notified now, so that submissions that begin until
+        // then leave the object out.
         item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }

@@ -7,7 +7,7 @@
 //! | `Readback` | host-visible | cached, coherent | uncached: reading that is tens of times slower |
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
-//! Equal types keep the driver's order, as the Vulkan specification recommends. Protected, lazily allocated and special
+//! Equal types keep the driver's order, as the Vulkan specification intends. Protected, lazily allocated and special
 //! types are used only if the request names such a property. Types that the device refuses are used only if no other is
 //! left, so that the request returns the device's reason. Required properties of a request shorten the list; preferred
 //! ones come before the location's own order. On a device with one heap for all (unified memory) the same order leads

@@ -45,7 +45,7 @@ pub enum ReplaceError {
         dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
-        /// Width, height and depth of the present texture in texels, and its number of mips.
+        /// Width, height and depth of the current texture in texels, and its number of mips.
         present: ([u32; 3], u32),
         /// The same of the wanted texture.
         wanted: ([u32; 3], u32),
@@ -165,7 +165,7 @@ pub(super) fn swap_mips<D: Device>(
     });
     let copies: Vec<_> = copies.collect();
     texture.become_other(new, (!copies.is_empty()).then_some(frame));
-    // New are large mips, and small mips beyond the end of the old chain.
+    // The new mips are larger than the old chain, or smaller than its last mip.
     let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
     Ok(MipSwap { copies, to_fill })
 }
