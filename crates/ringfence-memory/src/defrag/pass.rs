@@ -245,7 +245,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// Moves a texture as [`DefragPass::copy_texture`] does, with the description that the texture was created with. On
-    /// Direct3D 12 [`DefragPass::record`] needs a texture whose initial state is the common state.
+    /// Direct3D 12 [`DefragPass::record`] needs a texture with the common state as its initial state.
     ///
     /// # Errors
     /// The description does not match the texture; or [`MoveError::UnknownFormat`], for example if the format has

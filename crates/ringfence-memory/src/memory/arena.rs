@@ -271,7 +271,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Found::Slot { class: class.index, named, ready }
     }
 
-    /// Returns the size class whose pools serve the request, if there is one. Counts the request if `count`.
+    /// Returns the size class with pools for the request, if there is one. Counts the request if `count`.
     pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
         // A slot cannot be moved, and is in one block with resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {

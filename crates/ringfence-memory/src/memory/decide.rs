@@ -12,7 +12,7 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | memory type | the location's types whose heap is large enough, best first; a pool has one |
+//! | memory type | the location's types with a large enough heap, best first; a pool has one |
 //! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, with guards |
 //! | dedicated memory | if the driver requires it, the request asks for it or is shared, or it is too large for a block |
 //! | dedicated memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |

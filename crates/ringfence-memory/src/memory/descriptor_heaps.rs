@@ -18,7 +18,7 @@ use crate::device::descriptors::HeapKind;
 use crate::observe::unlocked::Lock;
 use crate::timeline::Passed;
 
-/// A descriptor heap, whose slots are freed once points have passed.
+/// A descriptor heap. Its slots are freed once points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
     /// Frees slots whose points have passed; all slots, if the device is lost. Returns `false` once the heap is closed
     /// and destroyed, and is not called again then. Only one thread at a time is in the call; another thread skips the

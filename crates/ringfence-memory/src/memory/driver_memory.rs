@@ -76,7 +76,7 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// Adds memory that the arena does not suballocate, and of which `offset..` is in use. Returns its number in the
+    /// Adds memory that the arena does not suballocate. The range `offset..` of it is in use. Returns its number in the
     /// arena.
     pub(super) fn add_dedicated(
         &self,

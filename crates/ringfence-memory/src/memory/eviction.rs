@@ -86,7 +86,7 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Makes a block resident in which a range was allocated whose uses are not declared.
+    /// Makes a block resident after a range without declared uses was allocated in it.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {

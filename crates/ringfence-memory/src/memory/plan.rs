@@ -125,7 +125,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the result of the step in its arena, whose empty blocks count as freed if `trimmed`.
+    /// Returns the result of the step in its arena. If `trimmed`, empty blocks count as freed.
     fn forecast(&self, request: &PlacementRequest<'_, '_, D>, step: &Step, trimmed: bool) -> Forecast {
         let of_range = request.of_range(step.needs.size, step.needs.alignment);
         match self.arena_of(request, step) {

@@ -56,7 +56,7 @@ impl<D: Device> Residence<D> {
         }
     }
 
-    /// Adds a range whose uses are not declared.
+    /// Adds a range without declared uses.
     pub(crate) fn pin(&self) {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }

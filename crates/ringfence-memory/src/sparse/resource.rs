@@ -25,7 +25,7 @@ use crate::resource::ResourceKind;
 
 /// A buffer with addresses for all pages; a page gets memory when it is bound. See [`SparseResource`].
 pub type SparseBuffer<D> = SparseResource<D, Buffers>;
-/// A texture whose tiles get memory when they are bound. See [`SparseResource`].
+/// A texture with tiles that get memory when they are bound. See [`SparseResource`].
 pub type SparseTexture<D> = SparseResource<D, Textures>;
 
 /// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, or pages of one
@@ -189,7 +189,7 @@ impl SparseKind for Textures {
     }
 }
 
-/// A resource whose pages get memory when they are bound. See [`sparse`](crate::sparse).
+/// A resource with pages that get memory when they are bound. See [`sparse`](crate::sparse).
 ///
 /// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
 pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {

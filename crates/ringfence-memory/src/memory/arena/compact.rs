@@ -9,7 +9,7 @@
 //! | `facts` | O(blocks) |
 //! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
 //! | `destinations` | O(blocks) |
-//! | `reserve_elsewhere` | O(log blocks) a move, and the same for each refusal of a block, of which there are few in a pass |
+//! | `reserve_elsewhere` | O(log blocks) a move, and the same for each of the few refusals of blocks in a pass |
 //! | `reserve_below` | O(1) a move |
 //! | the others | O(1), or the removal of a block |
 

@@ -41,7 +41,7 @@ fn a_heap_may_call_back_from_where_it_is_visited() {
     assert_eq!(heap.visits.load(Ordering::Relaxed), 1);
 }
 
-/// A closed heap whose destruction takes time; meanwhile another thread reclaims too.
+/// A closed heap with a slow destruction; meanwhile another thread reclaims too.
 struct Slow {
     begun: std::sync::Barrier,
     visits: AtomicU32,
