@@ -5,7 +5,7 @@
 //!                                                              ┌─▶ Calls        counters, for statistics
 //!   timeline, memory, resource, libraries ── Event ─▶ Observers ┼─▶ Trace        a file, while one is recorded
 //!                                                              ├─▶ Debugger     guards, fills, leaks, history; if on
-//!                                                              └─▶ slow_paths   spans, warnings of `tracing`; a feature
+//!                                                              └─▶ slow_paths   spans and events of `tracing`, if on
 //! ```
 //!
 //! | operation | cost |

@@ -219,8 +219,8 @@ impl<D: Device> ArenaRun<D> {
         is_over
     }
 
-    /// Ends a block after all of its ranges were tried. If all found room, the block is emptied. Otherwise it stays, and other
-    /// blocks may be emptied into it.
+    /// Ends a block after all of its ranges were tried. If all found room, the block is emptied. Otherwise it stays,
+    /// and other blocks may be emptied into it.
     fn finish_block(
         &mut self,
         emptying: &mut Emptying,

@@ -380,8 +380,8 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, or until
-    /// [`OTHERS_WAIT`] has passed. Without this, a request would fail although its memory will soon be free.
+    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, at most
+    /// for the time [`OTHERS_WAIT`]. Without this, a request would fail although its memory will soon be free.
     fn reclaim_beside_another(&self) -> Reclaimed {
         let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
         loop {
@@ -529,8 +529,8 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        // The item may be recycled and destroyed later. The device is notified now, so that submissions that begin until
-        // then leave the object out.
+        // The item may be recycled and destroyed later. The device is notified now, so that submissions that begin
+        // until then leave the object out.
         item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
