@@ -1,159 +1,161 @@
-//! Errors of requests, with the numbers that show why.
+//! Errors of requests, with the numbers that explain them.
 
 use crate::device::descriptors::DescriptorError;
 use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};
 
-/// Why nothing was made. Nothing has changed.
+/// An error of a request. The request has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No suitable memory is left, and every step of the fallback order has failed: see [`memory`](crate::memory).
     #[error(
         "out of memory: {size} bytes for {location:?}; heap {heap} has {} of {} bytes in use, {} by this allocator \
-         (memory types tried: {tried_type_bits:#b}; also tried: {tried:?}; the last said: {cause})",
+         (memory types tried: {tried_type_bits:#b}; further steps tried: {tried:?}; last error: {cause})",
         .budget.usage_bytes, .budget.budget_bytes, .budget.reserved_bytes
     )]
     OutOfMemory {
-        /// Bytes that were needed.
+        /// Size of the request, in bytes.
         size: u64,
-        /// Where they were wanted.
+        /// Location of the request.
         location: Location,
-        /// Memory types that were tried, a bit each.
+        /// Memory types that were tried, one bit each.
         tried_type_bits: u32,
         /// The memory heap of the best type.
         heap: u32,
-        /// Use and budget of that heap.
+        /// Usage and budget of that heap.
         budget: Budget,
-        /// What was tried beside the first block.
+        /// Steps that were tried, beyond the first block.
         tried: Tried,
-        /// What the driver said to the last try.
+        /// The driver's error from the last step.
         cause: DeviceError,
     },
-    /// The request would exceed the budget, which it forbids ([`within_budget`](crate::AllocationDesc::within_budget)),
-    /// or a limit of the allocator.
+    /// The request would exceed the budget, and is not allowed to
+    /// ([`within_budget`](crate::AllocationDesc::within_budget)), or it would exceed a limit of the allocator.
     #[error(
-        "{size} bytes for {location:?} are beyond the budget: heap {heap} has {} of {} bytes in use, {} of at most {} \
-         by this allocator (memory types tried: {tried_type_bits:#b}; also tried: {tried:?})",
+        "{size} bytes for {location:?} exceed the budget: heap {heap} has {} of {} bytes in use, {} of at most {} \
+         by this allocator (memory types tried: {tried_type_bits:#b}; further steps tried: {tried:?})",
         .budget.usage_bytes, .budget.budget_bytes, .budget.reserved_bytes, .budget.limit_bytes
     )]
     OverBudget {
-        /// Bytes that were needed.
+        /// Size of the request, in bytes.
         size: u64,
-        /// Where they were wanted.
+        /// Location of the request.
         location: Location,
-        /// Memory types that were tried, a bit each.
+        /// Memory types that were tried, one bit each.
         tried_type_bits: u32,
         /// The memory heap of the best type.
         heap: u32,
-        /// Use and budget of that heap.
+        /// Usage and budget of that heap.
         budget: Budget,
-        /// What was tried beside the first block.
+        /// Steps that were tried, beyond the first block.
         tried: Tried,
     },
     /// No block has room, and the request forbids driver calls for memory
     /// ([`never_grow`](crate::AllocationDesc::never_grow)).
-    #[error("{size} bytes for {location:?} fit in no block, and the driver was not to be called")]
+    #[error("no block has room for {size} bytes for {location:?}, and the request forbids driver calls (`never_grow`)")]
     WouldGrow {
-        /// Bytes that were needed.
+        /// Size of the request, in bytes.
         size: u64,
-        /// Where they were wanted.
+        /// Location of the request.
         location: Location,
     },
-    /// The custom pool has no room and may have no further block, or none that is large enough.
-    #[error("{size} bytes do not fit: the pool has at most {block_count_max} blocks of {block_bytes} bytes")]
+    /// The custom pool has no room, and it may not have a further block, or not one that is large enough.
+    #[error("the pool has no room for {size} bytes: it has at most {block_count_max} blocks of {block_bytes} bytes")]
     PoolFull {
-        /// Bytes that were needed.
+        /// Size of the request, in bytes.
         size: u64,
-        /// The pool's largest number of blocks.
+        /// The pool's maximum number of blocks.
         block_count_max: usize,
-        /// The bytes of its blocks.
+        /// Size of the pool's blocks, in bytes.
         block_bytes: u64,
     },
-    /// Memory of 0 bytes.
-    #[error("memory of 0 bytes was asked for")]
+    /// The request is for 0 bytes of memory.
+    #[error("the request is for 0 bytes of memory")]
     ZeroSize,
     /// The alignment is 0 or not a power of two.
     #[error("the alignment {alignment} is not a power of two")]
     BadAlignment {
-        /// What was asked for, in bytes.
+        /// The requested alignment, in bytes.
         alignment: u64,
     },
     /// The device has no such memory type.
-    #[error("there is no memory type {memory_type}: the device has {memory_type_count}")]
+    #[error("memory type {memory_type} does not exist: the device has {memory_type_count} memory types")]
     UnknownMemoryType {
-        /// What was asked for.
+        /// The requested memory type.
         memory_type: u32,
-        /// How many there are.
+        /// Number of the device's memory types.
         memory_type_count: u32,
     },
-    /// The resource cannot lie in this memory type.
-    #[error("memory type {memory_type} is not among those that the resource allows ({memory_type_bits:#b})")]
+    /// The resource does not allow this memory type.
+    #[error("the resource does not allow memory type {memory_type}, only the types {memory_type_bits:#b}")]
     WrongMemoryType {
-        /// That of the pool or the allocation.
+        /// Memory type of the pool or the allocation.
         memory_type: u32,
-        /// What the resource allows, a bit a type.
+        /// Memory types that the resource allows, one bit each.
         memory_type_bits: u32,
     },
-    /// The device does not allow a resource of this class in memory that was made for another class.
-    #[error("the device keeps {class:?} out of memory for {block_class:?}")]
+    /// The device does not allow a resource of this class in memory that was created for another class.
+    #[error("the device does not allow resources of class {class:?} in memory for class {block_class:?}")]
     WrongClass {
-        /// That of the resource.
+        /// Class of the resource.
         class: ResourceClass,
-        /// That of the pool or the allocation.
+        /// Class of the pool or the allocation.
         block_class: ResourceClass,
     },
     /// The device never lets resources of all classes share a memory object.
-    #[error("the device lets no memory hold resources of every class (groups {class_groups:?})")]
+    #[error("the device does not allow resources of every class in one memory object (groups {class_groups:?})")]
     MixedClasses {
         /// See [`Capabilities::class_groups`](crate::device::Capabilities::class_groups).
         class_groups: [u8; 3],
     },
-    /// An aliasing resource reaches beyond its allocation, or would lie unaligned.
-    #[error("{size} bytes aligned to {alignment} do not fit at {offset} of an allocation of {allocation_size} bytes")]
+    /// An aliasing resource exceeds its allocation, or breaks its alignment there.
+    #[error(
+        "{size} bytes aligned to {alignment} do not fit at offset {offset} of an allocation of {allocation_size} bytes"
+    )]
     DoesNotFit {
-        /// Where it was to lie in the allocation.
+        /// Offset of the resource in the allocation, in bytes.
         offset: u64,
-        /// Bytes that it needs.
+        /// Size of the resource, in bytes.
         size: u64,
-        /// The alignment that it needs, in bytes.
+        /// Alignment of the resource, in bytes.
         alignment: u64,
-        /// Bytes of the allocation.
+        /// Size of the allocation, in bytes.
         allocation_size: u64,
     },
     /// The device has no memory type that suits both the resource and the location.
-    #[error("no memory type is fit for {location:?} among those that the resource allows ({memory_type_bits:#b})")]
+    #[error("the resource allows the memory types {memory_type_bits:#b}, and none of them suits {location:?}")]
     NoMemoryType {
-        /// Where it was wanted.
+        /// Location of the request.
         location: Location,
-        /// What the resource allows, a bit a type.
+        /// Memory types that the resource allows, one bit each.
         memory_type_bits: u32,
     },
-    /// It is larger than any memory object may be, than every heap that it may lie in, or than any block of its pool's
-    /// algorithm ([`Algorithm::capacity_max`](ringfence_core::algorithm::Algorithm::capacity_max)).
-    #[error("{size} bytes are more than the largest memory object of {max} bytes")]
+    /// The request is larger than the largest memory object, than every heap that it may use, or than any block of its
+    /// pool's algorithm ([`Algorithm::capacity_max`](ringfence_core::algorithm::Algorithm::capacity_max)).
+    #[error("{size} bytes exceed the largest memory object of {max} bytes")]
     TooLarge {
-        /// Bytes that were needed.
+        /// Size of the request, in bytes.
         size: u64,
         /// The limit in bytes: the device's or the algorithm's.
         max: u64,
     },
-    /// The request asks for another kind of handle than the pool's blocks have.
-    #[error("memory shared as {wanted:?} was asked for in a pool whose blocks are shared as {pool:?}")]
+    /// The request is for another kind of shared handle than that of the pool's blocks.
+    #[error("the request is for memory shared as {wanted:?}, but the pool's blocks are shared as {pool:?}")]
     WrongShare {
-        /// What was asked for.
+        /// Kind of the request.
         wanted: Option<ShareKind>,
-        /// What the pool has.
+        /// Kind of the pool's blocks.
         pool: Option<ShareKind>,
     },
-    /// The host has to write the memory, and the location is one that it does not write.
-    #[error("the host does not write {location:?} memory: name Upload or DeviceUpload")]
+    /// The host must write the memory, but the location is one that the host does not write.
+    #[error("the host does not write {location:?} memory: use Upload or DeviceUpload")]
     NotHostWritten {
-        /// What was asked for.
+        /// Location of the request.
         location: Location,
     },
-    /// The descriptors for it could not be allocated.
+    /// The descriptors of the resource could not be allocated.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
     /// The driver failed.
@@ -162,7 +164,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether memory was short: a smaller request, or the same one after something was released, may succeed.
+    /// Returns `true` if memory was short: a smaller request, or the same request after memory was released, may
+    /// succeed.
     #[must_use]
     pub const fn is_out_of_memory(&self) -> bool {
         match self {
@@ -172,29 +175,29 @@ impl Error {
         }
     }
 
-    /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a heap
-    /// is too small.
+    /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a
+    /// heap is too small.
     #[must_use]
     pub const fn may_fit_elsewhere(&self) -> bool {
         matches!(self, Self::TooLarge { .. }) || self.is_out_of_memory()
     }
 }
 
-/// Why the host could not reach a resource's bytes. Nothing was read or written.
+/// An error of a host access to a resource. The access has read or written no byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The memory is not host-visible: the location does not guarantee it.
+    /// The memory is not mapped: the location does not guarantee that it is host-visible.
     #[error("the resource's memory is not mapped")]
     NotMapped,
-    /// The bytes lie outside the resource.
-    #[error("bytes {offset}..{offset}+{size} lie outside the resource of {resource_size} bytes")]
+    /// The range exceeds the resource.
+    #[error("bytes {offset}..{offset}+{size} are outside the resource of {resource_size} bytes")]
     OutOfRange {
-        /// First byte that was asked for.
+        /// First byte of the range.
         offset: u64,
-        /// How many.
+        /// Size of the range, in bytes.
         size: u64,
-        /// Bytes of the resource.
+        /// Size of the resource, in bytes.
         resource_size: u64,
     },
     /// The driver failed.

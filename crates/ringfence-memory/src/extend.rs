@@ -1,9 +1,10 @@
-//! What libraries need that build on the allocator: rings, descriptor heaps, transient heaps and pools of `ringfence`
-//! are made of it, and so may be yours.
+//! The interface for libraries that build on the allocator. The rings, descriptor heaps, transient heaps and pools of
+//! `ringfence` use it, and yours can too.
 //!
-//! [`Allocator::shared`](crate::Allocator::shared) gives a [`Shared`]: the allocator without its handle. It lives as
-//! long as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
-//! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with [`Shared::add_pool`].
+//! The method [`Allocator::shared`](crate::Allocator::shared) returns a [`Shared`]: the allocator without its handle.
+//! It lives as long as any object that was created from it. An object that a reclaim must visit registers itself: a
+//! [`ReclaimRing`] with [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with
+//! [`Shared::add_pool`].
 
 use std::panic::Location;
 
@@ -22,10 +23,11 @@ pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;
 
-/// As [`Allocator::create_buffer`], for a library that knows at which line of the program the buffer was asked for.
+/// Creates a buffer as [`Allocator::create_buffer`] does, for a library that knows the program's line that requested
+/// it.
 ///
 /// # Errors
-/// As there.
+/// As [`Allocator::create_buffer`].
 pub fn create_buffer_at<D: Device>(
     memory: &Allocator<D>,
     info: &BufferInfo<'_, D>,

@@ -1,21 +1,21 @@
 //! GPU memory and its lifetimes: policy over any device of `ringfence-hal`.
 //!
 //! ```text
-//!   Allocator          what a user sees
+//!   Allocator          the user's interface
 //!     │
-//!     ├── defrag   residency   sparse   sharing     side by side
+//!     ├── defrag   residency   sparse   sharing     independent of each other
 //!     ▼
 //!   resource           Buffer, Texture: one owner, drop retires
 //!     ▼
 //!   memory             request → memory type → block → range; budgets; growth
 //!     ▼
-//!   timeline           timelines, frames, what has passed
+//!   timeline           timelines, frames, progress
 //!     ▼
-//!   observe            what happened: traces, debugging
+//!   observe            events: traces, debugging
 //! ```
 //!
-//! Most programs use it through the crate `ringfence`, which adds rings, descriptors, transient memory and the
-//! backends. What those are built on is in [`extend`], for other libraries.
+//! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.
+//! The interface that those parts are built on is public in [`extend`].
 #![warn(missing_docs)]
 
 mod allocator;
@@ -49,8 +49,7 @@ pub use sharing::{ShareError, SharedMemory};
 pub use timeline::{Frame, FrameError, Timeline};
 
 pub mod lifetime {
-    //! When the GPU is done with something: timelines, the queue of what waits for them, and replacing what may be in
-    //! use.
+    //! Lifetimes on the GPU: timelines, the queue of retired objects, and replacing a resource that may be in use.
     //!
     //! ```text
     //!   begin() ──▶ Frame 7 ──record──▶ submit, signalling 7 ──▶ submitted(frame)

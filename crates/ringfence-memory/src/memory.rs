@@ -1,4 +1,4 @@
-//! Memory: which type, which block, which range; when blocks come and go; what is used.
+//! Memory: choosing the memory type, the block and the range; creating and freeing blocks; usage and budgets.
 //!
 //! ```text
 //!   create_buffer(info, desc), allocate(requirements, desc)
@@ -7,51 +7,54 @@
 //!   types ── candidates by location ──▶ arena (memory type × resource class)
 //!                                          ├ common small size: a slot of a pool              lock-free
 //!                                          ├ a range of a block (TLSF)                        one short lock
-//!                                          ├ full: a new block, made outside that lock
-//!                                          └ too large, or the driver wishes: dedicated
+//!                                          ├ full: a new block, created outside that lock
+//!                                          └ too large, or preferred by the driver: dedicated
 //! ```
 //!
 //! # The fallback order
 //!
-//! The order in which things are tried for a request:
+//! The allocator tries these steps for a request:
 //!
-//! 1. the memory types that the location allows and whose heap is not smaller than the request, best first; for each of
-//!    them
-//! 2. a slot of a size class or a free range in a block of the arena,
-//! 3. a new block of the arena's present block size; if the driver refuses it, retired objects that the device is done
-//!    with and recycled ones are destroyed, all that is empty in the heap is freed (blocks, those of placements too, and
-//!    buffers that small ones shared; in every heap, if there are too many memory objects), and the block is tried again;
-//! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
-//! 5. then the next memory type;
-//! 6. at last dedicated memory, in each type (not for [`Dedicated::Never`]). Requests that are too large for a block, or
-//!    for which the driver prefers it, get dedicated memory of each type in step 2, the latter with a block after it;
-//! 7. everything again, once, if objects were destroyed in step 3: blocks that are in use may have room now. A request
-//!    that may not grow, or of a full pool, destroys them here;
-//! 8. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
-//!    everything again;
-//! 9. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and
-//!    everything again if it released something, at most 8 times;
-//! 10. a typed error with size, usage, budget and what was tried.
+//! 1. For each memory type that the location allows and whose heap is not smaller than the request, best first, steps 2
+//!    to 4.
+//! 2. A slot of a size class, or a free range in a block of the arena.
+//! 3. A new block of the arena's current block size. If the driver refuses it, retired objects that the device is done
+//!    with and recycled objects are destroyed, everything empty in the heap is freed (blocks, also those of placements,
+//!    and buffers that small buffers shared; in every heap, if there are too many memory objects), and the block is
+//!    tried again.
+//! 4. A block of 1/2, 1/4 and 1/8 of that size, if the request fits in it.
+//! 5. The next memory type.
+//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). Requests that are too large for a block, or for
+//!    which the driver prefers dedicated memory, get it in step 2 of each type; if the driver only prefers it, a block
+//!    follows.
+//! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. A
+//!    request that may not grow, or a request to a full pool, destroys the objects here.
+//! 8. If the program manages [`residency`](crate::residency), memory that no submission uses is evicted, once, and all
+//!    steps are repeated.
+//! 9. The caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)). If
+//!    it released memory, all steps are repeated, at most 8 times.
+//! 10. A typed error with size, usage, budget and the steps that were tried.
 //!
-//! What the driver refuses is remembered: as long as nothing is freed in the heap and its budget does not change, a
-//! request of as many bytes goes on with the next step without a driver call. Before a request fails, every step is
-//! tried without that.
+//! The allocator remembers the driver's refusals: until memory is freed in the heap or its budget changes, a request of
+//! the same size or larger continues with the next step without a driver call. Before a request fails, every step is
+//! tried without this shortcut.
 //!
-//! Budgets: a block that would exceed the budget is halved like one that is refused; the smallest is requested
-//! nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller
-//! has set is never exceeded.
+//! Budgets: a block that would exceed the budget is halved as if the driver had refused it. The smallest block is
+//! requested nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that
+//! the caller has set is never exceeded.
 //!
 //! # Blocks
 //!
-//! No memory is allocated before the first request. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
-//! each further one is twice as large as the one before it, up to [`AllocatorDesc::device_block_bytes_max`]. One empty
-//! block of each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
-//! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread makes the next block before
-//! it is needed; with [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces what it is going to need.
+//! No memory is allocated before the first request. On a large heap the first block has 4 MiB (device) or 1 MiB (host).
+//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. One
+//! empty block of each arena is always kept, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
+//! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
+//! before it is needed; with [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces the memory that it
+//! will need.
 //!
-//! Where the device allows few memory objects, the last three quarters of them are spent with care: a resource gets the
+//! If the device allows few memory objects, the last three quarters of them are used sparingly: a resource gets the
 //! dedicated memory that the driver prefers only if it is at least as large as an object's share of the device's
-//! memory, and blocks are so large that the objects that are left can hold the memory that is left.
+//! memory. Blocks are large enough that the remaining objects can hold the remaining memory.
 
 mod arena;
 mod block_memory;

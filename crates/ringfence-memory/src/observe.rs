@@ -1,19 +1,19 @@
-//! Events: one type of event, one sink for it, and its subscribers. It knows no other part of the allocator: numbers,
-//! names and bytes come in, or what a trait of its own says.
+//! Events: one type of event, one sink for it, and its subscribers. The module does not depend on the rest of the
+//! allocator: events contain numbers, names and bytes, and a trait of this module provides everything else.
 //!
 //! ```text
 //!                                                              ┌─▶ Calls        counters, for statistics
 //!   timeline, memory, resource, libraries ── Event ─▶ Observers ┼─▶ Trace        a file, while one is recorded
-//!                                                              ├─▶ Debugger     guards, fills, leaks, history; if asked for
-//!                                                              └─▶ slow_paths   spans and warnings of `tracing`, by feature
+//!                                                              ├─▶ Debugger     guards, fills, leaks, history; if on
+//!                                                              └─▶ slow_paths   spans and events of `tracing`, if on
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
 //! | an event that no subscriber takes | the loads of [`Observers::is_watching`] |
-//! | a call that is counted | an addition to a line of this thread's |
+//! | a call that is counted | an addition to a counter of this thread |
 //! | an event that is recorded | see [`trace`] |
-//! | an event that debugging notes | one lock, a map of all live ranges |
+//! | an event that debugging records | one lock, a map of all live ranges |
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,58 +30,58 @@ use debugging::{Debugger, Key, NewPlace, NewRange, Watched};
 use recorder::Trace;
 pub(crate) use slow_paths::{SlowPath, Warning};
 
-/// A range of a memory object, by the numbers that each subscriber knows it by.
+/// The numbers by which subscribers identify a range of a memory object.
 #[derive(Clone, Copy)]
 pub(crate) struct RangeId {
-    /// Where its owner's bytes begin.
+    /// The beginning of the owner's bytes.
     pub(crate) key: Key,
-    /// Where it begins itself: before its guard, if it has one.
+    /// The beginning of the range itself, before its guard, if it has one.
     pub(crate) begin: u64,
 }
 
-/// Something that happened. It owns nothing, so that one that no subscriber takes leaves nothing to drop.
+/// An event. It owns nothing, so an event without a subscriber has nothing to drop.
 pub(crate) enum Event<'a, M: Watched> {
     /// A call was made.
     Called(Call),
     /// Data was written to rings for the device.
     Staged { writes: u64, bytes: u64 },
-    /// An object was made in a range, or the range is its owner's as it is.
+    /// An object was created in a range, or the range was allocated without an object.
     Made(NewRange<'a, M>),
-    /// It was handed to the program, at this line.
+    /// The range was handed to the program, at this line.
     HandedOut { key: Key, at: &'static Location<'static>, device_address: Option<u64> },
-    /// It got another name.
+    /// The range got another name.
     Named { range: RangeId, name: &'a str },
-    /// What lay in one range lies in another now, which was allocated before. The old one is not retired yet.
+    /// The contents of one range moved to another, which was allocated before. The old range is not retired yet.
     Moved { from: RangeId, to: RangeId, place: NewPlace<'a, M> },
-    /// Its owner released it; the device may still use it.
+    /// The owner released the range; the device may still use it.
     Retired(RangeId),
-    /// The device is done with it. Its object may still be alive.
+    /// The device is done with the range. The object in it may still be alive.
     Released(RangeId),
-    /// Its bytes can be handed out again from now on, and not before.
+    /// The range's bytes can be allocated again from now on, and not before.
     Freed(RangeId),
-    /// What only a trace has: blocks, frames, rings, descriptors.
+    /// An event that only traces use: blocks, frames, rings, descriptors.
     Recorded(&'a trace::Event<&'a str>),
-    /// Something went wrong.
+    /// A failure, or a finding of debugging.
     Warned(Warning<'a>),
-    /// The allocator is shut down, or refuses to be while the device may use something: live ranges are reported, and
-    /// retired ones only if all is over.
+    /// The allocator is shut down, or the shutdown failed because the device may still use objects. Live ranges are
+    /// reported, and retired ones only if `is_over`.
     Ended { is_over: bool },
 }
 
 pub(crate) struct Observers<M: Watched> {
     pub(crate) calls: Calls,
     pub(crate) trace: Trace,
-    /// There iff something is looked for.
+    /// `Some` if a debugging check is on.
     debug: Option<Box<Debugger<M>>>,
     numbers: [AtomicU64; 3],
 }
 
-/// What is numbered, from 1 on.
+/// Kinds of numbered objects. Numbers begin at 1.
 #[derive(Clone, Copy)]
 pub(crate) enum Numbered {
     /// Memory objects.
     Block,
-    /// Descriptor heaps and what they belong to.
+    /// Descriptor heaps and their owners.
     Descriptors,
     /// Objects of transient heaps.
     Transient,
@@ -93,7 +93,7 @@ impl<M: Watched> Observers<M> {
         Self { calls: Calls::default(), trace: Trace::new(), debug: Debugger::new(debug), numbers }
     }
 
-    /// Has each subscriber know. `context` is what the bytes of memory are reached through.
+    /// Passes an event to each subscriber. `context` gives access to the bytes of memory.
     #[inline(always)]
     pub(crate) fn notify(&self, context: &M::Context, event: Event<'_, M>) {
         match &event {
@@ -108,7 +108,7 @@ impl<M: Watched> Observers<M> {
         }
     }
 
-    /// Has a trace record what nothing else looks at. It is made only then.
+    /// Records an event that only traces use. `event` is called only while a trace is recorded.
     #[inline]
     pub(crate) fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         if self.is_recording() {
@@ -121,42 +121,42 @@ impl<M: Watched> Observers<M> {
         self.trace.is_on()
     }
 
-    /// Something takes until what is returned is dropped.
+    /// Begins a slow operation, which lasts until the returned value is dropped.
     #[inline]
     pub(crate) fn during(&self, path: SlowPath) -> impl Sized + use<M> {
         slow_paths::during(path)
     }
 
-    /// Whether a subscriber looks at each range.
+    /// Returns `true` if a subscriber needs the events of each range.
     #[inline]
     pub(crate) fn is_watching(&self) -> bool {
         self.debug.is_some() || self.trace.is_on()
     }
 
-    /// What debugging has found, where something is looked for.
+    /// Returns the debugger, if a debugging check is on.
     #[inline]
     pub(crate) fn debug(&self) -> Option<&Debugger<M>> {
         self.debug.as_deref()
     }
 
-    /// How wide the guard is that each range has on each side.
+    /// Returns the size of the guard on each side of every range, in bytes.
     pub(crate) fn margin_bytes(&self) -> u32 {
         self.debug().map_or(0, Debugger::margin_bytes)
     }
 
-    /// A number that nothing else of this kind has.
+    /// Returns a number that is unique among objects of this kind.
     pub(crate) fn number(&self, of: Numbered) -> u64 {
         self.numbers[of as usize].fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The next of these numbers.
+    /// Returns the number that the next object of this kind will get.
     pub(crate) fn numbered(&self, of: Numbered) -> u64 {
         self.numbers[of as usize].load(Ordering::Acquire)
     }
 }
 
 pub mod trace {
-    //! Traces: what an allocator did, event by event, in a compact file that can be read however it ended.
+    //! Traces: the events of an allocator in a compact file, which is readable however the recording ended.
     //!
     //! ```text
     //!   allocator ── hooks: one load each while nothing is recorded
@@ -164,25 +164,24 @@ pub mod trace {
     //!       ▼
     //!   Chunk ──(once a frame, when there is enough)──▶ Writer: length, count, checksum, events ──▶ any `io::Write`
     //!                                                       │
-    //!   Reader ◀────────────────────────────────────────────┘   event by event; stops with an error that says how far it came
+    //!   Reader ◀────────────────────────────────────────────┘   event by event; an error says where it stopped
     //!       │
     //!   State: the memory as it was after any event, as a [`Snapshot`](crate::memory::Snapshot)
     //! ```
     //!
-    //! Recording is started with `Recording::start`, on an allocator that has not made anything yet, and ended with
-    //! `Recording::stop` or with the allocator: both by [`Allocator::trace`](crate::Allocator::trace). The format is
-    //! the crate `ringfence-trace`'s, which a tool that only reads traces can use alone; it is described byte by byte
-    //! in `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
+    //! A recording is started with `Recording::start`, on an allocator that has not created anything yet. It ends with
+    //! `Recording::stop` or with the allocator. [`Allocator::trace`](crate::Allocator::trace) returns the `Recording`.
+    //! The crate `ringfence-trace` defines the format, and a tool that only reads traces can use it alone.
+    //! `docs/trace-format.md` describes the format byte by byte. `ringfence replay` and `ringfence report` read it.
     //!
     //! | operation | cost |
     //! |---|---|
     //! | a hook while nothing is recorded | one relaxed load |
-    //! | an event | one short lock, 5 to 30 bytes; no system call, but once in 64 events a reading of the clock |
+    //! | an event | one short lock, 5 to 30 bytes; no system call, except one reading of the clock every 64 events |
     //! | [`Allocator::reclaim`](crate::Allocator::reclaim) | one write, if 64 KiB have gathered or a quarter of a second has passed |
     //!
-    //! An event is written before the bytes that it frees can be handed out again, and after the bytes that it
-    //! allocates were: so no part of a trace, cut off wherever it is, shows two ranges in the same place, whatever the
-    //! threads did.
+    //! An event is written before the bytes that it frees can be allocated again, and after the bytes that it allocates
+    //! were allocated. So no prefix of a trace shows two overlapping ranges, whatever the threads did.
 
     pub use super::recorder::StartTraceError;
     pub use ringfence_trace::{

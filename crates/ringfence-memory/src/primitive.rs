@@ -1,23 +1,23 @@
-//! The one seam between the lock-free parts and what runs them: the processor, or `loom`.
+//! The synchronisation primitives of this crate: those of the processor, or of `loom`.
 //!
 //! ```text
-//!   timeline ──▶ primitive ──┬─ the core's seam: std's atomics, or `loom`'s
+//!   timeline ──▶ primitive ──┬─ the core's primitives: std's atomics, or `loom`'s
 //!                            └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
 //! ```
 //!
-//! What threads share without a lock, and how it is known to be right:
+//! State that threads share without a lock, and the evidence that it is correct:
 //!
-//! | part | what it is | shown by |
+//! | part | role | evidence |
 //! |---|---|---|
-//! | `ringfence_core::pin` | pins and what is released: hazard pointers over ranges | models |
-//! | `ringfence_core::clock`, `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
-//! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | what is retired, what is cached, slots of size classes | the core's own models |
-//! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
-//! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
-//! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only say that less is to be done | – |
-//! | generations of a ring's buffers, demand of a class, wanted blocks | hints: who reads an old one does more work, not other work | – |
+//! | `ringfence_core::pin` | pins and released ranges: hazard pointers over ranges | models |
+//! | `ringfence_core::clock`, `timeline` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
+//! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | retired objects, caches, slots of size classes | the core's own models |
+//! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by construction |
+//! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, and no decision depends on their order | – |
+//! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only reduce the work to do | – |
+//! | generations of a ring's buffers, demand of a class, wanted blocks | hints: a thread that reads an old value does more work, not different work | – |
 //!
-//! Locks are in the seam only where a model runs through them.
+//! A lock is defined here only if a model uses it.
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::RwLock;

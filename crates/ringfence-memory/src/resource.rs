@@ -1,4 +1,4 @@
-//! Buffers and textures: the driver's object and the bytes that it lies in, with one owner.
+//! Buffers and textures: the driver's object and the memory that it is bound to, with one owner.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -40,9 +40,9 @@ pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
 
-/// The alignment in memory for a buffer of `bytes` that is suballocated: an offset that is aligned in the buffer is
-/// aligned in memory too. Up to 64 KiB if the buffer has an address, the alignment of every buffer of Direct3D 12
-/// without tight alignment; else the largest that a rule of the API needs.
+/// Returns the memory alignment for a suballocated buffer of `bytes`: an offset that is aligned in the buffer is then
+/// aligned in memory too. If the buffer has an address, the alignment is at most 64 KiB, which is the alignment of
+/// every buffer of Direct3D 12 without tight alignment. Otherwise it is the largest that a rule of the API requires.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -56,17 +56,17 @@ pub type Texture<D> = Resource<D, Textures>;
 
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
-/// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed, or recycled
-/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an
-/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete, or by
-/// a later drop or request where very much waits or memory is short. A handle is two pointers.
+/// Dropping it does not destroy it: it is *retired*, because the GPU may still use it. Once every submission that had
+/// begun by then is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys it or recycles it
+/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired or memory is short, a
+/// later drop or request does so. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// Makes a resource, in a pool or wherever it fits.
+    /// Creates a resource, in a pool or in any arena.
     #[track_caller]
     pub(crate) fn create(
         shared: &Arc<Shared<D>>,
@@ -80,7 +80,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::recycle_or_make(shared, info, desc, pool)
     }
 
-    /// Makes one that may be larger than described.
+    /// Creates a resource that may be larger than described.
     #[track_caller]
     fn create_rounded(
         shared: &Arc<Shared<D>>,
@@ -111,7 +111,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, &desc, pool, wanted.as_ref())
     }
 
-    /// Apart from what looks for a recycled object, which is as short as it can be.
+    /// Separate from the search for a recycled object, to keep that path short.
     #[track_caller]
     #[inline(never)]
     fn make(
@@ -131,7 +131,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         };
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
-            // Before it is placed: the driver is called.
+            // Before the resource is placed, because this calls the driver.
             let is_full = |portable| shared.says_all::<K>(&portable, info);
             let is_desc_full = desc.movable && Create::<K>::portable(&shared.device, info).is_some_and(is_full);
             let made = move |placed, place: Place<D>, origin: Origin<D>| {
@@ -169,12 +169,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
-    /// Makes a resource of a driver's object and the place of `memory_bytes` bytes that it is bound to. It has no
-    /// address, name or description yet.
+    /// Creates a resource from a driver's object and the place of `memory_bytes` bytes that the object is bound to. It
+    /// has no address, name or description yet.
     ///
     /// # Safety
-    /// Object and place are of the allocator and have no other owner; the object is bound there, covers `memory_bytes`,
-    /// and is mapped where `placed` says.
+    /// Object and place belong to the allocator and have no other owner. The object is bound to the place, covers
+    /// `memory_bytes`, and is mapped at the address in `placed`.
     pub unsafe fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
@@ -216,11 +216,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// Sets what the device derives from the description that the object was made with: the portable description, its
-    /// subresources, whether it has an address.
+    /// Sets the values that the device derives from the description of the object: the portable description, the
+    /// subresources, and if it has an address.
     ///
     /// # Safety
-    /// The object was made with it.
+    /// The object was created with this description.
     pub unsafe fn made_as(mut self, info: &<D as Create<K>>::Info<'_>) -> Self {
         let (device, bound) = (&self.shared.device, &mut self.bound);
         bound.has_address = Create::<K>::has_address(device, info);
@@ -232,11 +232,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// Sets the description that it was made with, if the program knows it. If it differs from what the device derives,
-    /// the object is not recycled.
+    /// Sets the description that the object was created with, if the program knows it. If it differs from the one that
+    /// the device derives, the object is not recycled.
     ///
     /// # Safety
-    /// The object was made as that.
+    /// The object was created with this description.
     pub unsafe fn described(mut self, desc: K::Desc) -> Self {
         let desc = Some(desc);
         *self.bound.is_altered.get_mut() |= self.bound.desc != desc;
@@ -244,12 +244,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// Whether it was made with this description, as far as the device says what it was made as.
+    /// Returns `true` if the resource was created with this description, as far as the device can compare them.
     pub(crate) fn is_made_as(&self, info: &<D as Create<K>>::Info<'_>) -> bool {
         let device = &self.shared.device;
         let given = Create::<K>::portable(device, info);
         let is = |made: &K::Desc| given.as_ref().is_some_and(|given| K::is_same(made, given));
-        // Where the program has said what it is, the device may say more of the same.
+        // If the program has set the description, the device's may contain more detail of the same resource.
         let is_once_described = |made| {
             let described = Create::<K>::describe(device, made);
             described.is_ok_and(|made| Create::<K>::portable(device, &made).is_some_and(|made| is(&made)))
@@ -261,7 +261,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
-    /// What it was made with, if that is this description but for the bytes that were added to it.
+    /// Returns the description that the resource was created with, if it is `info` rounded up.
     pub(crate) fn rounded_as_made<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
         if self.bound.added == 0 || self.is_made_as(info) {
             return None;
@@ -270,19 +270,19 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc.rounded::<D, K>(&self.shared.device, info).map(|(info, _)| info)
     }
 
-    /// Notes for debugging which line made it.
+    /// Records for debugging which line created the resource.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         if self.shared.observers.debug().is_some() {
             self.shared.note_handed_out(&self.bound.place, at, self.address());
         }
     }
 
-    /// Its address in shaders, if it has one. One driver call.
+    /// Returns its address in shaders, if it has one. One driver call.
     fn address(&self) -> Option<u64> {
         if !self.bound.has_address {
             return None;
         }
-        // SAFETY: the object is alive, and was described as one that has an address.
+        // SAFETY: the object is alive, and its description says that it has an address.
         Some(unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
@@ -290,7 +290,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
 
-    /// What it was made as, if that is all of it.
+    /// Returns the description that it was created with, if that is complete.
     pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref().filter(|_| self.bound.is_desc_full)
     }
@@ -299,7 +299,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.bound.place
     }
 
-    /// Puts another object and place into the value; the present ones are returned.
+    /// Replaces the object and place of this value, and returns the old ones.
     pub(crate) fn exchange(
         &mut self,
         placed: Placed<<D as Create<K>>::Object>,
@@ -309,30 +309,31 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (std::mem::replace(&mut self.bound.placed, placed), std::mem::replace(&mut self.bound.place, place))
     }
 
-    /// What is known of copies to it.
+    /// Returns the state of copies to this resource.
     pub(crate) fn content(&self) -> &Arc<Content> {
         if let Some(content) = self.bound.content.get() {
             return content;
         }
-        // Made before: a global allocator of the program's may come by here.
+        // Created outside of `get_or_init`, because the program's global allocator may call back in here.
         let content = Arc::default();
         self.bound.content.get_or_init(|| content)
     }
 
-    /// It as the destination of copies that a library gathers: it is not moved until they are recorded, or this is dropped.
-    /// `is_restaged` says that the library stages the same bytes again if their frame is not submitted.
+    /// Returns the resource as the destination of copies that a library gathers. It is not moved until the copies are
+    /// recorded or the returned value is dropped. `is_restaged` says that the library stages the same bytes again if
+    /// their frame is not submitted.
     pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
         let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
         let known_as = self.shared.observers.debug().and_then(described);
         Target::new(self.content(), self.user_data(), is_restaged, known_as).kept(self.bound.place.ticket())
     }
 
-    /// Whether copies to `target` are copies to this resource.
+    /// Returns `true` if copies to `target` are copies to this resource.
     pub fn is_destination(&self, target: &Target<Leak>) -> bool {
         self.bound.content.get().is_some_and(|content| target.is_of(content))
     }
 
-    /// The resource gets its contents by copies that the caller was given to record in this frame: they are lost with it.
+    /// Records that the caller's copies in this frame fill the resource: if the frame is lost, the contents are too.
     pub(crate) fn await_content(&self, frame: &Frame) {
         let mut delivery = Delivery::default();
         delivery.losses = Some(Arc::clone(&self.shared.losses));
@@ -341,12 +342,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Arc::new(delivery).record();
     }
 
-    /// Its object is another from now on: copies that were gathered for the present one would miss it.
+    /// Records that the object was replaced: copies that were gathered for the old one would miss the new one.
     pub(crate) fn note_exchanged(&self) {
         self.bound.content.get().into_iter().for_each(|content| content.note_exchanged());
     }
 
-    /// Puts another resource in its place, which gets contents from this one by copies in `frame`, if that is given.
+    /// Replaces the resource by `new`. If `frame` is given, copies in that frame fill `new` from the old resource.
     pub(crate) fn become_other(&mut self, new: Self, frame: Option<&Frame>) {
         self.note_exchanged();
         if let Some(frame) = frame {
@@ -359,65 +360,66 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         *self = new;
     }
 
-    /// Returns `true` if copies to it were lost since the last call, or since it was made: it shows what it held before.
-    /// Copies are lost if their frame was discarded, or dropped without
-    /// [`Timeline::submitted`](crate::Timeline::submitted), and if a batch gathered them and did not record them. Those
+    /// Returns `true` if copies to the resource were lost since the last call, or since it was created. The resource
+    /// then has its earlier contents. Copies are lost if their frame was discarded, or dropped without
+    /// [`Timeline::submitted`](crate::Timeline::submitted), or if a batch gathered them and did not record them. Copies
     /// of a [`Defrag`](crate::defrag::Defrag), of [`Buffer::resize`] and of [`Texture::swap_mips`] count too.
     ///
-    /// Call it when a frame ends without being submitted, for the resources that were to be filled in it, and fill those
-    /// again for which it says so. It does not say which bytes were lost. What was written by commands of the program's
-    /// own is not known to it. O(1), and O(frames that have ended since the last reclaim).
-    #[must_use = "it says so once"]
+    /// If a frame ends without being submitted, call this function for each resource that the frame was to fill, and
+    /// fill the resource again if it returns `true`. It does not tell which bytes were lost, and does not cover the
+    /// program's own commands. O(1), and O(frames that have ended since the last reclaim).
+    #[must_use = "each loss is reported once"]
     pub fn take_content_lost(&self) -> bool {
         self.shared.settle_losses();
         self.bound.content.get().is_some_and(|content| content.take_lost())
     }
 
-    /// The driver's object.
+    /// Returns the driver's object.
     #[must_use]
     pub fn object(&self) -> &<D as Create<K>>::Object {
         &self.bound.placed.object
     }
 
-    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. No copy of it and no view of it may be used
-    /// after this value was released and the submissions that use it are complete: bytes and object may belong to
-    /// another owner then.
+    /// Returns the object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. No copy and no view of it may be
+    /// used after this value was released and the submissions that use it are complete, because bytes and object may
+    /// then belong to another owner.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)
     }
 
-    /// The size of a buffer in bytes, as it was described. For a texture, [`Resource::memory_bytes`].
+    /// Returns the size of a buffer in bytes, as described. For a texture, returns [`Resource::memory_bytes`].
     #[must_use]
     pub fn size(&self) -> u64 {
         self.bound.desc.as_ref().and_then(K::bytes).unwrap_or(self.bound.memory_bytes)
     }
 
-    /// The size of its memory requirements in bytes: for a buffer at least [`Resource::size`].
+    /// Returns the size of its memory requirements in bytes: for a buffer at least [`Resource::size`].
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bound.memory_bytes
     }
 
-    /// Where it was asked to live.
+    /// Returns the location that was requested.
     #[must_use]
     pub fn location(&self) -> Location {
         self.bound.location
     }
 
-    /// The portable description that it was made with; `None` if there is none ([`Create::portable`]).
+    /// Returns the portable description that it was created with; `None` if there is none ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref()
     }
 
-    /// The memory type that it is bound to, an index into [`memory_types`](crate::device::Capabilities::memory_types).
+    /// Returns the memory type that it is bound to, an index into
+    /// [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.shared.memory_of(&self.bound.place).memory_type
     }
 
-    /// The driver's memory object that it lies in.
+    /// Returns the driver's memory object that it is bound to.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
         &self.shared.memory_of(&self.bound.place).object
@@ -427,45 +429,45 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.memory_of(&self.bound.place)
     }
 
-    /// Its first byte in [`Resource::memory`].
+    /// Returns the offset of its first byte in [`Resource::memory`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.bound.place.offset
     }
 
-    /// Whether the host can reach its bytes.
+    /// Returns `true` if its memory is mapped.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.bound.placed.mapped.is_some()
     }
 
-    /// Its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
+    /// Returns its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
     }
 
-    /// What the caller gave along.
+    /// Returns the `user_data` of its [`AllocationDesc`].
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.bound.user_data
     }
 
-    /// Whether the memory object is its own.
+    /// Returns `true` if it has a memory object of its own.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.bound.place.is_dedicated()
     }
 
-    /// With `true` no [`Defrag`](crate::defrag::Defrag) moves it, not even if the move is planned already; with `false`
-    /// it may be moved again. Without effect if it is not [`movable`](AllocationDesc::movable).
+    /// Pins the resource, or unpins it. While it is pinned, no [`Defrag`](crate::defrag::Defrag) moves it, even if the
+    /// move is already planned. Has no effect if it is not [`movable`](AllocationDesc::movable).
     pub fn set_pinned(&self, pinned: bool) {
         if let Some(ticket) = self.bound.place.ticket() {
             ticket.set_pinned(pinned);
         }
     }
 
-    /// Whether a [`Defrag`](crate::defrag::Defrag) may move it.
+    /// Returns `true` if a [`Defrag`](crate::defrag::Defrag) may move it.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
@@ -481,10 +483,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         unsafe { Shared::destroy_now(owner, K::item(bound)) };
     }
 
-    /// Retires it until `points` have passed, whichever other submissions are under way.
+    /// Retires it until `points` have passed; other submissions are not waited for.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
+    /// If a point belongs to a timeline of another allocator, or to none. The resource is then retired as if it were
+    /// dropped.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
@@ -494,12 +497,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Sets the priority of its memory. Returns `false`, and changes nothing, if it has no dedicated memory: a block
-    /// has the priority of its [`Pool`]. The driver is notified where it takes a new priority at any time
+    /// has the priority of its [`Pool`]. The driver is notified if it accepts a new priority at any time
     /// ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
         if self.is_dedicated() {
-            // SAFETY: the memory is this device's, and lives as long as this value.
+            // SAFETY: the memory belongs to this device, and lives as long as this value.
             unsafe { self.shared.device.set_priority(&memory.object, priority) };
             memory.residence.iter().for_each(|residence| residence.set_priority(priority));
             self.bound.is_altered.store(true, Ordering::Relaxed);
@@ -507,28 +510,30 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.is_dedicated()
     }
 
-    /// Replaces this resource with a new one, and retires the old: submissions under way use the old one. The contents
-    /// of the new one are undefined. It is made in the same [`Pool`], if this one is in a pool that is not dropped.
+    /// Replaces this resource with a new one and retires the old one, which submissions under way still use. The
+    /// contents of the new one are undefined. It is created in the same [`Pool`], if this one is in a pool that is not
+    /// dropped.
     ///
     /// # Errors
-    /// The new one could not be made; nothing has changed then.
+    /// The new resource could not be created; nothing has changed then.
     #[track_caller]
     pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
         self.become_other(Self::create(&self.shared, info, desc, self.pool().as_ref())?, None);
         Ok(())
     }
 
-    /// The pool that it lies in, while that has a handle: what replaces it goes there too.
+    /// Returns its pool, if the pool still has a handle: a replacement is created in the same pool.
     pub(crate) fn pool(&self) -> Option<Arc<PoolState<D>>> {
         let ArenaRef::Pool(pool) = &self.bound.place.arena else { return None };
         (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
     }
 
-    /// Makes a handle to the resource's memory object, and returns what an importer has to know. The handle keeps the
-    /// memory alive, and closes when it is dropped. Any number can be made. One driver call.
+    /// Creates a handle to the resource's memory object, and returns it with the description that an importer needs.
+    /// The handle keeps the memory alive, and is closed when it is dropped. Any number of handles can be created. One
+    /// driver call.
     ///
     /// # Errors
-    /// [`ShareError::NotShared`], also of what was imported itself; or the driver has no handle to give.
+    /// [`ShareError::NotShared`], also for an imported resource; or the driver could not create a handle.
     pub fn export(&self) -> Result<(D::Handle, SharedMemory), ShareError>
     where
         D: Share,
@@ -536,7 +541,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         export::export(self)
     }
 
-    /// Takes it apart, for code that retires or destroys the parts itself: it is not retired.
+    /// Takes the resource apart, for code that retires or destroys the parts itself. Does not retire it.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let (shared, bound) = self.into_bound();
         let (object, place) = shared.take_apart(K::item(bound));
@@ -545,14 +550,14 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     fn into_bound(self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again.
+        // SAFETY: `held` is never dropped or used again.
         unsafe { held.take() }
     }
 
     /// # Safety
-    /// The value is neither used nor dropped afterwards.
+    /// The value is not used or dropped afterwards.
     unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
-        // SAFETY: the caller promises that each is taken once, and not used afterwards.
+        // SAFETY: the caller promises that each field is taken once, and not used afterwards.
         let (shared, mut bound) =
             unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
         if bound.added > 0 {
@@ -568,12 +573,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         HostBytes { shared: &self.shared, place: &self.bound.place, base: self.bound.placed.mapped, size: self.size() }
     }
 
-    /// The allocator that it is of.
+    /// Returns the allocator that it belongs to.
     pub fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
 
-    /// Where the host sees its first byte.
+    /// Returns the mapped address of its first byte, if it is mapped.
     pub fn mapped_base(&self) -> Option<Mapped> {
         self.bound.placed.mapped
     }
@@ -582,7 +587,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// of the allocation. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let Self { shared, bound } = self;
-        // SAFETY: the object is alive, and `&mut self` keeps other calls on it away.
+        // SAFETY: the object is alive, and `&mut self` excludes other calls on it.
         unsafe { Create::<K>::set_name(&shared.device, &bound.placed.object, name) };
         shared.rename(&mut bound.place, name);
         if let Some(recycling) = &mut bound.recycling {
@@ -592,25 +597,25 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// The device address of its first byte, if it was made with one (Vulkan: with the usage `SHADER_DEVICE_ADDRESS`;
-    /// Direct3D 12: every buffer). One driver call.
+    /// Returns the device address of its first byte, if it was created with one (Vulkan: with the usage
+    /// `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.address()
     }
 
-    /// Replaces this buffer with one of another size, and returns the copy that keeps the first `keep_bytes`: record it
-    /// in `frame`, before anything that reads the new buffer. `None` if there is nothing to copy. The new one is made
-    /// in the same [`Pool`], if this one is in a pool that is not dropped.
+    /// Replaces this buffer with one of another size, and returns the copy that preserves the first `keep_bytes`:
+    /// record it in `frame`, before any command that reads the new buffer. Returns `None` if there is nothing to copy.
+    /// The new buffer is created in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
-    /// `frame` may be of any queue; the program orders the copy after what other queues write to the old buffer. Both
-    /// buffers need the usages for copies. If the frame is not submitted, the bytes are lost
-    /// ([`Resource::take_content_lost`]). Uploads that were gathered for this buffer and are not recorded yet would go to
-    /// the old one: recording them is refused from here on. Record them before.
+    /// `frame` may belong to any queue; the program must order the copy after other queues' writes to the old buffer.
+    /// Both buffers need the usages for copies. If the frame is not submitted, the bytes are lost
+    /// ([`Resource::take_content_lost`]). Uploads that were gathered for this buffer and are not recorded yet would
+    /// write to the old one, so recording them is refused from now on. Record them before this call.
     ///
     /// # Errors
-    /// The frame is of another allocator, `keep_bytes` is more than one of the two buffers has, or the new buffer could
-    /// not be made. Nothing has changed then.
+    /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, or the new buffer could not
+    /// be created. Nothing has changed then.
     #[track_caller]
     pub fn resize(
         &mut self,
@@ -623,28 +628,29 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Copies bytes into the buffer and makes them visible to the device. No submission that is under way may use these
-    /// bytes: that is not checked, and the device would read wrong bytes. In memory that is not coherent this holds for
-    /// whole atoms (`Capabilities::non_coherent_atom_bytes`), of which bytes that were not flushed are lost.
+    /// bytes: this is not checked, and the device would read wrong bytes. In memory that is not coherent, the rule
+    /// holds for whole atoms (`Capabilities::non_coherent_atom_bytes`), and bytes of these atoms that were not flushed
+    /// are lost.
     ///
     /// # Errors
-    /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed.
+    /// The buffer is not mapped, or the bytes do not fit; no byte is written then. Or the driver failed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: `&mut self` keeps every other host access away.
+        // SAFETY: `&mut self` excludes every other host access.
         unsafe { self.host().write(offset, bytes) }
     }
 
-    /// Copies bytes out of the buffer, invalidating host caches where needed. It sees the writes of submissions that
+    /// Copies bytes out of the buffer, and invalidates host caches if needed. It sees the writes of submissions that
     /// were complete before the call.
     ///
     /// # Errors
-    /// The buffer is not mapped, or the bytes lie outside; or the driver failed.
+    /// The buffer is not mapped, or the bytes are outside of it; or the driver failed.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.host().read(offset, into)
     }
 
-    /// Has `fill` write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the address of
-    /// the first. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In memory that is
-    /// not coherent the rest of their atoms is flushed too, as the host saw it last.
+    /// Calls `fill` to write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the
+    /// address of the first byte. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In
+    /// memory that is not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
     ///
     /// # Errors
     /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to
@@ -659,20 +665,20 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// Its extent, mip levels and layers, and how its texels are laid out in a buffer. `None` for formats of several
-    /// planes.
+    /// Returns its extent, mip levels and layers, and the layout of its texels in a buffer. Returns `None` for formats
+    /// with several planes.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()
     }
 
-    /// Replaces this texture with one of the same mip chain that has more or fewer of its mips, for streaming: the
-    /// first mip of `wanted` is a mip of this texture, or the other way round. Returns which mips to copy in `frame`,
-    /// and which are new. The new one is made in the same [`Pool`], if this one is in a pool that is not dropped.
+    /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming: the first mip
+    /// of `wanted` is a mip of this texture, or the other way round. Returns the mips to copy in `frame`, and the new
+    /// mips. The new texture is created in the same [`Pool`], if this one is in a pool that is not dropped.
     ///
     /// # Errors
-    /// The frame is of another allocator, the two are not one chain of mips, this one has no portable description
-    /// ([`Texture::desc`]), or the new texture could not be made. Nothing has changed then.
+    /// The frame belongs to another allocator, the two textures are not parts of one mip chain, this one has no
+    /// portable description ([`Texture::desc`]), or the new texture could not be created. Nothing has changed then.
     #[track_caller]
     pub fn swap_mips(
         &mut self,
@@ -703,7 +709,7 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// Apart from the way without a pool, which is shorter for it.
+/// Separate from the path without a pool, to keep that path short.
 #[inline(never)]
 fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared: &Shared<D>,
@@ -717,7 +723,7 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared.place_requested::<K, _>(unplaced, request, made)
 }
 
-/// What handles to a resource's memory will be: the pool's kind, if it has one.
+/// Returns the kind of shared handles of a resource: the pool's kind, if it has one.
 fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: &Arc<PoolState<D>>) -> Result<Option<ShareKind>, Error> {
     match (desc.share, pool.arena.desc.share) {
         (None, held) => Ok(held),

@@ -19,18 +19,19 @@
 //! | Direct3D 12 | [`D3d12Heap`](ShareKind::D3d12Heap): memory of the type DEFAULT |
 //! | simulated | [`Simulated`](ShareKind::Simulated), between allocators on one device |
 //!
-//! # What the caller has to ensure
+//! # Duties of the caller
 //!
-//! Making a handle is safe. Importing one is `unsafe`: no code can check that a handle is what its description says,
-//! nor prevent that another process writes while this one reads.
+//! Creating a handle is safe. Importing one is `unsafe`: no code can check that a handle matches its description, nor
+//! prevent another process from writing while this one reads.
 //!
-//! The memory object lives as long as the exporter's resource, a handle, or an imported resource. In a pool that is the
-//! block, whose range another resource gets once the exporter's is released. A resource that one side retires waits for
-//! that side's submissions only. The programs order the work of both sides, by shared semaphores or
-//! by waiting; on Vulkan with a queue family ownership transfer to and from `VK_QUEUE_FAMILY_EXTERNAL`.
+//! The memory object lives as long as the exporter's resource, a handle, or an imported resource. In a pool, the memory
+//! object is the block, and another resource can get the range once the exporter's resource is released. A resource
+//! that one side retires waits for that side's submissions only. The programs must order the work of both sides, by
+//! shared semaphores or by waiting; on Vulkan with a queue family ownership transfer to and from
+//! `VK_QUEUE_FAMILY_EXTERNAL`.
 //!
-//! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources into
-//! such a pool that it may access.
+//! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources that
+//! the other process may access into such a pool.
 
 mod import;
 

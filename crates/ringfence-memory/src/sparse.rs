@@ -1,4 +1,4 @@
-//! Sparse buffers and textures: their pages are bound to memory as they are needed.
+//! Sparse buffers and textures: a page is bound to memory when the program needs it.
 //!
 //! ```text
 //!   SparseBuffer   │ page 0 │ page 1 │ page 2 │ page 3 │ page 4 │ …     addresses, or the tiles of a texture: the
@@ -12,22 +12,22 @@
 //!                                           pages that lose their memory are retired by sync points
 //! ```
 //!
-//! Binds and unbinds are collected in a [batch](SparseBuffer::batch), and [`SparseBuffer::submit`] submits them to a
-//! queue, in order with its other work. The memory of a page that is unbound is freed once every submission that had
+//! Binds and unbinds are collected in a [batch](SparseBuffer::batch). [`SparseBuffer::submit`] submits the batch to a
+//! queue, in order with the queue's other work. The memory of an unbound page is freed once every submission that had
 //! begun by then is complete.
 //!
-//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's
-//! standard shapes, and most devices' under Vulkan). The mips that are too small for tiles are in *mip tails*, one for
-//! each layer or one for all, which are bound as a whole. Both are described by [`TextureTiling`].
+//! The pages of a [texture](SparseTexture) are tiles: rectangles of texels in a size that the device chooses (Direct3D
+//! 12's standard shapes, and most devices' under Vulkan). The mips that are too small for tiles are in *mip tails*, one
+//! for each layer or one for all, each bound as a whole. [`TextureTiling`] describes tiles and tails.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | bind | a page's memory each (O(1), lock-free when pages of 64 KiB are common) |
+//! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
 //! | unbind | O(log batch) a page |
 //! | submit | O(batch), one driver call; on Direct3D 12 one a run |
 //!
-//! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures have two
-//! dimensions, and one sample a texel.
+//! Reads of pages without memory return a value that depends on the device ([`UnboundReads`]); writes to them are lost.
+//! Textures have two dimensions and one sample a texel.
 
 mod error;
 mod resource;

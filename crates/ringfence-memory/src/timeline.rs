@@ -8,26 +8,25 @@
 //! ```
 //!
 //! `completed ≤ submitted ≤ begun`. An object that is retired now may be used by any submission that has begun, so it
-//! waits for `begun`. A timeline that has completed everything that was begun delays nothing.
+//! waits for `begun`. A timeline that has completed every submission that was begun delays nothing.
 //!
 //! # How a frame ends
 //!
-//! | end | what it says | what was in use while the frame was open |
+//! | end | declares | objects that were in use while the frame was open |
 //! |---|---|---|
-//! | [`Timeline::submitted`] | its value will be signalled | waits for its value |
-//! | [`Frame::discard`] | it was not and will not be submitted | does not wait for it |
-//! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one, as does all that is retired until then |
+//! | [`Timeline::submitted`] | the value will be signalled | wait for its value |
+//! | [`Frame::discard`] | it was not and will not be submitted | do not wait for it |
+//! | dropped | nothing: an early return or a panic may have come before or after the submission | wait for its value or a later one, as do all objects that are retired until then |
 //!
-//! No value is given to two frames. Objects that wait for the value of a discarded frame are released with the next
-//! value that is signalled, or as soon as all earlier submissions are complete. A frame that is dropped is *unresolved*
-//! until the fence has reached its value: submissions of one timeline complete in order, so that the signal of any
-//! later frame resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be
-//! signalled.
+//! Two frames never get the same value. Objects that wait for the value of a discarded frame are released with the next
+//! value that is signalled, or as soon as all earlier submissions are complete. A dropped frame is *unresolved* until
+//! the fence has reached its value. Submissions of one timeline complete in order, so the signal of any later frame
+//! resolves it. Every wait for the value of an unresolved frame has a limit, because the value may never be signalled.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | begin, submitted, discard, drop of a frame | O(open frames), one short lock of this timeline |
-//! | the set that a release waits for | O(timelines), one atomic read each |
+//! | the set of points that a release waits for | O(timelines), one atomic read each |
 //! | reading progress | O(timelines), one driver call each |
 
 use std::fmt;
@@ -48,32 +47,33 @@ pub use ringfence_core::retire_bin::RetireBin;
 /// A submission that is being recorded, with the value that it will signal.
 ///
 /// It ends in one of three ways. [`Timeline::submitted`] declares that it was submitted, [`Frame::discard`] that it was
-/// not and will not be. Dropping it declares neither, since an error or a panic may drop it before or after the
-/// submission: what was in use while it was open, and all that is retired from then on, is kept until the timeline's
-/// fence has reached its value or a later one, or [`Timeline::discard_dropped`] says that it never will.
-#[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
+/// not and will not be. Dropping it declares neither, because an error or a panic may drop it before or after the
+/// submission: objects that were in use while it was open, and all objects that are retired from then on, are kept
+/// until the timeline's fence has reached its value or a later one, or [`Timeline::discard_dropped`] declares that it
+/// never will.
+#[must_use = "a dropped frame keeps its objects alive until a later frame is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,
     value: u64,
-    /// What the frame's work may use is not torn down while the frame is open.
+    /// Keeps the allocator alive: objects that the frame's work may use are not destroyed while the frame is open.
     _allocator: Arc<dyn Send + Sync>,
 }
 
 impl Frame {
-    /// The value that the submission has to signal on the timeline's fence.
+    /// Returns the value that the submission must signal on the timeline's fence.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// The point at which the submission is complete.
+    /// Returns the point at which the submission is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.clock.at(self.value)
     }
 
-    /// Ends the frame as one that was not submitted and never will be: nothing waits for it any more. No other frame
-    /// gets its value.
+    /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. Its value is not
+    /// given to another frame.
     ///
     /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If it is not
     /// known, as after a submission that failed with an unspecific error, drop the frame instead.
@@ -94,44 +94,44 @@ impl Drop for Frame {
     }
 }
 
-/// A check whether a frame is still open, made for each write in it.
+/// A check that a frame is still open, made for each write in it.
 ///
-/// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
+/// One atomic read, as long as no frame of the timeline was submitted or dropped since the previous check.
 #[derive(Clone)]
 pub struct OpenFrame {
     clock: Arc<Clock>,
     value: u64,
-    /// What `Clock::closes` said when the frame was last seen to be open.
+    /// The value of `Clock::closes` when the frame was last seen to be open.
     closes: u64,
 }
 
 impl OpenFrame {
-    /// Of a frame, which is open now.
+    /// Creates the check for a frame, which is open now.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes();
         Self { clock, value: frame.value, closes }
     }
 
-    /// The point that is reached once the frame is complete.
+    /// Returns the point that is reached once the frame is complete.
     #[inline]
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.clock.at(self.value)
     }
 
-    /// Notes how the frame ends.
+    /// Returns a watch that reports how the frame ends.
     pub fn watch(&self) -> Watch {
         self.clock.watch(self.value)
     }
 
-    /// Whether no frame was closed since it was last seen to be open. One read.
+    /// Returns `true` if no frame was closed since this frame was last seen to be open. One atomic read.
     #[inline]
     pub fn nothing_closed(&self) -> bool {
         self.clock.closes() == self.closes
     }
 
-    /// Whether the frame is still open. O(1) where no frame was closed since the last time.
+    /// Returns `true` if the frame is still open. O(1) if no frame was closed since the previous call.
     pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes();
         if closes == self.closes {
@@ -145,23 +145,23 @@ impl OpenFrame {
     }
 }
 
-/// Why a submission was not accepted, with its frame. Nothing has changed: the frame is still open.
+/// The reason why a submission was not accepted, with its frame. Nothing has changed: the frame is still open.
 ///
 /// A frame that was refused because a later one was submitted cannot be submitted any more. If its work was submitted
-/// nevertheless, drop it: objects that it may use are then kept until the later frame's value is reached.
+/// nevertheless, drop the frame: objects that it may use are then kept until the later frame's value is reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The frame was begun on another timeline.
-    #[error("the frame with {} was said to be submitted on {timeline}", .frame.point())]
+    #[error("the frame with {} was begun on another timeline than {timeline}: pass it to its own", .frame.point())]
     WrongTimeline {
         /// The frame.
         frame: Frame,
-        /// Where it was said to be submitted.
+        /// The timeline that the caller named.
         timeline: TimelineId,
     },
     /// A later frame was submitted before this one; a fence's value can only rise.
-    #[error("{} was submitted after value {submitted}", .frame.point())]
+    #[error("{} cannot be submitted after value {submitted}: submit frames in order of their values", .frame.point())]
     OutOfOrder {
         /// The frame.
         frame: Frame,
@@ -171,7 +171,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// The frame, still open: to be submitted on its own timeline, discarded or dropped.
+    /// Returns the frame, still open: submit it on its own timeline, discard it or drop it.
     pub fn into_frame(self) -> Frame {
         match self {
             Self::WrongTimeline { frame, .. } | Self::OutOfOrder { frame, .. } => frame,
@@ -179,7 +179,7 @@ impl FrameError {
     }
 }
 
-/// A queue's progress, read from its fence. Made by [`Allocator::timeline`](crate::Allocator::timeline).
+/// A queue's progress, read from its fence. Created by [`Allocator::timeline`](crate::Allocator::timeline).
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
@@ -188,16 +188,16 @@ pub struct Timeline<D: Device> {
     clock: Arc<Clock>,
 }
 
-/// What has timelines: they keep it alive.
+/// The owner of timelines, which keep it alive.
 pub(crate) trait Timed<D: Device>: Send + Sync {
     fn device(&self) -> &D;
 
     fn lifetimes(&self) -> &Lifetimes<D>;
 
-    /// Has a trace record something, if one is recorded.
+    /// Records an event, if a trace is recorded.
     fn record(&self, event: Event<&str>);
 
-    /// What an open frame keeps alive.
+    /// Returns the value that an open frame keeps alive.
     fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
 }
 
@@ -207,7 +207,7 @@ impl<D: Device> Timeline<D> {
         Ok(Self { shared, clock })
     }
 
-    /// Which timeline this is.
+    /// Returns the identity of this timeline.
     #[must_use]
     pub fn id(&self) -> TimelineId {
         self.clock.id()
@@ -217,7 +217,7 @@ impl<D: Device> Timeline<D> {
     /// O(open frames).
     ///
     /// # Panics
-    /// If the fence has no value left, since it was signalled with one near [`u64::MAX`].
+    /// If the fence has no value left, because it was signalled with a value near [`u64::MAX`].
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
         self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
@@ -227,8 +227,8 @@ impl<D: Device> Timeline<D> {
     /// Declares that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
-    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open
-    /// as before.
+    /// The frame belongs to another timeline, or a later frame was submitted before it. The error contains the frame,
+    /// which is still open.
     pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
         if !Arc::ptr_eq(&frame.clock, &self.clock) {
@@ -244,15 +244,15 @@ impl<D: Device> Timeline<D> {
     }
 
     /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
-    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle and
-    /// submits no later frame. Open frames are not affected.
+    /// submitted, or its work is complete. A program calls it at its end, once it has waited until its queue is idle
+    /// and submits no later frame. Open frames are not affected.
     ///
     /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true.
     pub fn discard_dropped(&self) {
         self.clock.discard_left();
     }
 
-    /// The value that the GPU has reached. One driver call.
+    /// Returns the value that the GPU has reached. One driver call.
     ///
     /// # Errors
     /// [`DeviceError::Lost`], or the driver is out of memory.
@@ -260,17 +260,17 @@ impl<D: Device> Timeline<D> {
         self.shared.lifetimes().completed(self.shared.device(), self.clock.id())
     }
 
-    /// The latest value that was submitted.
+    /// Returns the latest value that was submitted.
     #[must_use]
     pub fn submitted_value(&self) -> u64 {
         self.clock.submitted()
     }
 
-    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that
-    /// was discarded counts as reached once all that was begun before it is.
+    /// Waits until the GPU has reached `value`, at most for `timeout`, and returns `true` if it has. The value of a
+    /// frame that was discarded counts as reached once all frames that were begun before it are complete.
     ///
-    /// It also waits for a value that is not submitted yet, as another thread may submit it: if none does, the wait
-    /// ends with the timeout.
+    /// It also waits for a value that is not submitted yet, because another thread may submit it: if no thread does,
+    /// the wait ends with the timeout.
     ///
     /// # Errors
     /// [`DeviceError::Lost`], or the driver is out of memory.
@@ -280,7 +280,7 @@ impl<D: Device> Timeline<D> {
     }
 }
 
-// By hand, since a derived one would ask that devices can be cloned.
+// By hand: the derived implementation would require `D: Clone`.
 impl<D: Device> Clone for Timeline<D> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
@@ -294,41 +294,41 @@ impl<D: Device> fmt::Debug for Timeline<D> {
 }
 
 pub(crate) struct Lifetimes<D: Device> {
-    /// The number of the allocator, which is in the ids of its timelines.
+    /// The number of the allocator, which is part of the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
-    /// Another one after each frame that has begun, and never that of another allocator: as long as it stands, what is
-    /// retired waits for the same set.
+    /// Changes after each frame that has begun, and is unique among allocators: until it changes, all retired objects
+    /// wait for the same set.
     turn: AtomicU64,
 }
 
-/// Why a wait ended without its points.
+/// The reason why a wait ended before its points were reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitError {
     /// The frame that would signal this point is not submitted: the wait might never end.
     NotSubmitted(SyncPoint),
     /// The frame that would reach this point was dropped, and the point was not reached in time.
     Unresolved(SyncPoint),
-    /// The time is over.
+    /// The timeout has passed.
     Timeout,
     /// The driver failed.
     Device(DeviceError),
 }
 
-/// What a new timeline's fence shows at most: values are left for all frames of a program.
+/// The largest value that a new timeline's fence may have, which leaves enough values for all frames of a program.
 const COMPLETED_MAX: u64 = u64::MAX >> 1;
 
-/// A number that no other allocator of the process has; never 0.
+/// Returns a number that no other allocator of the process has; never 0.
 fn next_owner() -> u32 {
-    // Not in the seam: it orders nothing.
+    // Not from `primitive`, because it orders nothing.
     static OWNERS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     let next = OWNERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owner| owner.checked_add(1));
     next.expect("a process makes fewer than 4 billion allocators")
 }
 
-/// A turn that no allocator has had.
+/// Returns a turn that no allocator has had.
 fn next_turn() -> u64 {
-    // Not in the seam: `Lifetimes::turn` is what orders.
+    // Not from `primitive`, because `Lifetimes::turn` provides the ordering.
     static TURNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     TURNS.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
 }
@@ -343,16 +343,16 @@ impl<D: Device> Lifetimes<D> {
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
-        // SAFETY: the caller that handed the fence over promised that it is this device's and outlives the allocator.
+        // SAFETY: the caller that passed the fence promised that it belongs to this device and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
         if completed == u64::MAX {
-            // What a lost device's fences show, and no value is left to be signalled.
+            // The fences of a lost device have this value, and no value is left to be signalled.
             return Err(DeviceError::Lost);
         }
         DeviceError::invalid("the fence of a timeline has values left").at_most(completed, COMPLETED_MAX)?;
         loop {
             let count = self.entries.read_recursive().len();
-            // Host memory is got without the lock: a global allocator of the program's may come back here.
+            // Host memory is allocated without the lock, because the program's global allocator may call back in.
             let clock = Arc::new(Clock::new(TimelineId::of(self.owner, count as u32), completed));
             let mut grown = Vec::with_capacity(count + 1);
             let mut entries = self.entries.write();
@@ -366,11 +366,12 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Begins a frame; its value.
+    /// Begins a frame and returns its value.
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the
-        // same time the last to draw has the higher turn, and its set has the values of all that drew before.
+        // After the value can be read, so a set that is cached for this turn contains it. If several frames begin at
+        // the same time, the last to draw a turn has the highest one, and its set contains the values of all that drew
+        // before.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
@@ -391,14 +392,14 @@ impl<D: Device> Lifetimes<D> {
         self.turn.load(Ordering::SeqCst)
     }
 
-    /// Whether the GPU was seen to have completed all that has begun. No driver call.
+    /// Returns `true` if the GPU was seen to have completed all that has begun. No driver call.
     pub(crate) fn is_idle(&self) -> bool {
         let mut set = SyncSet::new();
         self.begun(&mut set);
         set.is_empty()
     }
 
-    /// What each timeline was last seen to have reached. No driver call.
+    /// Sets `progress` to the value that each timeline was last seen to have reached. No driver call.
     pub(crate) fn seen_by_all(&self, progress: &mut Passed) {
         progress.owner = self.owner;
         progress.values.clear();
@@ -411,7 +412,7 @@ impl<D: Device> Lifetimes<D> {
         bin.retire_tagged(self.turn(), |set| self.begun(set), item);
     }
 
-    /// Puts items down that wait for all that has begun.
+    /// Retires items that wait for every submission that has begun.
     pub(crate) fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         bin.retire_all_tagged(self.turn(), |set| self.begun(set), items);
     }
@@ -425,16 +426,17 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// The frame of a point, if it is open.
+    /// Returns the frame of a point, if the frame is open.
     pub(crate) fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
         let entries = self.entries.read_recursive();
         let (clock, _) = entries.get(point.timeline.index_of(self.owner)?)?;
-        // Read before the look, so that a close in between is seen.
+        // `closes` is read before `is_open`, so a close in between is seen by the next check.
         let closes = clock.closes();
         clock.is_open(point.value).then(|| OpenFrame { clock: Arc::clone(clock), value: point.value, closes })
     }
 
-    /// Whether the timeline is one of these: a set that waits for another one would never pass here.
+    /// Returns `true` if the timeline belongs to this allocator: a set that waits for a foreign timeline would never
+    /// pass here.
     pub(crate) fn owns_timeline(&self, timeline: TimelineId) -> bool {
         timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
     }
@@ -445,8 +447,8 @@ impl<D: Device> Lifetimes<D> {
         entry.map_or(0, |(clock, _)| clock.seen())
     }
 
-    /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
-    /// the last such failure is returned, device loss before all others.
+    /// Reads each timeline once into `progress`. If a timeline cannot be read, its last seen value is used; the last
+    /// such error is returned, device loss before all others.
     pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();
@@ -464,7 +466,7 @@ impl<D: Device> Lifetimes<D> {
         result
     }
 
-    /// A timeline of this allocator. Ids of others are refused before they come here.
+    /// Returns a timeline of this allocator. Ids of other allocators are refused before this call.
     fn entry(&self, timeline: TimelineId) -> (Arc<Clock>, D::Fence) {
         let index = timeline.index_of(self.owner).expect("the id of one of the allocator's own timelines");
         self.entries.read_recursive()[index].clone()
@@ -488,8 +490,8 @@ impl<D: Device> Lifetimes<D> {
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without
-    /// a deadline for nothing of a frame that was dropped: that is looked at once.
+    /// Waits for every point of the set, at most until `deadline`. Returns an error at once for a point that is not
+    /// submitted. Without a deadline, it only checks a point whose frame was dropped, and does not wait for it.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         let ahead = |point: SyncPoint| self.entry(point.timeline).0.ahead(point.value);
         for point in set.iter() {
@@ -526,7 +528,7 @@ impl<D: Device> Lifetimes<D> {
         Ok(point.value <= clock.passed(completed))
     }
 
-    /// Everything that was submitted and was not seen to be complete.
+    /// Returns every point that was submitted and was not seen to be complete.
     pub(crate) fn submitted(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let points = entries.iter().map(|(clock, _)| (clock, clock.submitted()));
@@ -534,7 +536,8 @@ impl<D: Device> Lifetimes<D> {
         behind.map(|(clock, submitted)| clock.at(submitted)).collect()
     }
 
-    /// The oldest open frame of the first timeline that has one, and how many are open on all.
+    /// Returns the oldest open frame of the first timeline that has one, and the number of open frames on all
+    /// timelines.
     pub(crate) fn open_frames(&self) -> Option<(SyncPoint, usize)> {
         let (mut first, mut count) = (None, 0);
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -545,7 +548,8 @@ impl<D: Device> Lifetimes<D> {
         Some((first?, count))
     }
 
-    /// Of each timeline the latest frame that was dropped, if the GPU was not seen to have reached its value.
+    /// Returns, for each timeline, the latest frame that was dropped, if the GPU was not seen to have reached its
+    /// value.
     pub(crate) fn unresolved(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let dropped = |clock: &Clock| Some(clock.at(clock.unresolved()?));
@@ -553,10 +557,10 @@ impl<D: Device> Lifetimes<D> {
     }
 }
 
-/// How far each timeline of an allocator has come, by [`TimelineId::index`].
+/// The value that each timeline of an allocator has reached, by [`TimelineId::index`].
 #[derive(Default, Debug)]
 pub struct Passed {
-    /// The allocator's number. With 0, the values are of timelines without an owner.
+    /// The allocator's number. 0 if the values belong to timelines without an owner.
     owner: u32,
     values: SmallVec<[u64; 8]>,
 }
@@ -568,7 +572,7 @@ impl Passed {
 }
 
 impl Progress for Passed {
-    /// A timeline that was registered after the reading has passed nothing, nor has one of another allocator.
+    /// Returns 0 for a timeline that was registered after the reading, and for one of another allocator.
     #[inline]
     fn completed(&self, timeline: TimelineId) -> u64 {
         let value = timeline.index_of(self.owner).and_then(|index| self.values.get(index));

@@ -1,21 +1,22 @@
-//! What is undone unless the call that it is for succeeds: also if that call panics, as a program's own device may.
+//! Undoes a step unless the call that it belongs to succeeds, also if that call panics, as the program's own device
+//! may.
 
 use std::mem::ManuallyDrop;
 
 /// Calls a closure when it is dropped, unless [`Undo::done`] was called.
-#[must_use = "it undoes at once if it is not kept"]
+#[must_use = "the step is undone at once if the guard is not kept"]
 pub struct Undo<F: FnOnce()>(ManuallyDrop<F>);
 
 impl<F: FnOnce()> Undo<F> {
-    /// What is to be undone.
+    /// Creates a guard that calls `undo` when it is dropped.
     pub fn new(undo: F) -> Self {
         Self(ManuallyDrop::new(undo))
     }
 
-    /// Everything has succeeded.
+    /// Disarms the guard: the call has succeeded, and `undo` is not called.
     pub fn done(self) {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again, so that the closure is dropped once.
+        // SAFETY: `held` is never dropped or used again, so the closure is dropped once.
         unsafe { ManuallyDrop::drop(&mut held.0) };
     }
 }

@@ -1,11 +1,11 @@
-//! What a run does in one arena: which blocks are emptied, which compacted, and when there is nothing left that pays.
+//! The part of a run in one arena: the blocks to empty, the blocks to compact, and the end of the work.
 //!
 //! ```text
 //!   phase     Emptying ── no block left ──▶ Settling ── the device is past it ──▶ Compacting ──▶ Done
 //!                ▲                                                                    │
 //!                └── a cycle more, if the one before has emptied blocks ──────────────┘
-//!   leaving   blocks that were emptied: back to the driver when nothing lives there any more
-//!   old       ranges that the device is still to pass: until they are free no round is judged
+//!   leaving   blocks that were emptied: freed once their last range is free
+//!   old       old ranges of moves that the device may still use: no round is judged until they are free
 //! ```
 //!
 //! | operation | cost |
@@ -22,53 +22,53 @@ use super::run::DefragStatistics;
 use crate::device::Device;
 use crate::memory::{ArenaRef, BlockFacts, Destinations, PassLimits, Reserved, Shared, Ticket};
 
-/// A hole that could be won in a block counts if it is at least this part of the block.
+/// A free range that could be won in a block counts if it is at least this part of the block.
 const COMPACT_SHARE: u64 = 16;
-/// Rounds in one block at the most, in a cycle.
+/// Maximum number of rounds in one block, in a cycle.
 const ROUNDS_MAX: u32 = 8;
-/// How often blocks are emptied again after others were compacted.
+/// Maximum number of times that blocks are emptied again after others were compacted.
 const CYCLES_MAX: u32 = 8;
 
 enum Phase {
     /// Not begun yet.
     Waiting,
     Emptying(Emptying),
-    /// Nothing can be said of holes before the device is past what was moved.
+    /// Waiting until the moved ranges are free, because the free ranges of blocks are unknown before that.
     Settling,
     Compacting(Compacting),
     Done,
 }
 
-/// Blocks one after the other are emptied into the others.
+/// Empties blocks into other blocks, one after the other.
 struct Emptying {
-    /// Those still to be tried, the one that is used least last.
+    /// Blocks still to be tried, the one with the fewest used bytes last.
     order: Vec<BlockId>,
-    /// The block, and its bytes.
+    /// The block that is being emptied, and its size in bytes.
     block: Option<(BlockId, u64)>,
     /// Ranges still to be moved out of it, the largest last.
     queue: Vec<Arc<Ticket>>,
-    /// Free bytes of blocks that are not emptied, by what was seen at the beginning and moved since.
+    /// Free bytes of blocks that are not emptied, as seen at the beginning and updated by the moves since.
     room_bytes: u64,
-    /// How many ranges of the block found no room.
+    /// Number of ranges of the block that found no room.
     unfit: usize,
-    /// Bytes that were moved since a block was left as a whole.
+    /// Bytes that were moved since the last block was emptied completely.
     in_vain: u64,
 }
 
-/// Blocks are compacted, one after the other, and judged together.
+/// Compacts blocks one after the other, and judges their rounds together.
 struct Compacting {
-    /// Those still to be compacted, the one with most to win last; and the number of the round.
+    /// Blocks still to be compacted, the one with most to win last; and the number of the round.
     order: Vec<(BlockId, u32)>,
     round: Option<Round>,
-    /// Rounds that were planned, until the device is past them.
+    /// Rounds that were planned, until the device has completed their copies.
     planned: Vec<Round>,
 }
 
-/// A round in a block: everything is tried once.
+/// A round in a block: each of its ranges is tried once.
 struct Round {
     block: BlockId,
     number: u32,
-    /// Ranges still to be tried, the last in the block last.
+    /// Ranges still to be tried, the last one of the block last.
     queue: Vec<Arc<Ticket>>,
     longest_before: u64,
 }
@@ -76,15 +76,15 @@ struct Round {
 pub(super) struct ArenaRun<D: Device> {
     pub(super) arena: ArenaRef<D>,
     phase: Phase,
-    /// Blocks that everything is moved out of: nothing is moved in.
+    /// Blocks that are being emptied: no range is moved into them.
     emptied: HashSet<BlockId>,
-    /// Blocks that have been emptied, and their bytes, until they are freed.
+    /// Blocks that were emptied, and their sizes in bytes, until they are freed.
     leaving: Vec<(BlockId, u64)>,
-    /// Ranges that were moved, until they are free.
+    /// Old ranges of moves, until they are free.
     old: VecDeque<BlockAllocation>,
-    /// Bytes moved in the present round, by the block that they were in.
+    /// Bytes moved in the current round, by the block that they were moved from.
     moved_bytes: HashMap<BlockId, u64>,
-    /// How often blocks have been compacted, and emptied again after that.
+    /// Number of completed cycles of emptying and compacting.
     cycle: u32,
     /// Blocks that were emptied in this cycle.
     emptied_in_cycle: u32,
@@ -104,7 +104,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Whether nothing more pays, and all that was moved has left its old place.
+    /// Returns `true` if no further move pays, and all old ranges and emptied blocks are free.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done) && self.old.is_empty() && self.leaving.is_empty()
     }
@@ -114,7 +114,7 @@ impl<D: Device> ArenaRun<D> {
         self.old.push_back(old);
     }
 
-    /// Whether it can plan nothing before the device is past what was moved.
+    /// Returns `true` if it cannot plan further moves before the device has completed the earlier ones.
     pub(super) fn waits(&self, shared: &Shared<D>) -> bool {
         let has_plans = match &self.phase {
             Phase::Waiting | Phase::Emptying(_) => true,
@@ -153,10 +153,10 @@ impl<D: Device> ArenaRun<D> {
             self.old.pop_front();
         }
         let all_free = self.old.is_empty();
-        // From the end, as it is the latest of the empty blocks that is found at once.
+        // From the end, because the search for an empty block finds the latest one at once.
         let mut staying = Vec::new();
         while let Some((id, bytes)) = self.leaving.pop() {
-            // A reclaim may have been quicker.
+            // A reclaim may already have freed the block.
             let is_gone = shared.free_empty_block(&self.arena, id) || compact.fact(id).is_none();
             if is_gone {
                 statistics.freed_block_count += 1;
@@ -164,13 +164,13 @@ impl<D: Device> ArenaRun<D> {
             } else if !all_free {
                 staying.push((id, bytes));
             }
-            // If everything has left and it is not gone, others have come, or its pool keeps it.
+            // If all old ranges are free and the block still exists, it has new allocations, or its pool keeps it.
         }
         staying.reverse();
         self.leaving = staying;
     }
 
-    /// Puts the blocks in the order in which they are emptied.
+    /// Sorts the blocks in the order in which they are emptied.
     fn begin(&mut self, shared: &Shared<D>) -> bool {
         let mut facts = shared.compact(&self.arena).facts();
         let room_bytes =
@@ -184,7 +184,7 @@ impl<D: Device> ArenaRun<D> {
         true
     }
 
-    /// Reserves for the queue, or goes to the next block. Says whether to go on.
+    /// Reserves new places for the queue, or chooses the next block. Returns `true` if planning can continue.
     fn empty(
         &mut self,
         mut emptying: Emptying,
@@ -197,7 +197,7 @@ impl<D: Device> ArenaRun<D> {
         let compact = shared.compact(&self.arena);
         let Some(block) = emptying.block else {
             if self.choose(&mut emptying, shared, desc) {
-                let (id, _) = emptying.block.expect("it was chosen");
+                let (id, _) = emptying.block.expect("`choose` has set the block");
                 if let Some(destinations) = destinations {
                     destinations.admit(id, 0);
                 }
@@ -219,7 +219,8 @@ impl<D: Device> ArenaRun<D> {
         is_over
     }
 
-    /// Notes that all of a block was tried: it is left, or it stays, with room for what others have.
+    /// Ends a block after all of its ranges were tried. If all found room, the block is emptied. Otherwise it stays,
+    /// and other blocks may be emptied into it.
     fn finish_block(
         &mut self,
         emptying: &mut Emptying,
@@ -243,7 +244,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Takes the next block that can be emptied; `false` if there is none.
+    /// Takes the next block that can be emptied; returns `false` if there is none.
     fn choose(&mut self, emptying: &mut Emptying, shared: &Shared<D>, desc: &DefragDesc) -> bool {
         let compact = shared.compact(&self.arena);
         while let Some(id) = emptying.order.pop() {
@@ -257,7 +258,7 @@ impl<D: Device> ArenaRun<D> {
                 emptying.queue.clear();
                 continue;
             }
-            // From the end: the largest are placed while there is most room.
+            // The queue is used from its end: the largest ranges are placed while there is most room.
             emptying.queue.sort_by_key(|ticket| ticket.allocation().size());
             emptying.room_bytes -= bytes;
             emptying.block = Some((id, bytes));
@@ -267,7 +268,7 @@ impl<D: Device> ArenaRun<D> {
         false
     }
 
-    /// Finds the blocks whose free bytes lie apart, once everything that was moved has left its old place.
+    /// Finds the fragmented blocks, once all old ranges are free.
     fn look_for_holes(&mut self, shared: &Shared<D>, desc: &DefragDesc, has_planned: bool) -> bool {
         let compact = shared.compact(&self.arena);
         if !desc.compacts || !compact.moves_inside() {
@@ -285,7 +286,8 @@ impl<D: Device> ArenaRun<D> {
         true
     }
 
-    /// Reserves for the round's queue, goes to the next block, or judges the rounds. Says whether to go on.
+    /// Reserves new places for the round's queue, begins the next block, or judges the rounds. Returns `true` if
+    /// planning can continue.
     fn compact(
         &mut self,
         mut compacting: Compacting,
@@ -308,7 +310,7 @@ impl<D: Device> ArenaRun<D> {
             compacting.round = self.round(shared, desc, block, number);
             true
         } else {
-            // What has just been planned is judged when it has been made, and the device is past it.
+            // Rounds that were just planned are judged once their moves are made and the device has completed them.
             let is_over = into.is_empty() && self.old.is_empty();
             if is_over {
                 let rounds = std::mem::take(&mut compacting.planned);
@@ -324,7 +326,8 @@ impl<D: Device> ArenaRun<D> {
         goes_on
     }
 
-    /// Blocks that have one hole take in what they could not before: as long as that empties others, it begins again.
+    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run if the last cycle
+    /// emptied no further block.
     fn begin_cycle(&mut self, has_compacted: bool) -> bool {
         let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
         (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
@@ -332,7 +335,7 @@ impl<D: Device> ArenaRun<D> {
         goes_on
     }
 
-    /// A round in a block, if there is something to win.
+    /// Begins a round in a block, if the block is fragmented.
     fn round(&mut self, shared: &Shared<D>, desc: &DefragDesc, block: BlockId, number: u32) -> Option<Round> {
         let compact = shared.compact(&self.arena);
         let facts = compact.fact(block).filter(is_scattered)?;
@@ -343,7 +346,8 @@ impl<D: Device> ArenaRun<D> {
         Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// What a round has won; the number of another one, if it has paid.
+    /// Judges a round by the bytes that it has won. Returns the block and the number of its next round, if the round
+    /// has paid.
     fn judge(
         &self,
         shared: &Shared<D>,
@@ -361,7 +365,7 @@ impl<D: Device> ArenaRun<D> {
     }
 }
 
-/// Whether enough lies outside of the longest hole to be worth a round.
+/// Returns `true` if enough free bytes are outside of the longest free range to be worth a round.
 fn is_scattered(facts: &BlockFacts) -> bool {
     facts.free.saturating_sub(facts.largest_free) >= facts.bytes / COMPACT_SHARE
 }

@@ -1,9 +1,9 @@
-//! A pass: moves that are planned, and what becomes of each.
+//! A pass: planned moves, and their outcomes.
 //!
 //! ```text
-//!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource lies there; its old place is retired
+//!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource is there; its old place is retired
 //!                                ├─ ignore, or nothing ────▶ the room is freed, the resource stays
-//!                                └─ drop(resource) ────────▶ the room is freed; the resource is retired as ever
+//!                                └─ drop(resource) ────────▶ the room is freed; the resource is retired as usual
 //! ```
 
 use std::fmt;
@@ -22,21 +22,20 @@ use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, Resourc
 use crate::timeline::Frame;
 use crate::undo::Undo;
 
-/// Moves that are to be made in one submission. Dropping it ends the pass: resources that were not copied stay where
-/// they are.
+/// Moves that are made in one submission. Dropping it ends the pass: resources that were not copied stay in place.
 ///
-/// See the [module](super) for what to do with it.
+/// See the [module](super) for its use.
 pub struct DefragPass<'r, D: Device> {
     run: &'r mut Defrag<D>,
     frame: &'r Frame,
     moves: Vec<Move>,
     copies: Vec<BufferCopy<D>>,
     texture_copies: Vec<TextureCopy<RawTexture<D>>>,
-    /// How many of either are recorded.
+    /// Number of copies of each that are recorded.
     recorded: (usize, usize),
 }
 
-/// A move that is planned, and the arena that it is in.
+/// A planned move, and its arena.
 pub(super) struct Pending<D: Device> {
     pub(super) arena: usize,
     pub(super) reserved: Reserved<D>,
@@ -49,80 +48,82 @@ pub(super) struct Room<D: Device> {
 }
 
 impl<D: Device> Room<D> {
-    /// The resource stays where it is, and the room is free again.
+    /// Gives up the move: the resource stays in place, and the room is freed.
     pub(super) fn give_up(self, shared: &Shared<D>) {
         self.ticket.put_back();
         shared.free_place(self.place);
     }
 }
 
-/// A move of a pass: whose it is, and how large.
+/// A move of a pass: the resource and its size.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The user data of the resource: see [`AllocationDesc::user_data`](crate::AllocationDesc::user_data).
     pub user_data: u64,
-    /// Its name.
+    /// Name of the resource.
     pub name: Box<str>,
-    /// Bytes that it takes.
+    /// Size of the resource, in bytes.
     pub size: u64,
-    /// First byte of the present place in its memory object.
+    /// Offset of the current place in its memory object.
     pub from_offset: u64,
-    /// First byte of the new place in its memory object.
+    /// Offset of the new place in its memory object.
     pub to_offset: u64,
-    /// Whether both are in the same memory object.
+    /// `true` if both are in the same memory object.
     pub is_inside_block: bool,
-    /// What has become of it.
+    /// Outcome of the move.
     pub outcome: MoveOutcome,
 }
 
-/// What has become of a move.
+/// The outcome of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveOutcome {
-    /// Nothing yet.
+    /// The move is not made yet.
     Open,
-    /// The resource lies in its new place.
+    /// The resource is in its new place.
     Moved,
-    /// The resource stays where it is, or is gone.
+    /// The resource stays in place, or was dropped.
     Ignored,
 }
 
-/// Why a move was not made. The resource is as it was.
+/// The reason why a move was not made. The resource has not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// This pass has no move for this resource, or the move was made or ignored, or the resource was pinned since, or
+    /// The pass has no move for this resource, or the move was made or ignored, or the resource was pinned since, or
     /// copies to it were gathered since and are not recorded.
-    #[error("the pass has no open move of this resource, or the resource was pinned or is to be copied to")]
-    NotInPass,
-    /// The resource was made with a native description that the library does not keep: pass it again.
-    #[error("this resource was made with a description that is not known in full: give it again")]
-    NeedsInfo,
-    /// The description given is not of such a resource as lies in the old place.
     #[error(
-        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room \
-         that is allocated has {room} bytes"
+        "the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet"
+    )]
+    NotInPass,
+    /// The resource was created with a native description that the library does not keep: pass it again.
+    #[error("the description of this resource is not fully known: pass it again (`copy_buffer_as`, `copy_texture_as`)")]
+    NeedsInfo,
+    /// The given description does not match the resource in the old place.
+    #[error(
+        "the description needs {size} bytes aligned to {alignment} in the memory types {memory_type_bits:#b}, but the \
+         new place has {room} bytes: pass the description of the same resource"
     )]
     AnotherResource {
-        /// Bytes that it asks for.
+        /// Size of the described resource, in bytes.
         size: u64,
-        /// The alignment that it asks for.
+        /// Alignment of the described resource, in bytes.
         alignment: u64,
-        /// The memory types that it may lie in.
+        /// Memory types that the described resource allows, one bit each.
         memory_type_bits: u32,
-        /// Bytes of the new place.
+        /// Size of the new place, in bytes.
         room: u64,
     },
-    /// The description given is not the one that the resource was made with.
-    #[error("the resource was made with another description than the one given")]
+    /// The given description is not the one that the resource was created with.
+    #[error("the resource was created with another description than the given one")]
     AnotherDescription,
     /// The resource lacks the usages for copies from and to it, which a move needs.
-    #[error("the resource was not made with the usages of copies, from and to")]
+    #[error("the resource was created without the usages for copies from and to it, which a move needs")]
     NotCopied,
-    /// The texture's format has several planes, or is one that the library knows nothing of, so that it cannot say what
-    /// is to be copied: such a texture is best not [`movable`](crate::AllocationDesc::movable), or pinned.
-    #[error("the texture's format has several planes or is not known: what is to be copied of it cannot be said")]
+    /// The texture's format has several planes, or the library does not know it, so the copies are unknown. Do not make
+    /// such a texture [`movable`](crate::AllocationDesc::movable), or pin it.
+    #[error("the texture's format has several planes or is unknown, so its copies are unknown: do not make it movable")]
     UnknownFormat,
-    /// The object could not be made anew.
+    /// The new object could not be created.
     #[error(transparent)]
     Make(#[from] Error),
 }
@@ -172,13 +173,13 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// The moves of this pass, in the order in which they were planned.
+    /// Returns the moves of this pass, in the order in which they were planned.
     #[must_use]
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
-    /// Whether there is an open move of this resource. O(1).
+    /// Returns `true` if there is an open move of this resource. O(1).
     #[must_use]
     pub fn has<K: ResourceKind>(&self, resource: &Resource<D, K>) -> bool
     where
@@ -187,23 +188,24 @@ impl<'r, D: Device> DefragPass<'r, D> {
         self.index_of(resource.place()).is_some()
     }
 
-    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. Returns the copy,
-    /// and keeps it for [`DefragPass::record`]: it has to be recorded in the pass's frame, before anything that reads
-    /// the buffer. Both buffers need the usages for copies.
+    /// Moves this buffer: creates a new buffer in the new place, and retires the old one. Returns the copy, and keeps
+    /// it for [`DefragPass::record`]. The copy must be recorded in the pass's frame, before any command that reads the
+    /// buffer. Both buffers need the usages for copies.
     ///
     /// # Errors
-    /// There is no such move; the buffer could not be made (the move can be tried again), or not bound (it is given up);
-    /// or it was made with a native description that the portable one does not cover: [`DefragPass::copy_buffer_as`].
+    /// There is no such move; the buffer could not be created (the move can be tried again), or not bound (the move is
+    /// given up); or the buffer was created with a native description that the portable one does not cover: use
+    /// [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_buffer_as(buffer, &info)
     }
 
-    /// As [`DefragPass::copy_buffer`], with what the buffer was made with; of one that
-    /// [may be larger](crate::AllocationDesc::may_be_larger), what was asked for will do.
+    /// Moves a buffer as [`DefragPass::copy_buffer`] does, with the description that the buffer was created with. For a
+    /// buffer that [may be larger](crate::AllocationDesc::may_be_larger), the requested description is enough.
     ///
     /// # Errors
-    /// As there, and the description is not of the same buffer.
+    /// As [`DefragPass::copy_buffer`], or the description does not match the buffer.
     pub fn copy_buffer_as(
         &mut self,
         buffer: &mut Buffer<D>,
@@ -224,29 +226,30 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: desc.size })
     }
 
-    /// Makes the move of this texture: as [`DefragPass::copy_buffer`]. All of it is copied, every mip and layer.
+    /// Moves this texture, as [`DefragPass::copy_buffer`] does. Every mip and layer is copied.
     ///
     /// Returns the copies, each a mip of all layers, for a program that records them itself instead of with
-    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. Before that, the program
-    /// transitions the new texture into the layout or state that copies need, as with any new texture.
+    /// [`DefragPass::record`]. They must be recorded in the pass's frame and before any command that reads the texture.
+    /// Before that, the program must transition the new texture into the layout or state that copies need, as with any
+    /// new texture.
     ///
     /// # Errors
-    /// As there. If the texture was made with a native description that the portable one does not cover (another
-    /// format, other flags), use [`DefragPass::copy_texture_as`].
+    /// As [`DefragPass::copy_buffer`]. If the texture was created with a native description that the portable one does
+    /// not cover (another format, other flags), use [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         self.index_of(texture.place()).ok_or(MoveError::NotInPass)?;
-        // Giving the description again would not help.
+        // Passing the description again would not help.
         texture.parts().ok_or(MoveError::UnknownFormat)?;
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
 
-    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`]
-    /// needs a texture whose initial state is the common state.
+    /// Moves a texture as [`DefragPass::copy_texture`] does, with the description that the texture was created with. On
+    /// Direct3D 12 [`DefragPass::record`] needs a texture with the common state as its initial state.
     ///
     /// # Errors
-    /// The description is not of the same texture; or [`MoveError::UnknownFormat`], as where the format has several
-    /// planes: make such textures not movable.
+    /// The description does not match the texture; or [`MoveError::UnknownFormat`], for example if the format has
+    /// several planes: do not make such textures movable.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
@@ -264,9 +267,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(copies)
     }
 
-    /// Makes the move of memory without a resource: `allocation` gets the new place, and the old place is returned,
-    /// which cannot be moved again. The program makes its resource again in the new place, records the copy, and drops
-    /// the old one.
+    /// Moves memory without a resource: `allocation` gets the new place, and the old place is returned, which cannot be
+    /// moved again. The program creates its resource again in the new place, records the copy, and drops the old place.
     ///
     /// # Errors
     /// There is no such move.
@@ -285,8 +287,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives up a move: its resource stays where it is, and the room for it is freed at once rather than when the pass
-    /// ends.
+    /// Gives up a move: its resource stays in place, and the room for it is freed at once instead of at the end of the
+    /// pass.
     ///
     /// # Panics
     /// If there is no such move.
@@ -307,30 +309,30 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// The copies of buffers so far.
+    /// Returns the copies of buffers so far.
     #[must_use]
     pub fn copies(&self) -> &[BufferCopy<D>] {
         &self.copies
     }
 
-    /// The copies of textures so far.
+    /// Returns the copies of textures so far.
     #[must_use]
     pub fn texture_copies(&self) -> &[TextureCopy<RawTexture<D>>] {
         &self.texture_copies
     }
 
     /// Records the copies that were not recorded yet, with their barriers, into a command list of the pass's frame. The
-    /// old textures have to be in the layout or state that the recorder expects; the new ones are in it afterwards.
+    /// old textures must be in the layout or state that the recorder expects; the new ones are in it afterwards.
     ///
     /// # Safety
-    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever
-    /// wrote the old resources before is in the same queue, or the submission waits for it.
+    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Earlier
+    /// work that wrote the old resources is in the same queue, or the submission waits for it.
     pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
         let (buffers, textures) = self.recorded;
-        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old
-        // ones are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
+        // SAFETY: the caller promises the same. Old and new objects are alive until the frame is complete, because the
+        // old ones are retired after the frame was begun. A texture is moved once a pass, so each is in one copy.
         unsafe {
-            // Each is noted once it is recorded: what a recorder that panics has left out is recorded by the next.
+            // The count of each kind is set after it is recorded: if a recorder panics, the next call records the rest.
             self.record_buffers(buffers, recorder);
             self.recorded.0 = self.copies.len();
             if textures < self.texture_copies.len() {
@@ -340,7 +342,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Records the copies of buffers from the `first` on.
+    /// Records the copies of buffers from index `first` on.
     ///
     /// # Safety
     /// As [`DefragPass::record`].
@@ -350,8 +352,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
             return;
         }
         let written: Vec<_> = copies.iter().map(|copy| copy.dst.clone()).collect();
-        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The
-        // copies lie inside both, and each has a destination of its own. The rest is the caller's promise.
+        // SAFETY: the buffers are alive until the frame is complete, because the old ones are retired after it was
+        // begun. The copies are inside both, and each has a destination of its own. The caller promises the rest.
         unsafe {
             recorder.begin_copies(&written, &[]);
             for BufferCopy { src, src_offset, dst, dst_offset, size } in copies {
@@ -362,8 +364,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// The id by which traces and debugging know the range to move, and the width of its guards, for which the new
-    /// place has room.
+    /// Returns the id by which traces and debugging know the range to move, and the size of its guards, for which the
+    /// new place has room.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);
@@ -371,14 +373,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
         (range, guarded.map_or_else(Margins::default, |(debug, range)| debug.margins_of(range.key)))
     }
 
-    /// The move whose resource lies in this place.
+    /// Returns the index of the open move of the resource in this place.
     fn index_of(&self, place: &Place<D>) -> Option<usize> {
         let ticket = place.ticket().filter(|ticket| ticket.is_moving())?;
         let room = self.run.rooms.get(ticket.index())?.as_ref()?;
         Arc::ptr_eq(&room.ticket, ticket).then(|| ticket.index())
     }
 
-    /// What the resource was made with, if that is known in full.
+    /// Returns the description that the resource was created with, if it is fully known.
     fn known_info<K: ResourceKind>(
         &self,
         resource: &Resource<D, K>,
@@ -391,7 +393,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(Create::<K>::describe(&self.run.shared().device, desc).map_err(Error::from)?)
     }
 
-    /// Makes the object in its new place, and puts it into the value; the old object, which is retired, is returned.
+    /// Creates the object in its new place, replaces the resource's object with it, and retires the old object, which
+    /// is returned.
     fn relocate<K: ResourceKind>(
         &mut self,
         resource: &mut Resource<D, K>,
@@ -410,28 +413,28 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
         let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
-        // In a block that is shared, each object has to say so.
+        // In a shared block, each object must be created as shared.
         let share = shared.memory_of(&room.place).share;
         let prepared = shared.prepare::<K>(info, share);
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         check_room(&room.place, margins, &needs, &shared)?;
-        let Room { arena, ticket, mut place } = self.run.rooms[index].take().expect("it is there");
+        let Room { arena, ticket, mut place } = self.run.rooms[index].take().expect("the open move was just found");
         place.offset += margins.front;
-        // If it fails or panics, the room is freed, and the resource may be moved again.
+        // If this fails or panics, the room is freed, and the resource may be moved again.
         let returned = Undo::new(|| {
             ticket.put_back();
             self.moves[index].outcome = MoveOutcome::Ignored;
             self.run.left();
         });
-        // SAFETY: type, class, size and alignment were checked just now.
+        // SAFETY: type, class, size and alignment were just checked.
         let made = unsafe { shared.place_at::<K>(unplaced.get(), place) };
         let (placed, place) = made.map_err(|error| MoveError::Make(error.into()))?;
         returned.done();
         unplaced.used_up();
         shared.notify(Event::Called(Call::CreateObject));
         if !self.moves[index].name.is_empty() {
-            // SAFETY: the object was made just now.
+            // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, &self.moves[index].name) };
         }
         let old = *ticket.allocation();
@@ -440,14 +443,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let (placed, place) = resource.exchange(placed, place);
         resource.note_moved(from);
         resource.await_content(self.frame);
-        // SAFETY: both were the resource's a moment ago.
+        // SAFETY: both belonged to the resource until the exchange above.
         unsafe { shared.retire(Some(K::raw(placed.object)), place) };
         self.moves[index].outcome = MoveOutcome::Moved;
         self.run.moved(arena, old);
         Ok(src)
     }
 
-    /// From here on the new place is what the old one was.
+    /// Commits the move: from here on the new place replaces the old one.
     fn commit(&self, Room { arena, ticket, mut place }: Room<D>) -> Place<D> {
         let shared = self.run.shared();
         let allocation = *place.block_allocation().expect("room is a range of a block");
@@ -457,7 +460,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 }
 
-/// Whether a resource with these needs may lie in the room for the one that it is to be.
+/// Checks that a resource with these needs fits into the room that the move has reserved.
 fn check_room<D: Device>(
     place: &Place<D>,
     margins: Margins,
@@ -481,8 +484,8 @@ fn check_room<D: Device>(
 
 impl<D: Device> Drop for DefragPass<'_, D> {
     fn drop(&mut self) {
-        // Within a host allocation under a lock nothing can be freed: the next pass gives up what is open, or the end
-        // of the run.
+        // Inside a host allocation under a lock, no memory can be freed: the next pass, or the end of the run, gives up
+        // the open moves.
         if is_locked() {
             return;
         }

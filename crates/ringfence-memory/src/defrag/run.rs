@@ -1,4 +1,4 @@
-//! A defragmentation under way: what it works on, and what it has done.
+//! A defragmentation under way: its arenas, its passes and its statistics.
 //!
 //! ```text
 //!   Defrag ─▶ ArenaRun, one for each memory type and class, and for each pool; each pass begins with the next one
@@ -6,7 +6,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | begin a pass | that of planning in each arena until the pass is full; a move of room each |
+//! | begin a pass | planning in each arena until the pass is full; one allocation for each move |
 //! | state, statistics | O(memory types), O(1) |
 //! | fragmentation | O(blocks) |
 
@@ -27,73 +27,71 @@ use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
-/// Holds no lock and no driver object between passes; it may be dropped at any time.
+/// It holds no lock and no driver object between passes, and may be dropped at any time.
 pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
-    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so
-    /// that a pass that is forgotten leaves nothing behind.
+    /// Room for the moves of the pass, by move, until each is made or given up. It belongs to the run and not to the
+    /// pass, so a pass that is forgotten leaks no room.
     pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
     statistics: DefragStatistics,
 }
 
-/// Whether there is more to do.
+/// The state of a defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DefragState {
     /// The next pass may have moves.
     Working,
-    /// Whether there is more to do is known only once the device has completed the moves that were made: submit, and
-    /// reclaim.
+    /// The next step is known only once the device has completed the moves that were made: submit, and reclaim.
     Waiting,
-    /// Nothing more is worth moving: no move would free a block, or the copies would cost more than [`DefragDesc`]
-    /// allows.
+    /// No further move pays: it would free no block, or the copies would cost more than [`DefragDesc`] allows.
     Done,
 }
 
-/// What a run has done, and how scattered what it works on lies.
+/// Progress of a run, and the fragmentation of its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DefragStatistics {
-    /// Passes that had moves.
+    /// Number of passes that had moves.
     pub pass_count: u64,
-    /// Moves that were planned.
+    /// Number of moves that were planned.
     pub planned_count: u64,
-    /// Moves that were made.
+    /// Number of moves that were made.
     pub moved_count: u64,
-    /// Bytes of those.
+    /// Bytes that these moves copied.
     pub moved_bytes: u64,
-    /// Moves that were not made: ignored, or their resource was dropped or pinned.
+    /// Number of moves that were not made: ignored, or their resource was dropped or pinned.
     pub ignored_count: u64,
-    /// Blocks that went back to the driver.
+    /// Number of blocks that were freed.
     pub freed_block_count: u64,
-    /// Bytes of those.
+    /// Size of these blocks, in bytes.
     pub freed_block_bytes: u64,
-    /// Bytes by which longest holes have grown in blocks that were compacted.
+    /// Bytes by which the longest free ranges of compacted blocks have grown.
     pub joined_bytes: u64,
-    /// What planning has taken, in nanoseconds.
+    /// Time spent on planning, in nanoseconds.
     pub planning_ns: u64,
-    /// The longest time that planning a pass took, in nanoseconds.
+    /// Longest time spent on planning a pass, in nanoseconds.
     pub planning_ns_max: u64,
-    /// Blocks that are there now.
+    /// Current number of blocks.
     pub block_count: u64,
-    /// Their bytes.
+    /// Size of these blocks, in bytes.
     pub block_bytes: u64,
-    /// Bytes of them that are in use, by resources or by retired ranges that the device may still use.
+    /// Bytes of these blocks that are in use, by resources or by retired ranges that the device may still use.
     pub used_bytes: u64,
-    /// Free bytes outside of the longest hole of their block: the measure that a run brings down.
+    /// Free bytes outside of the longest free range of their block: the measure that a run reduces.
     pub scattered_bytes: u64,
 }
 
 impl DefragStatistics {
-    /// Bytes of blocks that no resource uses.
+    /// Returns the bytes of blocks that no resource uses.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {
         self.block_bytes - self.used_bytes
     }
 
-    /// The same as a part of the blocks: 0 for none, below 1.
+    /// Returns the unused part of the blocks, from 0 to below 1.
     #[must_use]
     pub fn waste(&self) -> f64 {
         if self.block_bytes == 0 { 0.0 } else { self.waste_bytes() as f64 / self.block_bytes as f64 }
@@ -107,24 +105,24 @@ impl DefragStatistics {
     }
 }
 
-/// Why a pass did not begin.
+/// The reason why a pass did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginPassError {
-    /// The frame is of another allocator: it would not keep the old places alive.
-    #[error("the frame is not of the allocator that is defragmented")]
+    /// The frame belongs to another allocator, so it would not keep the old places alive.
+    #[error("the frame belongs to another allocator than the one that is defragmented")]
     ForeignFrame,
 }
 
 impl<D: Device> Defrag<D> {
-    /// Begins a defragmentation of a custom pool. Nothing is moved yet.
+    /// Begins a defragmentation of a custom pool. This call moves nothing yet.
     #[must_use]
     pub fn of_pool(pool: &Pool<D>, desc: DefragDesc) -> Self {
         let (shared, arena) = pool.arena();
         Self::new(Arc::clone(shared), vec![arena], desc)
     }
 
-    /// Begins to bring together what is in an allocator, its custom pools too.
+    /// Begins a defragmentation of an allocator, its custom pools included.
     pub(crate) fn of_all(shared: &Arc<Shared<D>>, desc: DefragDesc) -> Self {
         let own = (0..shared.arenas.len() as u64).map(ArenaRef::Own);
         let pools = shared.custom_pools.read().iter().map(|pool| ArenaRef::Pool(Arc::clone(pool))).collect::<Vec<_>>();
@@ -137,20 +135,20 @@ impl<D: Device> Defrag<D> {
         Self { shared, desc, arenas, rooms: Vec::new(), first: 0, statistics: DefragStatistics::default() }
     }
 
-    /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. The copies belong in
-    /// this frame, which stays open as long as the pass.
+    /// Begins a pass: plans moves within the limits of [`DefragDesc`] and allocates room for them. The copies must be
+    /// recorded in this frame, which stays open as long as the pass.
     ///
-    /// A pass may have no moves: see [`Defrag::state`] then. Moves that an earlier pass left open because it was
+    /// A pass may have no moves: [`Defrag::state`] then tells why. Moves that an earlier pass left open because it was
     /// forgotten (`mem::forget`) are given up.
     ///
     /// # Errors
-    /// The frame is of another allocator.
+    /// The frame belongs to another allocator.
     pub fn begin_pass<'r>(&'r mut self, frame: &'r Frame) -> Result<DefragPass<'r, D>, BeginPassError> {
         if !self.shared.lifetimes.owns(frame) {
             return Err(BeginPassError::ForeignFrame);
         }
         self.close_pass();
-        // What is recycled cannot be moved, and would keep its block.
+        // A recycled object cannot be moved, and would keep its block.
         self.shared.empty_recycled(|_| true);
         let started = Instant::now();
         let (mut limits, mut pending) =
@@ -174,7 +172,7 @@ impl<D: Device> Defrag<D> {
         Ok(DefragPass::new(self, frame, pending))
     }
 
-    /// Whether there is more to do. O(memory types).
+    /// Returns the state of the run. O(memory types).
     #[must_use]
     pub fn state(&self) -> DefragState {
         let is_waiting = |run: &ArenaRun<D>| run.waits(&self.shared) || run.is_done();
@@ -187,7 +185,7 @@ impl<D: Device> Defrag<D> {
         }
     }
 
-    /// What the run has done so far, and how scattered what it works on lies now. O(blocks).
+    /// Returns the progress of the run so far, and the current fragmentation of its blocks. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> DefragStatistics {
         let mut statistics = self.statistics;
@@ -212,7 +210,7 @@ impl<D: Device> Defrag<D> {
         self.shared.observers.calls.add_moved(old.size());
     }
 
-    /// A move is not made: its resource stays, the room is free again.
+    /// Gives up a move: its resource stays in place, and the room is freed.
     pub(super) fn give_up(&mut self, room: Room<D>) {
         room.give_up(&self.shared);
         self.left();

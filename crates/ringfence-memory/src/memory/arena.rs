@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   slots: pools for common small sizes            no lock
-//!     │ none left: a chunk
+//!     │ no free slot: a chunk
 //!     ▼
-//!   state (one short lock)                         growth (held while the driver makes a block)
+//!   state (one short lock)                         growth (held while the driver creates a block)
 //!   ├ blocks: Blocks<Tlsf, Block>                   taken only by a thread that found every block full,
 //!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
 //!   └ counts and high-water marks
@@ -13,9 +13,9 @@
 //! | operation | cost |
 //! |---|---|
 //! | allocate a slot | O(1), no lock |
-//! | allocate in a block that is there | O(log blocks), one short lock, no driver call |
-//! | allocate that needs a block | driver calls, outside the lock of the state |
-//! | free | as allocate in a block that is there |
+//! | allocate in an existing block | O(log blocks), one short lock, no driver call |
+//! | allocate in a new block | driver calls, outside the lock of the state |
+//! | free | as allocate in an existing block |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,23 +46,23 @@ mod compact;
 
 pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
-/// A block: memory that ranges share, and what is noted of those that have a name or user data.
+/// A block: memory that ranges share, and the records of ranges that have a name or user data.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
-    /// By the range's slot.
+    /// By the slot number of the range.
     notes: HashMap<u32, Note>,
-    /// How many of the notes have a ticket.
+    /// Number of notes that have a ticket.
     movable_count: usize,
 }
 
-/// What an arena counts as in use, and a snapshot as free: a recycled object's.
+/// Memory of a recycled object, which an arena counts as in use, and a snapshot as free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cached {
     Range {
         block: u64,
         offset: u64,
     },
-    /// Of an arena's own numbers.
+    /// A number of the arena.
     Dedicated {
         number: u64,
     },
@@ -73,7 +73,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
     pub(crate) class: ResourceClass,
-    /// Classes that share its blocks: those whose number is that of its class.
+    /// Group of each class. The classes in the group of the arena's own class share its blocks.
     pub(crate) groups: [u8; 3],
     pub(crate) sizes: BlockSizes,
     pub(crate) blocks: BlocksDesc,
@@ -83,7 +83,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) priority: Priority,
     pub(crate) has_slots: bool,
     pub(crate) grows_ahead: bool,
-    /// What handles to its blocks are.
+    /// Kind of the handles to its blocks.
     pub(crate) share: Option<ShareKind>,
 }
 
@@ -92,7 +92,7 @@ impl ArenaDesc {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
-    /// What lies in its blocks, where some classes share them, for people.
+    /// Returns a readable name of the classes in its blocks, if some classes share blocks.
     pub(crate) fn class_name(&self) -> &'static str {
         let [buffer, texture, target] = self.groups;
         match self.class {
@@ -106,32 +106,32 @@ impl ArenaDesc {
 
 /// Blocks of one memory type and class. See the [module](self).
 ///
-/// It knows nothing of the driver: it answers with a range, or with the sizes of the block that it needs. `O` keeps the
-/// allocator alive, for its slots.
+/// It never calls the driver: it returns a range, or the sizes of the block that it needs. `O` keeps the allocator
+/// alive, for its slots.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
-    /// Of slots that have one, by class, pool and slot.
+    /// Records of slots, by class, pool and slot.
     slot_notes: Lock<HashMap<(u32, u32, u32), Note>>,
     state: Lock<State<D, A>>,
-    /// Held by the thread that makes a block.
+    /// Held by the thread that creates a block.
     pub(super) growth: Lock<()>,
-    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of
-    /// growth.
+    /// Held by the thread that creates a chunk for slots: one chunk serves all threads that wait for it. Taken before
+    /// `growth`.
     pub(super) chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next
-    /// allocation sets it again then.
+    /// Set when free bytes fall below the low-water mark, and cleared when a block is created or could not be created.
+    /// The next allocation sets it again if needed.
     pub(super) wants_block: AtomicBool,
-    /// Ranges that were freed, modulo the number's range. Written under the lock of the state.
+    /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
     wake: Arc<Wake>,
 }
 
-/// The threads that make blocks before they are needed, asleep until there is something to do.
+/// The threads that create blocks before they are needed. They sleep until there is something to do.
 #[derive(Default, Debug)]
 pub(crate) struct Wake {
     pub(super) sleepers: Lock<Vec<Thread>>,
-    /// Set when blocks are made ahead for the first time; never cleared.
+    /// Set when blocks are created ahead for the first time; never cleared.
     pub(super) served: AtomicBool,
 }
 
@@ -149,16 +149,16 @@ impl Wake {
 /// Sizes of a block, in the order in which they are tried.
 pub(crate) type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
 
-/// What an arena answers to a request.
+/// The answer of an arena to a request.
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
-    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none,
-    /// there may be no further block, or none that is large enough.
+    /// Every block is full. A block of the first of these sizes that is granted would serve the request. If there are
+    /// no sizes, the arena may not have a further block, or not one that is large enough.
     NeedsBlock(Sizes),
 }
 
-/// What an arena gives for a request.
+/// Memory that an arena allocated for a request.
 pub(crate) enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
@@ -171,16 +171,16 @@ pub(crate) enum Forecast {
         offset: u64,
         bytes: u64,
     },
-    /// Ask for the first of these sizes that is granted, and set `bytes` of it aside.
+    /// Request the first of these sizes that is granted, and allocate `bytes` of it.
     NewBlock {
         sizes: Sizes,
         bytes: u64,
     },
-    /// It may have no further block.
+    /// The arena may not have a further block.
     Full,
 }
 
-/// Memory of a resource's own.
+/// Dedicated memory.
 struct Dedicated {
     /// The memory object's number in a trace.
     block: u64,
@@ -194,15 +194,16 @@ struct State<D: Device, A> {
     dedicated_made: u64,
     counts: TypeStatistics,
     low_water: LowWater,
-    /// What was in use when less became free than the mark, or when a block was made ahead since.
+    /// Bytes in use when free bytes fell below the mark, or when a block was created ahead since.
     ordered_at_bytes: u64,
-    /// Bytes that the program has announced and not requested yet: empty blocks for them stay.
+    /// Bytes that the program has announced and not allocated yet: empty blocks for them are kept.
     announced: u64,
-    /// The largest block that was made for announced bytes: a program that begins so does not go on in steps of 4 MiB.
+    /// The largest block that was created for announced bytes. A program that begins with such a block does not
+    /// continue with blocks of 4 MiB.
     announced_block: u64,
 }
 
-/// A block that is about to be put with the others.
+/// A block that is about to be added.
 struct NewBlock<D: Device, A> {
     memory: Memory<D>,
     ranges: A,
@@ -239,18 +240,18 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// The largest request in bytes that shares a block with others.
+    /// Returns the largest request, in bytes, that shares a block with others.
     pub(crate) fn shared_bytes_max(&self) -> u64 {
         self.desc.sizes.max / 2
     }
 
-    /// Whether a request is small enough to share a block with others.
+    /// Returns `true` if a request is small enough to share a block with others.
     pub(crate) fn shares(&self, size: u64) -> bool {
         size <= self.shared_bytes_max()
     }
 
-    /// A slot or a range of a block that is there: no driver call, and no wait for one. What may yet become slots is
-    /// counted by [`Self::slot_class`].
+    /// Allocates a slot, or a range of an existing block, without a driver call and without waiting for one. Returns
+    /// `None` for a size class that has no pools yet, because [`Self::slot_class`] must count the request first.
     #[inline(always)]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
@@ -270,9 +271,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Found::Slot { class: class.index, named, ready }
     }
 
-    /// The size class whose pools serve the request, if they do. Counts the request if `count` says so.
+    /// Returns the size class with pools for the request, if there is one. Counts the request if `count`.
     pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        // A slot stays where its pool is, and with what else is there.
+        // A slot cannot be moved, and is in one block with resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
             return None;
         }
@@ -280,7 +281,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.is_common(class, count).then_some(class)
     }
 
-    /// Makes a chunk of what `find` gives. The lock for chunks is held.
+    /// Creates a chunk from the range that `find` returns. The lock for chunks is held.
     pub(crate) fn grow_slots(
         &self,
         class: Class,
@@ -301,8 +302,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// A range, or the sizes of the block that the request needs, of `bytes_min` or more first. The lock of growth is
-    /// held.
+    /// Allocates a range, or returns the sizes of the block that the request needs, beginning with at least
+    /// `bytes_min`. The lock of growth is held.
     pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
         match self.range(request) {
             Some(found) => Answer::Granted(found),
@@ -310,61 +311,61 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// The sizes of the block that the request would need if no block had room.
+    /// Returns the sizes of the block that the request would need if no block had room.
     pub(crate) fn sizes_now(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let count = self.state.lock().blocks.block_count();
         self.next_sizes(count, &request, bytes_min)
     }
 
-    /// Changes with each range that is freed.
+    /// Returns a count that changes with each freed range.
     pub(crate) fn freed_count(&self) -> u64 {
         self.freed_count.load(Ordering::Relaxed)
     }
 
-    /// Counts a range that is freed, under the lock of the state.
+    /// Counts a freed range, under the lock of the state.
     fn count_freed(&self) {
         self.freed_count.store(self.freed_count().wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Takes in the block that was made for a request, and serves the request from it. The lock of growth is held.
+    /// Adds the block that was created for a request, and serves the request from it. The lock of growth is held.
     pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
         let id = state.insert(block);
         let allocation = state.blocks.allocate_in(id, request.size, request.alignment);
-        let found = state.count_in(allocation.expect("a new block holds what it was made for"), request);
+        let found = state.count_in(allocation.expect("a new block has room for its request"), request);
         self.note_low_water(&mut state);
         found
     }
 
-    /// Made without the lock of the state, as it takes host memory.
+    /// Prepares a block without the lock of the state, because this allocates host memory.
     fn new_block(&self, memory: Memory<D>) -> NewBlock<D, A> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to request of the driver when `count` blocks are held, of `bytes_min` or more first; nothing if there may be
-    /// no more, or none that would do.
+    /// Returns the sizes to request from the driver while the arena has `count` blocks, beginning with at least
+    /// `bytes_min`. Returns no size if the arena may not have more blocks, or if no size would do.
     fn next_sizes(&self, count: usize, request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
             return Sizes::new();
         }
-        // Beyond its capacity an algorithm cannot even be asked.
+        // An algorithm must not be called with more than its capacity.
         let would_hold = |bytes: &u64| {
             *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
         };
         sizes.tries_from(count, request.size, bytes_min).filter(would_hold).collect()
     }
 
-    /// What is requested of the driver, for a block of `size` bytes.
+    /// Returns the request to the driver for a block of `size` bytes.
     pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
         MemoryDesc { memory_type, size, alignment, class, priority, name: "", share }
     }
 
-    /// Wakes the thread that makes blocks ahead, if little is left.
+    /// Wakes the thread that creates blocks ahead, if free bytes are below the mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
@@ -372,7 +373,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// An allocation is about to wait for a block: blocks that are made ahead are to be made earlier.
+    /// Records that an allocation is about to wait for a block, so that blocks are created earlier in the future.
     pub(crate) fn note_wait(&self) {
         if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
@@ -383,7 +384,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Whether less is free than the low-water mark. An arena that was never used wants nothing.
+    /// Returns `true` if free bytes are below the low-water mark. An arena that was never used wants no block.
     fn is_low(&self, state: &State<D, A>) -> bool {
         let count = state.blocks.block_count();
         let free = state.counts.block_bytes - state.counts.range_bytes;
@@ -391,21 +392,21 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         count != 0 && count < self.desc.block_count_max && free < mark()
     }
 
-    /// How large the next block is that is made before it is needed.
+    /// Returns the size of the next block that is created ahead.
     fn size_ahead(&self, state: &State<D, A>) -> u64 {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// The size of the block to be made before it is needed; `None` if enough is free. The lock of growth is held.
+    /// Returns the size of the block to create ahead; `None` if enough is free. The lock of growth is held.
     pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = self.is_low(&state);
-        // Under the lock under which it is set: an order that comes now is not lost.
+        // Stored under the lock under which it is set, so a concurrent order is not lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
         is_low.then(|| self.size_ahead(&state).max(bytes_min))
     }
 
-    /// Takes in a block that was made before it is needed. The lock of growth is held.
+    /// Adds a block that was created ahead. The lock of growth is held.
     pub(crate) fn insert_ahead(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
@@ -415,16 +416,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.insert(block);
     }
 
-    /// How many bytes of blocks are missing for `bytes` that are announced, and how many blocks there are. The lock of
-    /// growth is held.
+    /// Returns the bytes of blocks that are missing for `bytes` more announced bytes, and the number of blocks. The
+    /// lock of growth is held.
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_blocks().sum()), state.blocks.block_count())
     }
 
-    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock
-    /// of growth is held.
+    /// Adds blocks that were created for `bytes` announced bytes. They are kept until as many bytes were allocated. The
+    /// lock of growth is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -439,13 +440,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.lock().blocks.block_count()
     }
 
-    /// Takes in a block that nothing was requested of yet. The lock of growth is held.
+    /// Adds a block without an allocation in it. The lock of growth is held.
     pub(crate) fn insert_empty(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         self.state.lock().insert(block);
     }
 
-    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks freed.
+    /// Predicts [`Self::allocate`], or (if `trimmed`) its result after the empty blocks were freed.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
         let of_range = |request| self.forecast_range(request, trimmed, bytes_min);
         let Some(class) = self.slot_class(&request, false) else { return of_range(request) };
@@ -477,8 +478,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace,
-    /// and there is one too many now, it is taken out to be freed.
+    /// Frees a range. The caller must not have a reference to its block's memory any more. If empty blocks have no
+    /// grace, and there is now one too many, takes it out to be freed.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
@@ -493,14 +494,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// An empty block stays, for what closes chunks to find.
+    /// Frees a chunk. An empty block is kept, for the code that closes chunks to find.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         let mut state = self.state.lock();
         state.free(allocation);
         self.count_freed();
     }
 
-    /// Notes memory of a resource's own; the number finds it again.
+    /// Adds dedicated memory, and returns its number.
     pub(crate) fn add_dedicated(&self, block: u64, request: &Request<'_>) -> u64 {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
@@ -512,7 +513,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         number
     }
 
-    /// Forgets memory of a resource's own.
+    /// Removes dedicated memory.
     pub(crate) fn remove_dedicated(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(Dedicated { size, .. }) = state.dedicated.remove(&number) {
@@ -521,19 +522,19 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Notes something else of a range.
+    /// Changes the record of a range.
     pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut Note)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.notes.entry(allocation.range().slot()).or_default());
         }
     }
 
-    /// Notes something else of a slot, which counts as named from now on.
+    /// Changes the record of a slot, which counts as named from now on.
     pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
         change(self.slot_notes.lock().entry(key_of(class, slot)).or_default());
     }
 
-    /// Gives a slot back past the thread caches.
+    /// Frees a slot without using the thread caches.
     pub(crate) fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
         if named {
             self.slot_notes.lock().remove(&key_of(class, &slot));
@@ -541,15 +542,15 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.free(class, slot);
     }
 
-    /// Notes something else of memory of a resource's own.
+    /// Changes the record of dedicated memory.
     pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut Note)) {
         if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(note);
         }
     }
 
-    /// An empty block that has been so for long enough, taken out to be freed. Those that the program has announced use
-    /// for stay, and the time that they wait is no part of their grace.
+    /// Takes out a block that has been empty for longer than its grace, to be freed. Blocks for announced bytes are
+    /// kept, and the time that they wait does not count for their grace.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
@@ -567,13 +568,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Gives chunks without a live slot back to their blocks, without a driver call; says whether there were any.
+    /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there were any.
     pub(crate) fn free_empty_chunks(&self) -> bool {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
-    /// An empty block, however short it has been so, taken out to be freed. What was announced is void then, unless it
-    /// is to be spared: then a block for it stays.
+    /// Takes out an empty block to be freed, however short it has been empty. This cancels announcements, unless
+    /// `spares_announced`: then blocks for the announced bytes are kept.
     pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
@@ -588,7 +589,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Bytes of blocks in which nothing lives, but for those that a trim leaves for `kept` blocks to stay.
+    /// Returns the bytes of empty blocks, without those that a trim would leave so that `kept` blocks stay.
     pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
         self.free_empty_chunks();
         let state = self.state.lock();
@@ -683,18 +684,18 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
-    /// Bytes of each block in which nothing lives. O(blocks).
+    /// Returns the size of each empty block, in bytes. O(blocks).
     fn empty_blocks(&self) -> impl Iterator<Item = u64> {
         let empty = self.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
         empty.map(|(_, block, _)| block.memory.size)
     }
 
-    /// Whether what was announced would miss an empty block of up to `block` bytes.
+    /// Returns `true` if the announced bytes need an empty block of up to `block` bytes.
     fn keeps_empty(&self, block: u64) -> bool {
         self.announced != 0 && self.empty_blocks().sum::<u64>() < self.announced.saturating_add(block)
     }
 
-    /// What an allocation keeps from others, rounding included.
+    /// Returns the bytes that an allocation uses up, rounding included.
     fn taken(&self, allocation: &BlockAllocation) -> u64 {
         let block = self.blocks.get(allocation.block());
         let taken = |(_, ranges): (_, &A)| ranges.taken(allocation.range().slot(), allocation.size());
@@ -715,7 +716,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_bytes += self.taken(&allocation);
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         self.announced = self.announced.saturating_sub(allocation.size());
-        let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
+        let block = self.blocks.heap_mut(allocation.block()).expect("the block of an allocation exists");
         let mut ticket = None;
         if !request.evictable {
             block.memory.pin();
@@ -728,7 +729,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             }
             block.notes.insert(allocation.range().slot(), note);
         }
-        // SAFETY: a range is live in the block as long as what is made of this is held.
+        // SAFETY: a range is live in the block as long as copies of this reference are used.
         InBlock { memory: unsafe { BlockMemory::new(&block.memory) }, allocation, ticket }
     }
 
@@ -742,7 +743,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
         self.counts.range_bytes -= self.taken(&allocation);
-        // The owner is move-only, so that its range is live: a refusal is a defect of this library.
+        // The owner is move-only, so its range is live: a failure is a defect of this library.
         self.blocks.free(&allocation).expect("a resource's range is live until it is freed");
         self.counts.range_count -= 1;
     }

@@ -1,11 +1,11 @@
-//! The memory of a block, as what lies in the block has it: without a count.
+//! A reference to the memory of a block without a reference count, for ranges of the block.
 //!
 //! ```text
 //!   arena ── Block ── Arc ──▶ Memory ◀┄┄ BlockMemory ┄┄ a range that is live in the block
 //! ```
 //!
-//! A range keeps its block where it is: an arena takes a block out only when nothing in it is live. So a range need not
-//! count itself among the owners of the memory, which would be two more writes to a line that all threads share.
+//! An arena takes a block out only if no range in it is live, so a range keeps its block alive. Therefore a range need
+//! not be a counted owner of the memory, which would cost two more writes to a cache line that all threads share.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -20,10 +20,10 @@ use ringfence_core::slots::SlotMemory;
 use super::memory_object::Memory;
 use crate::device::Device;
 
-/// A block's memory, for what has a live range of the block. See the [module](self).
+/// The memory of a block, for the owner of a live range of the block. See the [module](self).
 pub(crate) struct BlockMemory<D: Device>(NonNull<Memory<D>>);
 
-// SAFETY: it is a shared reference to memory that several threads may look at.
+// SAFETY: it is a shared reference to memory that several threads may access.
 unsafe impl<D: Device> Send for BlockMemory<D> where Memory<D>: Send + Sync {}
 // SAFETY: as above.
 unsafe impl<D: Device> Sync for BlockMemory<D> where Memory<D>: Send + Sync {}
@@ -32,13 +32,13 @@ impl<D: Device> BlockMemory<D> {
     /// # Safety
     /// It and its copies are read only while a range is live in the block that owns `memory`.
     pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
-        // As the count's own pointer, so that it can be counted later.
-        Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("what is owned has an address"))
+        // From `Arc::as_ptr`, so that `share` can increment the count later.
+        Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("an `Arc` has an address"))
     }
 
-    /// Another owner of the memory. It has to go before the range does.
+    /// Returns a counted reference to the memory. It must be dropped before the range is freed.
     pub(crate) fn share(&self) -> Arc<Memory<D>> {
-        // SAFETY: the pointer is an `Arc`'s, whose block owns it as long as the range is live, as the maker promised.
+        // SAFETY: the pointer comes from an `Arc` that the block owns as long as the range is live, as `new` requires.
         unsafe {
             Arc::increment_strong_count(self.0.as_ptr());
             Arc::from_raw(self.0.as_ptr())
@@ -65,7 +65,7 @@ impl<D: Device> Deref for BlockMemory<D> {
 
     #[inline]
     fn deref(&self) -> &Memory<D> {
-        // SAFETY: the block owns the memory as long as the range is live, as the maker promised.
+        // SAFETY: the block owns the memory as long as the range is live, as `new` requires.
         unsafe { self.0.as_ref() }
     }
 }

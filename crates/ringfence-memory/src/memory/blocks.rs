@@ -1,5 +1,5 @@
-//! How an arena gets its blocks: it says what it needs, the driver is called with no lock held that an allocation in a
-//! block needs, and the arena takes the block in.
+//! Getting blocks for an arena: the arena returns the sizes that it needs, the driver is called with no lock held that
+//! an allocation in a block needs, and the arena adds the block.
 //!
 //! ```text
 //!   arena.range ── Granted ──▶ a range
@@ -21,7 +21,7 @@ use super::shortage::{Attempt, Constraints, Failure, ObjectRequest};
 use crate::device::Device;
 use crate::error::Error;
 
-/// Blocks that were made and belong to no arena yet: freed when this is dropped.
+/// Blocks that were created and belong to no arena yet: freed on drop.
 struct NewBlocks<'a, D: Device> {
     shared: &'a Shared<D>,
     blocks: Vec<Memory<D>>,
@@ -34,7 +34,7 @@ impl<D: Device> Drop for NewBlocks<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Memory in a block that is there, or in a new one.
+    /// Allocates memory in an existing block, or in a new one.
     pub(super) fn allocate_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -47,7 +47,7 @@ impl<D: Device> Shared<D> {
         self.range_in(arena, request, attempt).map(Found::Range)
     }
 
-    /// A slot, if the request's class has pools; `None` if it has not, or no further one is free.
+    /// Allocates a slot; returns `None` if the request's class has no pools, or no free slot.
     fn slot_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -56,8 +56,8 @@ impl<D: Device> Shared<D> {
     ) -> Option<Found<D>> {
         let class = arena.slot_class(&request, true)?;
         let slot = arena.slots.allocate(class).or_else(|| {
-            // A thread that needs a chunk waits for the one that makes one: it will do for both. But it does not wait
-            // for one that makes a block.
+            // A thread that needs a chunk waits for a thread that creates one, because the chunk will serve both. It
+            // does not wait for a thread that creates a block.
             let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
@@ -96,8 +96,9 @@ impl<D: Device> Shared<D> {
         Ok(arena.insert(memory, request))
     }
 
-    /// Whether a block for the request was refused before, and a trim was in vain, with nothing released since. Seen
-    /// without the lock of growth, so that no thread waits for another's driver call to learn it.
+    /// Returns `true` if a block for the request was refused before, a trim released nothing, and no memory was
+    /// released since. Checked without the lock of growth, so that no thread waits for another's driver call to find
+    /// out.
     fn is_known_full<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -120,8 +121,8 @@ impl<D: Device> Shared<D> {
             && self.budgets.refusals.was_trimmed(heap, self.trim_mark(heap))
     }
 
-    /// How large a block of an arena is at least, because few memory objects are left for the memory that is left;
-    /// else 0.
+    /// Returns the minimum size of the arena's next block, if few memory objects are left for the remaining memory;
+    /// otherwise 0.
     pub(super) fn block_bytes_min<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -143,8 +144,9 @@ impl<D: Device> Shared<D> {
         share.min(eighth).min(capabilities.memory_object_bytes_max)
     }
 
-    /// Makes blocks until as much is free as the low-water mark wants, within the budget; says how many. No allocation
-    /// waits for them: one that finds none meanwhile waits no longer than if it made the block itself.
+    /// Creates blocks until the low-water mark is reached, within the budget, and returns their number. Allocations do
+    /// not wait for them: an allocation that finds no memory meanwhile waits no longer than if it created the block
+    /// itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
         if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;
@@ -152,7 +154,7 @@ impl<D: Device> Shared<D> {
         std::iter::repeat_with(|| self.make_ahead(arena)).take_while(|made| *made).count()
     }
 
-    /// Makes the next block if little is left.
+    /// Creates the next block if free bytes are below the mark.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
         let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead(self.block_bytes_min(arena)) else { return false };
@@ -173,8 +175,8 @@ impl<D: Device> Shared<D> {
         is_made
     }
 
-    /// Makes blocks until empty ones hold `bytes` more than were announced before, and says how many bytes those
-    /// blocks have. They stay until as much was allocated.
+    /// Creates blocks until empty ones have `bytes` more than were announced before, and returns the bytes of the new
+    /// blocks. They are kept until as many bytes were allocated.
     pub(super) fn announce<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -191,7 +193,7 @@ impl<D: Device> Shared<D> {
             made += memory.size;
             new.blocks.push(memory);
             if attempt.tried.contains(Tried::TRIM) {
-                // Empty blocks that were counted on may be gone.
+                // Empty blocks that were counted may have been freed.
                 (missing, count) = arena.missing_for(bytes);
             }
         }
@@ -199,7 +201,7 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Makes blocks until there are `count`, for a pool that is to have them from the start.
+    /// Creates blocks until there are `count`, for a pool with initial blocks.
     pub(crate) fn preallocate<A: Cutter, O>(&self, arena: &Arena<D, A, O>, count: usize) -> Result<(), Error> {
         let _growing = arena.growth.lock();
         while arena.block_count() < count {
@@ -212,7 +214,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Requests a block of an arena of the driver: of the first of `sizes` that the budget and the driver grant.
+    /// Requests a block of an arena from the driver: the first of `sizes` that the budget and the driver grant.
     fn make_block<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -226,10 +228,10 @@ impl<D: Device> Shared<D> {
         }
         let ArenaDesc { heap, memory_type, .. } = arena.desc;
         let mut sizes = sizes.peekable();
-        // Once, and once more where memory objects are short: then in every heap.
+        // One trim, and one more, of every heap, if memory objects are short.
         let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::NoType);
         while let Some(size) = sizes.next() {
-            // Beyond the budget, and into what is kept of a window, goes only the smallest.
+            // Only the smallest size may exceed the budget or the limit of a window.
             let object = ObjectRequest::block(memory_type, size, constraints.reach(sizes.peek().is_none()));
             let make = |attempt: &mut Attempt| {
                 self.make_within(object, attempt, || self.allocate_memory(&arena.block_desc(size, alignment)))

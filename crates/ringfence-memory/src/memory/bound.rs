@@ -1,5 +1,5 @@
-//! A driver's object that is bound to its memory, with what is known of it: what a handle owns, what waits for the
-//! device after that, and what is recycled then.
+//! A driver's object that is bound to its memory, with the library's data. A handle owns it first; after that it is
+//! retired, and then recycled.
 //!
 //! ```text
 //!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
@@ -7,7 +7,7 @@
 //!       └───────────────────────────── the next request for the same ─────────────────────────────────┘
 //! ```
 //!
-//! It lies on the host's heap from its making to its destruction, and what moves is its pointer.
+//! It stays at one address on the host's heap from its creation to its destruction; only its pointer moves.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,26 +28,26 @@ use crate::device::{
 pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
-    /// What its memory needs, as the driver measured. A buffer may have less.
+    /// Size of its memory requirements, as the driver measured them. A buffer may be smaller.
     pub(crate) memory_bytes: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
-    /// Bytes by which it is larger than its owner has described it.
+    /// Bytes by which it is larger than its owner's description.
     pub(crate) added: u64,
     pub(crate) user_data: u64,
-    /// What it was made as, where that can be said portably.
+    /// The description that it was created with, if it has a portable one.
     pub(crate) desc: Option<K::Desc>,
-    /// Whether that says all of it.
+    /// `true` if `desc` is complete.
     pub(crate) is_desc_full: bool,
-    /// What tells its description from others where it cannot be said portably. Seldom there.
+    /// A key that distinguishes its description from others, if there is no portable one. Rarely `Some`.
     pub(crate) key: Option<Box<InfoKey>>,
-    /// What all of a texture is, as far as that can be said.
+    /// The subresources of a texture, as far as they are known.
     pub(crate) parts: K::Parts,
-    /// Its memory's priority is another than was asked for.
+    /// `true` if the priority of its memory is no longer the requested one.
     pub(crate) is_altered: AtomicBool,
-    /// There iff it may be recycled.
+    /// `Some` if it may be recycled.
     pub(crate) recycling: Option<Recycling>,
-    /// What is known of copies to it, if there were any.
+    /// The state of copies to it, if there were any.
     pub(crate) content: OnceLock<Arc<Content>>,
 }
 
@@ -63,13 +63,13 @@ impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
     }
 }
 
-/// A range of a buffer that small ones share, as what a handle owns.
+/// A range of a buffer that small buffers share, as owned by a handle.
 pub(crate) struct SmallBound<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) object: RawBuffer<D>,
-    /// In the driver's buffer.
+    /// Offset in the driver's buffer.
     pub(crate) offset: u64,
-    /// Bytes that were asked for.
+    /// Requested size, in bytes.
     pub(crate) size: u64,
     pub(crate) mapped: Option<Mapped>,
     pub(crate) address: Option<u64>,
@@ -96,12 +96,12 @@ impl<D: Device> Item<D> {
         match self {
             Self::Buffer(bound) => Create::<Buffers>::note_retired(device, &bound.placed.object),
             Self::Texture(bound) => Create::<Textures>::note_retired(device, &bound.placed.object),
-            // The driver's buffer goes on, with what others have in it.
+            // The driver's buffer stays alive, because other small buffers use it.
             Self::Small(_) => {}
         }
     }
 
-    /// Whether it is no longer what its description says.
+    /// Returns `true` if it no longer matches its description.
     pub(crate) fn is_altered(&self) -> bool {
         match self {
             Self::Buffer(bound) => bound.is_altered.load(Ordering::Relaxed),
@@ -110,7 +110,7 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// Has the device name it anew, for its next owner.
+    /// Calls [`Create::recycle`] on the object, for its next owner.
     ///
     /// # Safety
     /// As [`Create::recycle`].
@@ -124,17 +124,17 @@ impl<D: Device> Item<D> {
                 Self::Texture(bound) => {
                     bound.placed.object = Create::<Textures>::recycle(device, bound.placed.object.clone());
                 }
-                // The driver's buffer goes on, with what others have in it.
+                // The driver's buffer stays alive, because other small buffers use it.
                 Self::Small(_) => {}
             }
         }
     }
 }
 
-/// The kinds that the allocator makes: [`Buffers`] and [`Textures`].
+/// The kinds of resources that the allocator creates: [`Buffers`] and [`Textures`].
 #[allow(private_bounds, reason = "sealed: there are no other kinds")]
 pub trait ResourceKind: ItemKind {
-    /// The object as one of either kind.
+    /// Converts the object to [`RawObject`].
     fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D>;
 }
 
@@ -150,27 +150,27 @@ impl ResourceKind for Textures {
     }
 }
 
-/// What sets the kinds apart.
+/// The differences between the kinds.
 pub(crate) trait ItemKind: Kind {
     const NUMBER: u64;
-    /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
+    /// The part of [`Create::parts`] that a resource caches: all for textures, nothing for buffers.
     type Parts: Copy + PartialEq + fmt::Debug + Send + Sync;
 
-    /// Whether two descriptions make the same object.
+    /// Returns `true` if two descriptions create the same object.
     fn is_same(one: &Self::Desc, other: &Self::Desc) -> bool;
 
-    /// The bytes of what a description makes; `None` where it leaves them to the driver.
+    /// Returns the size of a described resource in bytes; `None` if the driver decides it.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
 
-    /// What a resource keeps of what the device says.
+    /// Returns the part of the device's answer that a resource caches.
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
-    /// With host memory that another had before, if there is some.
+    /// Boxes `bound`, in recycled host memory if there is some.
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>>;
 
     fn item<D: Device + Create<Self>>(bound: Box<Bound<D, Self>>) -> Item<D>;
 
-    /// Gives the item back if it is of another kind.
+    /// Returns the boxed value, or the item itself if it is of another kind.
     fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<Bound<D, Self>>, Item<D>>;
 }
 
@@ -206,7 +206,7 @@ impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
 
-    /// What it is cleared to as a rule is known to the owner alone where the API knows of no such value.
+    /// The clear value is ignored: if the API has no such value, only the owner knows it.
     fn is_same(one: &TextureDesc, other: &TextureDesc) -> bool {
         *one == TextureDesc { clear_value: one.clear_value, ..*other }
     }

@@ -1,17 +1,17 @@
-//! Budgets: how much of each memory heap is in use, and how much may be.
+//! Budgets: the usage and the limits of each memory heap.
 //!
 //! ```text
-//!   usage  = what the driver said last + what this allocator has taken since
-//!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the heap
-//!   limit  = the caller's own: held bytes are counted before the driver is called, so that threads that race keep to it
+//!   usage  = the driver's last figure + the bytes that this allocator has allocated since
+//!   budget = the driver's last figure, or 80 % of the heap if it reports none; at most the heap
+//!   limit  = set by the caller; bytes are reserved before the driver call, so threads that race stay within it
 //! ```
 //!
-//! What the driver refused of a heap is remembered: see [`Refusals`].
+//! The driver's refusals for a heap are remembered: see [`Refusals`].
 //!
-//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), but not more often
-//! than [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) says while no memory object is made or
-//! freed, and again after [`ASK_AFTER`] memory objects; in between, this allocator adds what it makes and subtracts
-//! what it frees.
+//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), and again after
+//! [`ASK_AFTER`] memory objects were created or freed. If no memory object was created or freed, they are read at most
+//! once in the time that [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between
+//! readings, this allocator adds the memory that it allocates and subtracts the memory that it frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -25,45 +25,45 @@ use super::desc::AllocatorDesc;
 use super::refusals::Refusals;
 use crate::device::{Capabilities, Device, HeapBudgets, MemoryProperties};
 
-/// The driver's budgets are read again after this number of memory objects made or freed.
+/// The driver's budgets are read again after this number of memory objects were created or freed.
 const ASK_AFTER: u32 = 32;
-/// What a heap's budget is where the driver reports none, in percent of its bytes.
+/// The budget of a heap if the driver reports none, in percent of its size.
 const ESTIMATE_PERCENT: u64 = 80;
-/// A heap near the device that the host can map is a *window* if it has no more than this many bytes: the PCI default.
+/// A device-local heap that the host can map is a *window* if it has at most this many bytes: the PCI default.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Use and limits of one heap at a moment, in bytes.
+/// Usage and limits of one heap at one moment, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {
-    /// What the process uses of the heap; what this allocator holds, where the driver does not report it.
+    /// Bytes of the heap that the process uses; `reserved_bytes` if the driver does not report it.
     pub usage_bytes: u64,
-    /// What the process may use before allocations fail or performance drops
+    /// Bytes that the process may use before allocations fail or performance drops
     /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
     pub budget_bytes: u64,
-    /// What this allocator holds of it: blocks and dedicated memory.
+    /// Bytes that this allocator has allocated from the heap: blocks and dedicated memory.
     pub reserved_bytes: u64,
-    /// What this allocator takes at the most: the smaller of [`AllocatorDesc::heap_bytes_max`] and, of a small window,
-    /// [`AllocatorDesc::window_bytes_max`]. Only the former holds for requests that nothing but the window can serve.
+    /// Maximum of `reserved_bytes`: the smaller of [`AllocatorDesc::heap_bytes_max`] and, for a small window,
+    /// [`AllocatorDesc::window_bytes_max`]. For requests that only the window can serve, only the former applies.
     pub limit_bytes: u64,
-    /// The heap's size.
+    /// Size of the heap.
     pub heap_bytes: u64,
 }
 
 impl Budget {
-    /// Bytes that can be allocated without exceeding the budget or the limit.
+    /// Returns the number of bytes that can be allocated without exceeding the budget or the limit.
     #[must_use]
     pub fn headroom_bytes(&self) -> u64 {
         let below_budget = self.budget_bytes.saturating_sub(self.usage_bytes);
         below_budget.min(self.limit_bytes.saturating_sub(self.reserved_bytes))
     }
 
-    /// This, with `bytes` more in use.
+    /// Returns the budget with `bytes` more in use.
     pub(crate) fn more(self, bytes: u64) -> Self {
         Self { usage_bytes: self.usage_bytes.saturating_add(bytes), ..self }
     }
 
-    /// This, with `freed` bytes less in use.
+    /// Returns the budget with `freed` bytes less in use.
     pub(crate) fn less(self, freed: u64) -> Self {
         Self {
             usage_bytes: self.usage_bytes.saturating_sub(freed),
@@ -72,7 +72,7 @@ impl Budget {
         }
     }
 
-    /// Whether `bytes` more may be taken.
+    /// Returns `true` if `bytes` more may be allocated.
     pub(crate) fn grants(&self, bytes: u64, reach: Reach) -> bool {
         match self.grant(bytes) {
             Grant::Within => true,
@@ -81,7 +81,7 @@ impl Budget {
         }
     }
 
-    /// Whether `bytes` more are within the budget, beyond it, or beyond the limit.
+    /// Compares `bytes` more with the budget and the limit.
     pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
@@ -106,30 +106,30 @@ struct Heap {
     bytes: u64,
     limits: Limits,
     reserved: AtomicU64,
-    /// All that was ever given back.
+    /// All bytes that were ever freed.
     freed: AtomicU64,
-    /// How much of that is evicted.
+    /// Bytes of `reserved` that are evicted.
     absent: AtomicU64,
-    /// What the driver said last, and what was reserved then.
+    /// The driver's last figures, and the reserved bytes at that time.
     usage_then: AtomicU64,
     budget_then: AtomicU64,
     reserved_then: AtomicU64,
 }
 
-/// What is taken of a heap at the most.
+/// The maximum of reserved bytes of a heap.
 #[derive(Clone, Copy, Default)]
 struct Limits {
-    /// By any request.
+    /// For any request.
     bytes: u64,
-    /// By a request that another heap can serve too.
+    /// For a request that another heap can serve too.
     window_bytes: u64,
 }
 
-/// How far a memory object may go.
+/// The limits that a memory object may exceed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reach {
     pub(crate) beyond_budget: bool,
-    /// Nothing but the window can serve what it is for.
+    /// `true` if only the window can serve the request.
     pub(crate) beyond_window: bool,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct Budgets {
     has_window: bool,
     reported: AtomicBool,
     since: AtomicU32,
-    /// When the driver was asked last: nanoseconds after `begun`.
+    /// Time of the last reading: nanoseconds after `begun`.
     asked_at: AtomicU64,
     begun: Instant,
 }
@@ -166,8 +166,8 @@ impl Budgets {
         budgets
     }
 
-    /// Asks the driver. The figures are read and written one by one: with other threads at work they may be off by what
-    /// those are just taking.
+    /// Reads the driver's budgets. The figures are read and written one by one: if other threads allocate meanwhile,
+    /// they may be off by those bytes.
     pub(crate) fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Budgets {
             let expected = then(&heap.usage_then).wrapping_add(reserved).wrapping_sub(then(&heap.reserved_then));
             let more_budget = reported.budget_bytes.wrapping_sub(then(&heap.budget_then)).cast_signed();
             let more_usage = reported.usage_bytes.wrapping_sub(expected).cast_signed();
-            // More is left than was reckoned with.
+            // More memory is left than was expected.
             if more_budget > more_usage {
                 self.refusals.forget(index);
             }
@@ -189,7 +189,8 @@ impl Budgets {
         self.reported.store(true, Ordering::Relaxed);
     }
 
-    /// Asks the driver, unless nothing was made or freed since its last answer, which is good enough yet.
+    /// Reads the driver's budgets, unless no memory object was created or freed since the last reading and that is
+    /// recent enough.
     pub(crate) fn refresh_in_frame<D: Device>(&self, device: &D) {
         let hold_for = device.budgets_hold_for();
         if !hold_for.is_zero() {
@@ -203,14 +204,14 @@ impl Budgets {
         self.refresh(device);
     }
 
-    /// Asks the driver if it was not asked for long.
+    /// Reads the driver's budgets if the last reading is old.
     pub(crate) fn refresh_if_old<D: Device>(&self, device: &D) {
         if self.since.load(Ordering::Relaxed) >= ASK_AFTER {
             self.refresh(device);
         }
     }
 
-    /// The driver's figures, no budget above its heap.
+    /// Returns the driver's figures, each budget limited to the size of its heap.
     pub(crate) fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
         let mut reported = device.budgets()?;
         for (reported, heap) in reported.iter_mut().zip(&self.heaps) {
@@ -219,17 +220,17 @@ impl Budgets {
         Some(reported)
     }
 
-    /// Whether the driver has reported a budget.
+    /// Returns `true` if the driver has reported a budget.
     pub(crate) fn is_reported(&self) -> bool {
         self.reported.load(Ordering::Relaxed)
     }
 
-    /// Whether any heap is a small window with a limit.
+    /// Returns `true` if a heap is a small window with a limit.
     pub(crate) fn has_window(&self) -> bool {
         self.has_window
     }
 
-    /// Whether a heap is a small window with a limit.
+    /// Returns `true` if this heap is a small window with a limit.
     pub(crate) fn is_window(&self, heap: u32) -> bool {
         self.heaps[heap as usize].limits.window_bytes != u64::MAX
     }
@@ -238,7 +239,7 @@ impl Budgets {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
-    /// The heap's figures, with the limit of a request that may go `beyond_window`.
+    /// Returns the heap's figures, with the limit of a request that may go `beyond_window`.
     pub(crate) fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
         self.limited(self.heap(heap), heap, beyond_window)
     }
@@ -248,7 +249,7 @@ impl Budgets {
         Budget { limit_bytes, ..budget }
     }
 
-    /// The heap's figures if this allocator held `reserved_bytes` of it.
+    /// Returns the heap's figures for the case that this allocator has `reserved_bytes` of it.
     fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
@@ -265,14 +266,14 @@ impl Budgets {
         self.heaps.len() as u32
     }
 
-    /// Whether [`Budgets::take`] would count bytes of a heap.
+    /// Returns `true` if [`Budgets::take`] would reserve the bytes.
     pub(crate) fn would_take(&self, heap: u32, bytes: u64, reach: Reach) -> bool {
         self.heap_for(heap, reach.beyond_window).grants(bytes, reach)
     }
 
-    /// Counts bytes that are about to be taken from a heap, so that of threads that ask at the same time no more pass
-    /// than the limit allows, nor than the budget does, unless they may go beyond it. `None`, and nothing is counted, if
-    /// it is beyond that.
+    /// Reserves bytes of a heap before they are allocated: threads that allocate at the same time together stay within
+    /// the limit, and within the budget unless they may exceed it. Returns `None`, and reserves nothing, if `bytes`
+    /// would exceed them.
     pub(crate) fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
         let budget = |reserved| self.limited(self.heap_with(heap, reserved), heap, reach.beyond_window);
         let with_these =
@@ -282,19 +283,19 @@ impl Budgets {
         Some(Taken { budgets: self, heap, bytes })
     }
 
-    /// Counts what no limit holds for: memory that another process made.
+    /// Adds bytes that no limit applies to: memory that another process allocated.
     pub(crate) fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what was evicted of what is held.
+    /// Adds bytes of the reserved memory that were evicted.
     pub(crate) fn add_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
         self.refusals.forget(heap);
     }
 
-    /// Counts what was brought back, or freed while it was evicted.
+    /// Subtracts bytes that were made resident, or were freed while they were evicted.
     pub(crate) fn remove_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -306,13 +307,13 @@ impl Budgets {
         self.refusals.forget(heap);
     }
 
-    /// All bytes that were ever given back of a heap. What other threads are about to take is none of it.
+    /// Returns all bytes of a heap that were ever freed. Reservations that other threads abandon are not counted.
     pub(crate) fn freed_bytes(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].freed.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes of a heap that are counted as taken: no longer when this is dropped, unless they are kept.
+/// Reserved bytes of a heap. Dropping it cancels the reservation, unless [`Taken::keep`] was called.
 #[must_use]
 pub(crate) struct Taken<'a> {
     budgets: &'a Budgets,
@@ -321,7 +322,7 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// The driver has made what they are for.
+    /// Keeps the reservation: the driver has created the memory object.
     pub(crate) fn keep(self) {
         self.budgets.since.fetch_add(1, Ordering::Relaxed);
         std::mem::forget(self);
@@ -334,7 +335,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Whether a heap is a small window through which the host reaches into a larger device memory.
+/// Returns `true` if a heap is a small window through which the host accesses a larger device memory.
 fn is_window(capabilities: &Capabilities, index: u32) -> bool {
     let heap = capabilities.memory_heaps[index as usize];
     let mut types = capabilities.memory_types.iter().filter(|held| held.heap == index);

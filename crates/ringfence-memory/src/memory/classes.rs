@@ -1,21 +1,22 @@
-//! Which resources share blocks, and how those that a device wants apart keep their distance.
+//! The classes of resources that share blocks, and the distance between classes that a device requires.
 //!
 //! ```text
-//!   the device parts                                    blocks are for          a texture's range is
-//!   nothing                                             everything              as the driver asks
-//!   buffers from textures, by up to 4 KiB               everything              whole pages of that distance
-//!   buffers from textures, by more                      buffers, or textures    as the driver asks
-//!   resources always (Direct3D 12, heap tier 1)        one group               as the driver asks
+//!   the device separates                                blocks are for          a texture's range has
+//!   no classes                                          all classes             the driver's requirements
+//!   buffers from textures, by up to 4 KiB               all classes             whole pages of that distance
+//!   buffers from textures, by more                      buffers, or textures    the driver's requirements
+//!   classes always (Direct3D 12, heap tier 1)           one group               the driver's requirements
 //!
 //!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
 //! ```
 //!
-//! It is pages that must not have both: where each texture has all of its pages, it does not matter how buffers lie.
-//! Blocks for everything leave less unused than blocks for each, and drivers with a small distance align textures to it
-//! anyway. A larger one would cost small textures more than a second block costs.
+//! The device requires that a page does not contain both kinds: if each texture has all of its pages, buffers may be
+//! placed anywhere else. Blocks for all classes leave less memory unused than separate blocks, and drivers with a small
+//! distance align textures to it anyway. With a larger distance, small textures would waste more than a second block
+//! costs.
 //!
-//! This is about blocks that the library shares out. Heaps and pools that are made for a class hold what the device
-//! says.
+//! These rules apply to blocks that the library shares between classes. Heaps and pools for one class use the device's
+//! requirements.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -27,8 +28,8 @@ use crate::device::{Capabilities, Requirements, ResourceClass};
 pub(crate) struct Classes {
     /// Classes of equal number share blocks.
     pub(crate) groups: [u8; 3],
-    /// What a texture's range is made of, in bytes: above 1 iff textures share blocks that the device wants them to
-    /// have pages of their own in. A power of two.
+    /// Page size of a texture's range, in bytes, a power of two. Above 1 if textures share blocks with buffers, but the
+    /// device requires separate pages.
     texture_page_bytes: u64,
 }
 
@@ -48,17 +49,17 @@ impl Classes {
         }
     }
 
-    /// What a resource needs so that none beside it is too close.
+    /// Returns the requirements with the distance to resources of other classes.
     pub(crate) fn apart(&self, needs: Requirements) -> Requirements {
         let (size, alignment) = self.range_of(&needs);
         Requirements { size, alignment, ..needs }
     }
 
-    /// The size and alignment of [`Self::apart`].
+    /// Returns the size and alignment of [`Self::apart`].
     #[inline(always)]
     pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
-        // What is no alignment stays so, to be refused.
+        // An invalid alignment is not changed, so the request is refused.
         if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {
             return (size, alignment);
         }

@@ -1,26 +1,25 @@
-//! Where a request goes: the one place where that is decided.
+//! The placement decision of a request: the only code that makes it.
 //!
 //! ```text
 //!   request, view ──▶ decide ──▶ Steps ─────┬─▶ placing.rs executes it, step by step, until one is served
 //!                        │                  └─▶ plan.rs prints the first step that would be served
-//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
+//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, no step
 //! ```
 //!
-//! A decision is a list of steps: a memory type, and whether the request goes to a block there or to memory of its own.
-//! It is a pure function of the request and of what the
-//! view says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided
-//! here: that is true only at the moment at which the range is taken.
+//! A decision is a list of steps: a memory type, and either a block there or dedicated memory. It is a pure function of
+//! the request and the view: it takes no lock, makes no driver call and changes nothing. It does not check if a block
+//! has room, because that is known only at the moment at which the range is allocated.
 //!
-//! | what | rule |
+//! | part | rule |
 //! |---|---|
-//! | memory type | those of the location whose heap is large enough, best first; a pool has one |
-//! | size, alignment | whole atoms in non-coherent memory, whole pages where classes share blocks, guards around it |
-//! | its own memory | if the driver requires it, the request says so or is shared, it is too large for a block |
-//! | its own memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |
-//! | a block of each type, then its own memory in each | everything else, unless the request says never |
+//! | memory type | the location's types with a large enough heap, best first; a pool has one |
+//! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, with guards |
+//! | dedicated memory | if the driver requires it, the request asks for it or is shared, or it is too large for a block |
+//! | dedicated memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |
+//! | a block of each type, then dedicated memory in each | all other requests, unless they forbid dedicated memory |
 //!
-//! Memory of its own comes after the blocks of every type, because a memory object for each small resource that no longer
-//! fits into a full heap would use up the device's memory objects.
+//! Dedicated memory comes after the blocks of every type, because a memory object for each small resource that no
+//! longer fits into a full heap would use up the device's memory objects.
 
 use super::classes::Classes;
 use super::request::{AllocationDesc, Dedicated};
@@ -28,7 +27,7 @@ use super::types::TypeOrder;
 use crate::debugging::Margins;
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
-/// What a decision needs to know of the allocator.
+/// The state of the allocator that a decision depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) capabilities: &'a Capabilities,
@@ -36,53 +35,53 @@ pub(crate) struct View<'a> {
     pub(crate) classes: &'a Classes,
     /// The largest request in bytes that shares a block, by memory type.
     pub(crate) shared_bytes_max: &'a [u64],
-    /// Bytes of guard on each side of a range; 0 for none.
+    /// Size of the guard on each side of a range, in bytes; 0 for no guards.
     pub(crate) margin_bytes: u32,
-    /// A resource of fewer bytes does not get the memory of its own that the driver prefers, as memory objects are scarce.
+    /// Minimum size for dedicated memory that the driver prefers, because memory objects may be scarce.
     pub(crate) preferred_bytes_min: u64,
     pub(crate) pool: Option<PoolView>,
 }
 
-/// What a decision needs to know of a custom pool.
+/// The state of a custom pool that a decision depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct PoolView {
     pub(crate) memory_type: u32,
-    /// Whether its ranges are all of one size, so that guards do not fit.
+    /// `true` if all of its ranges have one size, so there is no room for guards.
     pub(crate) is_equal: bool,
 }
 
-/// A memory type that a request may go to, and how.
+/// One step of a decision: a memory type and the kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) memory_type: u32,
-    /// As this memory type needs it, guards included.
+    /// The requirements in this memory type, guards included.
     pub(crate) needs: Requirements,
     pub(crate) margins: Margins,
     pub(crate) way: Way,
 }
 
-/// How a request gets memory of a type.
+/// The kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// In a block.
+    /// A range of a block.
     Block,
-    /// In memory of its own.
+    /// Dedicated memory.
     Dedicated,
 }
 
-/// The ways in which a request may get memory of a type.
+/// The kinds of allocation that are tried in a memory type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ways {
-    /// In this one alone.
+    /// Only this one.
     Only(Way),
-    /// In memory of its own; if that fails, in a block.
+    /// Dedicated memory; if that fails, a block.
     DedicatedThenBlock,
-    /// In a block; once that has failed in every type, in memory of its own.
+    /// A block; if blocks have failed in every type, dedicated memory.
     BlockThenDedicated,
 }
 
-/// Where the request goes: the steps in the order in which they are tried, each worked out when its turn comes. None,
-/// if no memory type will do.
+/// Returns the steps of a request in the order in which they are tried, each computed on demand. There is no step if no
+/// memory type is suitable.
 pub(crate) fn decide<'a>(
     needs: Requirements,
     desc: &'a AllocationDesc<'_>,
@@ -107,8 +106,7 @@ pub(crate) fn decide<'a>(
     of_pool.into_iter().chain(first).chain(last.map(move |memory_type| at(memory_type, Way::Dedicated)))
 }
 
-/// Whether a request takes memory like any other: what is decided for it depends on its location, memory types, class
-/// and size alone.
+/// Returns `true` if the decision for a request depends only on its location, memory types, class and size.
 #[inline]
 pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
     desc.share.is_none()
@@ -118,8 +116,8 @@ pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool 
         && !needs.requires_dedicated
 }
 
-/// What is decided for plain requests, a bit a memory type: set where one of up to `bytes` goes to a block first, at
-/// the size and alignment that [`Classes::range_of`] gives it. The view has no guards.
+/// Returns the memory types, one bit each, in which a plain request of up to `bytes` tries a block first, with the size
+/// and alignment of [`Classes::range_of`]. The view has no guards.
 pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     let desc = AllocationDesc::default();
     let is_served = |memory_type: &u32| {
@@ -131,7 +129,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
             prefers_dedicated: false,
             requires_dedicated: false,
         };
-        // The smallest shows whether anything is padded, the largest whether it shares a block.
+        // The smallest size shows if there is padding, the largest if the request shares a block.
         [1, bytes].into_iter().map(needs).all(|needs| {
             let step = step(needs, &desc, &view, *memory_type);
             step.way == Way::Block
@@ -144,7 +142,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
 
 fn pool_step(needs: Requirements, view: &View<'_>, pool: PoolView) -> Step {
     let padded = padded(needs, view.capabilities, pool.memory_type);
-    // Equal blocks are as large as the caller counted on.
+    // Equal slots have exactly the size that the caller expects.
     let margins = if pool.is_equal { Margins::default() } else { margins(&padded, view, pool.memory_type) };
     Step { memory_type: pool.memory_type, needs: margins.around(padded), margins, way: Way::Block }
 }
@@ -159,7 +157,7 @@ fn step(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
     Step { memory_type, needs, margins, way }
 }
 
-/// What a memory type needs for the request, guards included.
+/// Returns the requirements of the request in a memory type, guards included.
 fn around(needs: Requirements, view: &View<'_>, memory_type: u32) -> (Requirements, Margins) {
     let padded = view.classes.apart(padded(needs, view.capabilities, memory_type));
     let margins = margins(&padded, view, memory_type);
@@ -180,12 +178,13 @@ fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
     }
 }
 
-/// The guards of a range that is padded already.
+/// Returns the guards of a range that is already padded.
 fn margins(padded: &Requirements, view: &View<'_>, memory_type: u32) -> Margins {
     Margins::of(view.margin_bytes, padded, atom_bytes(view.capabilities, memory_type))
 }
 
-/// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
+/// Pads requirements to whole atoms in host-visible memory that is not coherent: it is flushed in whole atoms, so two
+/// resources must not share one.
 pub(crate) fn padded(needs: Requirements, capabilities: &Capabilities, memory_type: u32) -> Requirements {
     let atom = atom_bytes(capabilities, memory_type);
     let (size, alignment) = (needs.size.div_ceil(atom).saturating_mul(atom), needs.alignment.max(atom));

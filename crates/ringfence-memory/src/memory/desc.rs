@@ -1,42 +1,42 @@
-//! How an allocator is set up.
+//! The description of an allocator.
 
 use ringfence_core::block_sizes::BlockSizes;
 
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
 use crate::observe::debugging::DebugDesc;
 
-/// How an allocator is set up.
+/// Description of an allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocatorDesc {
     /// The largest block, in bytes, of memory that only the device uses. At most an eighth of the heap in any case.
     pub device_block_bytes_max: u64,
-    /// The largest block in bytes of memory that the host sees too: making it takes the driver longer.
+    /// The largest block, in bytes, of memory that the host uses too. The driver takes longer to create such a block.
     pub host_block_bytes_max: u64,
-    /// How many empty blocks of one memory type and class are kept always.
+    /// Number of empty blocks of one memory type and class that are always kept.
     pub empty_blocks_kept: usize,
-    /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept.
-    /// With 0 a block is freed as soon as it is empty, and nothing is recycled: for programs without frames. A single
-    /// resource may then make and free a block each time.
+    /// Number of calls of [`Allocator::reclaim`](crate::Allocator::reclaim) for which further empty blocks are kept.
+    /// With 0 a block is freed as soon as it is empty, and objects are not recycled: for programs without frames. A
+    /// single resource may then create and free a block each time.
     pub empty_block_grace: u64,
-    /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be up to half as large
+    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be up to half as large
     /// again as its resource, and an empty pool keeps its bytes until its grace is over or memory is short. Without
     /// slots every range has the exact size.
     pub small_slots: bool,
-    /// The most bytes that objects kept for recycling hold, in all heaps together: buffers and textures that the device
-    /// is done with, which stay bound to their memory for the next request with the same description. They count as
-    /// free memory. With 0 none are kept.
+    /// The maximum size of the recycled objects in all heaps together, in bytes. These are buffers and textures that
+    /// the device is done with; they stay bound to their memory for the next request with the same description. They
+    /// count as free memory. With 0, objects are not recycled.
     pub recycled_bytes_max: u64,
-    /// The most bytes that the allocator takes of each memory heap, by heap index: to share a device, or to simulate a
-    /// smaller one.
+    /// The maximum number of bytes that the allocator takes from each memory heap, by heap index: to share a device, or
+    /// to simulate a smaller one.
     pub heap_bytes_max: [u64; 16],
-    /// The most bytes that the allocator takes of a *small window*: a heap of up to 256 MiB through which the host
-    /// accesses part of a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host memory, so
-    /// that requests which need the window still find memory there: those that no other heap can serve, and pools of its
-    /// memory types, may take all of the heap, up to [`AllocatorDesc::heap_bytes_max`].
+    /// The maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through
+    /// which the host accesses part of a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host
+    /// memory, to leave memory for requests that need the window. Requests that no other heap can serve, and pools of
+    /// the window's memory types, may take all of the heap, up to [`AllocatorDesc::heap_bytes_max`].
     ///
     /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
     pub window_bytes_max: u64,
-    /// Which checks run: see [`debugging`](crate::debugging). None by default.
+    /// The checks to run: see [`debugging`](crate::debugging). None by default.
     pub debug: DebugDesc,
 }
 
@@ -57,7 +57,7 @@ impl Default for AllocatorDesc {
 }
 
 impl AllocatorDesc {
-    /// Of blocks of a memory type that grow with use.
+    /// Returns the sizes of blocks of a memory type that grow with use.
     pub(crate) fn block_sizes(&self, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
         let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
         let wanted_max = if is_host { self.host_block_bytes_max } else { self.device_block_bytes_max };

@@ -1,7 +1,7 @@
-//! What an allocator knows of its descriptor heaps: enough to reclaim them, and to destroy them when it goes.
+//! The descriptor heaps of an allocator, registered so that reclaims visit them and the last drop destroys them.
 //!
 //! ```text
-//!   handle (CpuDescriptorHeap, ShaderVisibleHeap, …) ──▶ Arc<state> ◀── DescriptorHeaps, in what all share
+//!   handle (CpuDescriptorHeap, ShaderVisibleHeap, …) ──▶ Arc<state> ◀── DescriptorHeaps, in `Shared`
 //!                                                           │
 //!   last handle dropped: closed ── points passed ──▶ destroyed by reclaim, and out of the list
 //! ```
@@ -18,34 +18,34 @@ use crate::device::descriptors::HeapKind;
 use crate::observe::unlocked::Lock;
 use crate::timeline::Passed;
 
-/// A heap of descriptors, whose slots come back when points have passed.
+/// A descriptor heap. Its slots are freed once points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
-    /// Takes back what has passed; everything, if the device is lost. Returns `false` once it is closed and destroyed,
-    /// and is not called again then. One thread at a time is in it; another that comes meanwhile leaves it out. A call
-    /// that is made because memory is short counts for no age.
+    /// Frees slots whose points have passed; all slots, if the device is lost. Returns `false` once the heap is closed
+    /// and destroyed, and is not called again then. Only one thread at a time is in the call; another thread skips the
+    /// heap. A call with `is_short` does not count for ages.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
-    /// Adds its regions.
+    /// Adds its regions to a snapshot.
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>);
 
-    /// Destroys all that is left.
+    /// Destroys all remaining objects.
     ///
     /// # Safety
-    /// No work that uses it is pending, and nothing uses it any more.
+    /// No pending work uses it, and it is not used afterwards.
     unsafe fn destroy(&self, shared: &Shared<D>);
 }
 
 pub(crate) struct DescriptorHeaps<D: Device> {
-    /// Visited without the lock: a heap may be of the program's own, and call back.
+    /// Visited without the lock, because a heap may be the program's own and call back in.
     heaps: Lock<Vec<Arc<Entry<D>>>>,
-    /// The claims on the shader-visible heaps, by kind: each is made as long as somewhere its `Arc` is held.
+    /// The claims on the shader-visible heaps, by kind: a kind is claimed as long as its `Arc` exists.
     visible_kinds: Lock<[Weak<()>; HeapKind::ALL.len()]>,
 }
 
 struct Entry<D: Device> {
     heap: Arc<dyn ReclaimHeap<D>>,
-    /// Whether a thread is in its reclaim, or it is closed. Several may be at it at a time: a shutdown waits for no
-    /// other.
+    /// `true` while a thread is in its `reclaim`, and once it is closed. Several threads may visit heaps at a time,
+    /// because a shutdown does not wait for others.
     is_taken: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Drop for Visit<'_> {
 }
 
 impl<D: Device> Entry<D> {
-    /// Has the heap reclaim, unless another thread is at it; says whether it is closed by now.
+    /// Calls the heap's `reclaim`, unless another thread is in it. Returns `true` if the heap is now closed.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         if self.is_taken.swap(true, Ordering::Acquire) {
             return false;
@@ -82,7 +82,7 @@ impl<D: Device> DescriptorHeaps<D> {
         self.heaps.lock().push(Arc::new(Entry { heap, is_taken: AtomicBool::new(false) }));
     }
 
-    /// `None` if there is a shader-visible heap of this kind.
+    /// Claims the shader-visible heap of this kind; returns `None` if it is already claimed.
     pub(crate) fn claim(&self, kind: HeapKind) -> Option<Arc<()>> {
         let claim = &mut self.visible_kinds.lock()[kind as usize];
         (claim.strong_count() == 0).then(|| {
@@ -98,7 +98,7 @@ impl<D: Device> DescriptorHeaps<D> {
 
     pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) {
         let mut closed: SmallVec<[Arc<Entry<D>>; 4]> = SmallVec::new();
-        // One by one: no host allocation, however many there are. What is added meanwhile is visited the next time.
+        // One by one, without a host allocation. Heaps that are added meanwhile are visited the next time.
         let count = self.heaps.lock().len();
         for at in 0..count {
             let Some(entry) = self.at(at) else { break };
@@ -122,7 +122,7 @@ impl<D: Device> DescriptorHeaps<D> {
         regions
     }
 
-    /// Forgets them: what pending work may still use is better leaked than destroyed under it.
+    /// Leaks the heaps, because pending work may still use them.
     pub(crate) fn leak(&self) {
         std::mem::forget(std::mem::take(&mut *self.heaps.lock()));
     }
@@ -132,7 +132,7 @@ impl<D: Device> DescriptorHeaps<D> {
     pub(crate) unsafe fn destroy(&self, shared: &Shared<D>) {
         let heaps = std::mem::take(&mut *self.heaps.lock());
         for entry in heaps {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises the same.
             unsafe { entry.heap.destroy(shared) };
         }
     }

@@ -1,4 +1,4 @@
-//! The driver's memory objects: made, counted against the device's limit and the budgets, imported, freed.
+//! The driver's memory objects: allocated, counted against the device's limit and the budgets, imported, freed.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::observe::{Call, Event, Numbered, SlowPath};
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
-    /// A memory object from the driver. No lock may be held that an allocation needs.
+    /// Allocates a memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let MemoryDesc { memory_type, size: bytes, .. } = *desc;
         let _slow = self.observers.during(SlowPath::AllocateMemory { bytes, memory_type, dedicated: false });
         let object = self.counted_memory(|| {
-            // SAFETY: the arenas are made from the device's own list of types.
+            // SAFETY: the arenas use the device's own list of types.
             unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
         });
         object.map(|((), object)| self.memory(object, desc))
     }
 
-    /// What the allocator knows of a memory object that was made as `desc` says.
+    /// Returns the library's record of a memory object that was allocated with `desc`.
     pub(super) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
         let (mapped, block) = (self.device.mapped(&object), self.observers.number(Numbered::Block));
         let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
@@ -39,13 +39,13 @@ impl<D: Device> Shared<D> {
         Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
     }
 
-    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.
+    /// Keeps the number of memory objects below the driver's limit, even if threads race for the last one.
     pub(super) fn counted_memory<R>(
         &self,
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
-        // Only if it succeeds: a refused thread must not make others be refused.
+        // Counted only on success, so that a thread that is refused does not cause refusals of others.
         let one_more = |held| (held < limit).then_some(held + 1);
         self.memory_objects
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
@@ -57,9 +57,9 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Below how many bytes a resource goes without the memory of its own that the driver prefers: 0 while no more than a
-    /// quarter of the memory objects is used, then an object's share of the device's memory; near the limit, no size
-    /// is enough.
+    /// Returns the minimum size of a resource for the dedicated memory that the driver prefers. It is 0 while at most a
+    /// quarter of the memory objects is used, then an object's share of the device's memory. Near the limit, no size is
+    /// large enough.
     pub(super) fn preferred_bytes_min(&self) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -76,7 +76,8 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// Has an arena know memory that it does not cut, of which `offset..` is in use; the number finds it again.
+    /// Adds memory that the arena does not suballocate. The range `offset..` of it is in use. Returns its number in the
+    /// arena.
     pub(super) fn add_dedicated(
         &self,
         arena: &ArenaRef<D>,
@@ -94,7 +95,7 @@ impl<D: Device> Shared<D> {
         number
     }
 
-    /// Memory that is imported rather than made, as a place of its own.
+    /// Imports memory and returns a dedicated place in it.
     pub(crate) fn import_place(
         &self,
         memory: &MemoryDesc<'_>,
@@ -106,7 +107,7 @@ impl<D: Device> Shared<D> {
         let ((), object) = self.counted_memory(|| import().map(|held| ((), held)))?;
         self.budgets.add(self.heap_of(memory_type), size);
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
-        // Its uses are not listed.
+        // Pinned, because its uses are not declared.
         held.pin();
         let AllocationDesc { name, user_data, .. } = *desc;
         let request = Request { size, alignment, name, user_data, ..Default::default() };
@@ -116,14 +117,14 @@ impl<D: Device> Shared<D> {
     }
 
     /// Allocates a memory object of `size` bytes for resources outside the arenas: within the limits, counted as
-    /// dedicated memory, and listed by debugging as made at the line `at`. If memory is short, retired objects that the
-    /// device is done with are destroyed and empty blocks freed, once, and it is tried again.
+    /// dedicated memory, and listed by debugging with the line `at`. If memory is short, retired objects that the
+    /// device is done with are destroyed and empty blocks freed, once, and the allocation is tried again.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is no memory then, or any other error of the driver.
+    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is still no memory, or any other error of the driver.
     ///
     /// # Panics
-    /// If there is no arena of the index `arena`.
+    /// If there is no arena with the index `arena`.
     pub fn make_heap(
         &self,
         arena: u32,
@@ -153,7 +154,7 @@ impl<D: Device> Shared<D> {
     /// Frees the memory object, or destroys the buffer, under an empty block.
     ///
     /// # Safety
-    /// It is of this allocator and has no other owner, nothing lies in it, and no submission that is under way uses it.
+    /// It belongs to this allocator and has no other owner, it is empty, and no submission that is under way uses it.
     ///
     /// # Panics
     /// If the memory object has another owner.
@@ -164,7 +165,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Gives a memory object back to the driver. Nothing lies in it any more.
+    /// Frees a memory object to the driver. It is empty.
     pub(super) fn free_memory(&self, memory: Memory<D>) {
         if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
@@ -172,7 +173,7 @@ impl<D: Device> Shared<D> {
         let Memory { object, memory_type, size, block, .. } = memory;
         self.record(|| Recorded::BlockFreed { block });
         let _slow = self.observers.during(SlowPath::FreeMemory { bytes: size, memory_type });
-        // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
+        // SAFETY: this device allocated it, and it is empty: its block is empty, or its only resource is destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Release);
         self.budgets.remove(self.heap_of(memory_type), size);

@@ -1,4 +1,4 @@
-//! Evicting memory objects, and bringing them back.
+//! Evicting memory objects, and making them resident again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::timeline::{Frame, Passed};
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
-    /// What is known of the residency of new memory, if it can be evicted at all.
+    /// Creates the residency state of new memory, if it can be evicted at all.
     pub(crate) fn residence(
         &self,
         object: &D::Memory,
@@ -32,7 +32,7 @@ impl<D: Device> Shared<D> {
         Some(residence)
     }
 
-    /// Evicts at least `bytes` of a heap, or whatever may go. The lock of calls is held.
+    /// Evicts at least `bytes` of a heap, or all memory that can be evicted. The lock of calls is held.
     pub(crate) fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
         if bytes == 0 {
             return Ok(0);
@@ -58,8 +58,8 @@ impl<D: Device> Shared<D> {
         }
         let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
         let taken = Undo::new(|| objects.iter().for_each(|held| held.set_resident()));
-        // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
-        // them is complete, and the user of them later has promised to commit it before, which takes that lock.
+        // SAFETY: all belong to this device and are resident; that state changes only under the lock that is held here.
+        // All of their uses are complete, and a later user has promised to commit them first, which takes that lock.
         unsafe { self.device.evict(&pageables) }?;
         taken.done();
         objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
@@ -71,7 +71,7 @@ impl<D: Device> Shared<D> {
         self.budgets.remove_absent(residence.heap, residence.bytes);
     }
 
-    /// Evicts what may go of a heap, since an allocation needs memory there; says whether something went.
+    /// Evicts memory of a heap for an allocation. Returns `true` if memory was evicted.
     pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
         if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
             return false;
@@ -86,30 +86,30 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Brings a block back in which something has been allocated whose use is not declared.
+    /// Makes a block resident after a range without declared uses was allocated in it.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {
             return Ok(());
         }
-        // SAFETY: it is this device's, and evicted, which is changed under the lock alone that is held.
+        // SAFETY: it belongs to this device and is evicted; that state changes only under the lock that is held here.
         unsafe { self.device.make_resident(std::slice::from_ref(&residence.pageable)) }?;
         self.returned(residence);
         self.residents.count(|held| &held.returned, std::slice::from_ref(residence));
         Ok(())
     }
 
-    /// Notes that memory is going to be freed, and says whether it is evicted. Neither changes afterwards.
+    /// Records that memory is about to be freed, and returns `true` if it is evicted. Neither changes afterwards.
     pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
         residence.close();
         if residence.is_evicted() {
-            // It may be on its way out, or in: the driver's call is made for memory that is there.
+            // A driver call may be evicting it or making it resident: wait until that call has returned.
             drop(self.residents.calls.lock());
         }
         residence.is_evicted()
     }
 
-    /// Holds memory resident until a point, for a move.
+    /// Keeps memory resident until the frame's point, for a move.
     pub(crate) fn hold_resident(
         &self,
         residence: Option<&Arc<Residence<D>>>,

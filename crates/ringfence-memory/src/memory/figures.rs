@@ -90,11 +90,11 @@ impl<D: Device> Shared<D> {
                 true => (&mut of_type.dedicated_count, &mut of_type.dedicated_bytes),
                 false => (&mut of_type.range_count, &mut of_type.range_bytes),
             };
-            // What comes and goes meanwhile may be counted here and not there.
+            // Objects that come and go meanwhile may be in one count and not in the other.
             *counted = counted.saturating_sub(1);
             *of_bytes = of_bytes.saturating_sub(bytes);
             if is_dedicated {
-                // Its memory is there still, and nothing in it is in use: as of an empty block.
+                // Its memory still exists, and no part of it is in use, as in an empty block.
                 of_type.block_count += 1;
                 of_type.block_bytes += bytes;
                 of_type.block_bytes_high_water = of_type.block_bytes_high_water.max(of_type.block_bytes);

@@ -1,5 +1,5 @@
-//! Growth ahead of need: the next block is made before it is needed, so that ordinary allocations do not wait for the
-//! driver.
+//! Growth ahead of need: the next block is created before it is needed, so that ordinary allocations do not wait for
+//! the driver.
 //!
 //! ```text
 //!   allocation ── free bytes below the low-water mark? ──▶ the arena wants a block ──▶ wake
@@ -8,10 +8,11 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! [`LowWater`](ringfence_core::low_water::LowWater) sets the mark. A block that was made ahead and is not needed is an
-//! empty block like any other: it goes after its grace if there are more of them than are kept.
+//! [`LowWater`](ringfence_core::low_water::LowWater) sets the mark. A block that was created ahead and is not needed is
+//! an empty block like any other: it is freed after its grace, if there are more empty blocks than are always kept.
 //!
-//! What a program knows beforehand it can announce: [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
+//! A program can announce allocations that it knows beforehand:
+//! [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,7 +24,7 @@ use crate::device::Device;
 use crate::observe::unlocked::run_unlocked;
 
 impl<D: Device> Shared<D> {
-    /// Makes the blocks that arenas want; says how many.
+    /// Creates the blocks that arenas want, and returns their number.
     pub(crate) fn maintain(&self) -> usize {
         self.wake.served.store(true, Ordering::Relaxed);
         let own = self.arenas.iter().map(|arena| self.grow_ahead(arena)).sum::<usize>();
@@ -32,10 +33,10 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The thread that makes blocks ahead of need: see
+/// The thread that creates blocks ahead of need: see
 /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
 ///
-/// Dropping it ends the thread, after the driver call that it may be in.
+/// Dropping it ends the thread, after its current driver call.
 #[derive(Debug)]
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
@@ -51,7 +52,7 @@ impl Maintenance {
         let thread = std::thread::Builder::new().name("ringfence".into()).spawn(move || run(&weak, &stopped))?;
         let wake = Arc::clone(&shared.wake);
         wake.sleepers.lock().push(thread.thread().clone());
-        thread.thread().unpark(); // something may have been wanted before it could be woken
+        thread.thread().unpark(); // a block may have been wanted before the thread could be woken
         Ok(Self { stop, wake, thread: Some(thread) })
     }
 }
@@ -61,7 +62,7 @@ fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
         let Some(held) = shared.upgrade() else { return };
         let made = held.maintain();
         drop(held);
-        // A block may be used up while the next one was made: look again before sleeping.
+        // The new blocks may be used up already: check again before sleeping.
         if made == 0 {
             std::thread::park();
         }
@@ -73,8 +74,8 @@ fn end(wake: &Wake, thread: JoinHandle<()>) {
     let id = thread.thread().id();
     wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
     thread.thread().unpark();
-    // The thread itself may be the last to drop what owns this: then it ends by itself. A panic of the thread is shown
-    // by the panic hook; there is nothing to add here.
+    // If the thread itself is the last to drop the owner, it ends by itself. The panic hook has shown a panic of the
+    // thread, so the result is ignored.
     let _ = (id != std::thread::current().id()).then(|| thread.join());
 }
 
@@ -83,7 +84,7 @@ impl Drop for Maintenance {
         self.stop.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return };
         let wake = Arc::clone(&self.wake);
-        // Not under a lock, which the thread may wait for.
+        // Without a lock, because the thread may wait for it.
         run_unlocked(move || end(&wake, thread));
     }
 }

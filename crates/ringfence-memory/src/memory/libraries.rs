@@ -1,4 +1,4 @@
-//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a
+//! Functions for libraries that build on the allocator: its timelines, its order of memory types, and the heaps that a
 //! reclaim visits.
 
 use std::panic;
@@ -16,13 +16,14 @@ use crate::device::{Device, DeviceError};
 use crate::timeline::{Frame, Passed, RetireBin};
 
 impl<D: Device> Shared<D> {
-    /// Registers a heap of descriptors: each reclaim visits it from now on, until it says that it is closed.
+    /// Registers a descriptor heap: each reclaim visits it from now on, until it reports that it is closed.
     pub fn add_heap(&self, heap: Arc<dyn ReclaimHeap<D>>) {
         self.descriptor_heaps.add(heap);
     }
 
-    /// Claims the shader-visible heap of this kind for as long as the returned value lives; `None` if it is claimed
-    /// already. If a heap that was dropped has the claim, and the device is done with it, it is destroyed first.
+    /// Claims the shader-visible heap of this kind for as long as the returned value lives; returns `None` if it is
+    /// already claimed. If a dropped heap still has the claim, and the device is done with it, that heap is destroyed
+    /// first.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind).or_else(|| {
             self.reclaim_descriptor_heaps();
@@ -30,74 +31,74 @@ impl<D: Device> Shared<D> {
         })
     }
 
-    /// The memory types for `location` among those of `bits`, best first.
+    /// Returns the memory types for `location` among `bits`, best first.
     pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
         self.order.candidates(location, bits)
     }
 
-    /// The allocator's number, which is in the ids of its timelines.
+    /// Returns the allocator's number, which is part of the ids of its timelines.
     pub fn owner(&self) -> u32 {
         self.lifetimes.owner()
     }
 
-    /// Whether the frame is one of its timelines'.
+    /// Returns `true` if the frame belongs to one of its timelines.
     pub fn owns(&self, frame: &Frame) -> bool {
         self.lifetimes.owns(frame)
     }
 
-    /// Sets `set` to what an object retired now has to wait for: the latest begun value of every timeline that has not
-    /// reached it.
+    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of every timeline that
+    /// has not reached it.
     pub fn begun(&self, set: &mut SyncSet) {
         self.lifetimes.begun(set);
     }
 
-    /// Sets `set` to the latest open frame of every timeline that has one: the submissions that may use what is written
-    /// now.
+    /// Sets `set` to the latest open frame of every timeline that has one: the submissions that may use data that is
+    /// written now.
     pub fn open(&self, set: &mut SyncSet) {
         self.lifetimes.open(set);
     }
 
-    /// The frame of a point, if it is an open one of this allocator's.
+    /// Returns the frame of a point, if it is an open frame of this allocator.
     pub fn open_frame(&self, point: SyncPoint) -> Option<crate::timeline::OpenFrame> {
         self.lifetimes.open_frame(point)
     }
 
-    /// The value that a timeline was last seen to have reached; 0 of one that is not its own. No driver call.
+    /// Returns the value that a timeline was last seen to have reached; 0 for a foreign timeline. No driver call.
     pub fn seen(&self, timeline: TimelineId) -> u64 {
         self.lifetimes.seen(timeline)
     }
 
-    /// Reads each timeline once into `progress`. For a timeline that cannot be read, the value that was read last is
-    /// taken; the last such error is returned, device loss before all others. O(timelines), one driver call for each.
+    /// Reads each timeline once into `progress`. If a timeline cannot be read, its last read value is used; the last
+    /// such error is returned, device loss before all others. O(timelines), one driver call for each.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if a timeline says so, else the last error of the driver. `progress` is filled in any
-    /// case.
+    /// [`DeviceError::Lost`] if a timeline reports it, otherwise the last error of the driver. `progress` is filled in
+    /// any case.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
         self.lifetimes.read(&self.device, progress)
     }
 
-    /// Whether the point has passed. One driver call.
+    /// Returns `true` if the point has passed. One driver call.
     ///
     /// # Errors
     /// The driver cannot read the timeline: [`DeviceError::Lost`], or out of memory.
     ///
     /// # Panics
-    /// If the timeline is not one of this allocator's.
+    /// If the timeline does not belong to this allocator.
     pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
         self.lifetimes.has_passed(&self.device, point)
     }
 
-    /// The memory object that a place is in.
+    /// Returns the memory object of a place.
     ///
     /// # Safety
-    /// The place is of this allocator, and is not freed yet.
+    /// The place belongs to this allocator, and is not freed yet.
     pub unsafe fn memory_under<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         self.memory_of(place)
     }
 
-    /// The memory object that a place is in, for an owner that suballocates it. It has to be dropped before the place
-    /// is freed.
+    /// Returns the memory object of a place, for an owner that suballocates it. It must be dropped before the place is
+    /// freed.
     ///
     /// # Safety
     /// As [`Shared::memory_under`].
@@ -105,7 +106,7 @@ impl<D: Device> Shared<D> {
         self.shared_memory_of(place)
     }
 
-    /// Notes for debugging at which line of the program what was made was asked for.
+    /// Records for debugging the program's line that requested the resource.
     ///
     /// # Safety
     /// As [`Shared::memory_under`].
@@ -113,7 +114,7 @@ impl<D: Device> Shared<D> {
         self.note_handed_out(place, at, None);
     }
 
-    /// Puts an item into `bin`, to come out once all submissions that have begun are complete.
+    /// Puts an item into `bin`, from which it is taken once all submissions that have begun are complete.
     #[inline]
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.lifetimes.retire_into(bin, item);

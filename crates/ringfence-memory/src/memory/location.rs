@@ -1,19 +1,19 @@
-//! Where a resource should live.
+//! The location of a resource's memory.
 
 use crate::device::MemoryProperties as P;
 
-/// Where a resource should live.
+/// The location of a resource's memory, by the access that it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Location {
-    /// Fast for the device; the host does not touch it (D3D12: DEFAULT).
+    /// Fast for the device; the host does not access it (D3D12: DEFAULT).
     #[default]
     Device,
     /// Written by the host, read by the device once or a few times (D3D12: UPLOAD).
     Upload,
     /// Written by the device, read by the host (D3D12: READBACK).
     Readback,
-    /// Written by the host straight into device memory, where there is such memory (D3D12: GPU_UPLOAD).
+    /// Written by the host directly into device memory, if the device has such memory (D3D12: GPU_UPLOAD).
     DeviceUpload,
 }
 
@@ -21,7 +21,7 @@ impl Location {
     /// Every location.
     pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
 
-    /// Properties without which a type is no candidate.
+    /// Returns the properties that a memory type must have.
     pub(super) const fn required(self) -> P {
         match self {
             Self::Device => P::empty(),
@@ -29,7 +29,7 @@ impl Location {
         }
     }
 
-    /// What a type costs here, the most important reason first: the least is best.
+    /// Returns the cost of a memory type, the most important reason first: the lowest cost is best.
     pub(super) fn cost(self, held: P) -> [bool; 3] {
         let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
         match self {

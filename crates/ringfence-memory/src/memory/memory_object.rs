@@ -1,4 +1,4 @@
-//! The driver's objects, with what is known of them: memory, and what lies in it.
+//! The driver's objects with the library's data: memory objects, buffers and textures.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
 use crate::observe::debugging::Watched;
 
-/// A memory object of the driver and what it was made as.
+/// A memory object of the driver and its properties.
 pub struct Memory<D: Device> {
     /// The driver's object.
     pub object: D::Memory,
@@ -17,19 +17,19 @@ pub struct Memory<D: Device> {
     pub(crate) size: u64,
     /// Its number in a trace.
     pub block: u64,
-    /// Where the host sees its first byte, where the API maps memory objects.
+    /// Mapped address of its first byte, if the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
-    /// Where debugging sees its first byte.
+    /// Address at which debugging accesses its first byte.
     pub(crate) guards: Option<Mapped>,
-    /// What handles to it are, if it was made for some.
+    /// Kind of the handles to it, if it was created as shared.
     pub(crate) share: Option<ShareKind>,
     pub(crate) is_imported: bool,
-    /// There iff it can be evicted.
+    /// `Some` if it can be evicted.
     pub(crate) residence: Option<Arc<Residence<D>>>,
 }
 
 impl<D: Device> Memory<D> {
-    /// Counts a resource that may not be evicted.
+    /// Adds a resource that may not be evicted.
     pub(crate) fn pin(&self) {
         self.residence.iter().for_each(|residence| residence.pin());
     }
@@ -42,7 +42,7 @@ impl<D: Device> Memory<D> {
         self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
     }
 
-    /// Makes host writes to bytes `start..end` visible to the device, where that takes a call.
+    /// Makes host writes to bytes `start..end` visible to the device, with a driver call if the memory needs one.
     pub(crate) fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = device.capabilities();
         if !capabilities.needs_flush(self.memory_type) {
@@ -52,12 +52,12 @@ impl<D: Device> Memory<D> {
             if capabilities.is_non_coherent(self.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
         let start = start / atom * atom;
         let end = end.div_ceil(atom).saturating_mul(atom).min(self.size);
-        // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
+        // SAFETY: the range is inside this device's memory, which is mapped as long as it exists, and is atom-aligned.
         unsafe { device.flush(&self.object, start, end - start) }
     }
 }
 
-/// As debugging sees it.
+/// The access of debugging.
 impl<D: Device> Watched for Memory<D> {
     type Context = D;
 
@@ -82,8 +82,8 @@ impl<D: Device> Watched for Memory<D> {
     }
 
     unsafe fn read_device_side(&self, device: &D, first: u64, at: Mapped, into: &mut [u8]) -> bool {
-        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is
-        // inside.
+        // SAFETY: the caller promises that the memory belongs to this device and that `at` is the mapped address of its
+        // byte `first`; the range is inside.
         device.capabilities().needs_flush(self.memory_type)
             && unsafe { device.read_back(&self.object, first, at, into) }.is_ok()
     }

@@ -1,4 +1,4 @@
-//! What is noted of a range that has a name or user data, or may be moved or evicted.
+//! The record of a range that has a name or user data, or may be moved or evicted.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ pub(crate) struct Note {
     pub(crate) name: Box<str>,
     pub(crate) user_data: u64,
     pub(crate) evictable: bool,
-    /// There iff the range may be moved.
+    /// `Some` if the range may be moved.
     pub(crate) ticket: Option<Arc<Ticket>>,
 }
 
 impl Note {
-    /// `None` if there is nothing to note.
+    /// Creates the record of a request; `None` if there is nothing to record.
     #[inline(always)]
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         let Request { name, user_data, moves, evictable, .. } = *request;
@@ -25,7 +25,7 @@ impl Note {
     }
 }
 
-/// A range that is in use, with what its owner noted of it.
+/// Returns the snapshot of a range in use, with its name and user data.
 pub(crate) fn range_snapshot(offset: u64, bytes: u64, note: Option<&Note>) -> RangeSnapshot {
     let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
     RangeSnapshot { offset, bytes, name, user_data }

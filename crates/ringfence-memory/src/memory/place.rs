@@ -1,4 +1,4 @@
-//! Where a resource's bytes are, and what owns them.
+//! Places: the location of a resource's bytes, and their owner.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use super::pool_state::PoolState;
 use crate::device::{Device, Mapped, RawBuffer};
 use ringfence_core::ticket::Ticket;
 
-/// Where a resource's bytes are. Owned by one value: it goes back through `Shared::free_place`, once.
+/// The location of a resource's bytes. Owned by one value; `Shared::free_place` frees it, once.
 pub struct Place<D: Device> {
-    /// The first byte in its memory object.
+    /// Offset of the first byte in its memory object.
     pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
     pub(crate) hold: Hold<D>,
 }
 
 pub(crate) enum ArenaRef<D: Device> {
-    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole
-    /// words, which the processor forwards from store to load.
+    /// One of the allocator's own arenas, by index. A `u64`, as wide as the other variant: an `Option` of this type is
+    /// then copied by whole words, which the processor forwards from store to load.
     Own(u64),
-    /// That of a custom pool.
+    /// The arena of a custom pool.
     Pool(Arc<PoolState<D>>),
 }
 
@@ -39,17 +39,17 @@ impl<D: Device> Clone for ArenaRef<D> {
     }
 }
 
-/// By what right a place is held.
+/// The kind of allocation of a place.
 pub(crate) enum Hold<D: Device> {
     /// A range of a block.
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal slots in a range of a block.
     Slot { class: u32, named: bool, memory: BlockMemory<D>, allocation: PoolAllocation },
-    /// Memory of its own, and the number under which the arena knows it.
+    /// Dedicated memory, and its number in the arena.
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
-    /// Another place's memory; it is freed with the last place that lies in it.
+    /// A part of another place's memory, which is freed with the last place in it.
     Aliased(Arc<Place<D>>),
     /// A place that several resources share, counted by reference.
     Common(Arc<Common<D>>),
@@ -58,7 +58,7 @@ pub(crate) enum Hold<D: Device> {
 }
 
 impl<D: Device> Place<D> {
-    /// A range of a pool outside the arenas.
+    /// Creates a place for a range of a pool outside the arenas.
     pub fn in_pool(
         memory: Arc<Memory<D>>,
         offset: u64,
@@ -68,12 +68,12 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(0), hold: Hold::Pooled { memory, owner, allocation } }
     }
 
-    /// A heap that no arena cuts, known there by its number.
+    /// Creates a place for a memory object that no arena suballocates, which the arena knows by its number.
     pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
     }
 
-    /// A slot of an arena that nothing is noted of.
+    /// Creates a place for a slot of an arena, without a name.
     #[inline(always)]
     pub(crate) fn slot(arena: u32, class: Class, ready: Ready<BlockMemory<D>>) -> Self {
         let Ready { slot: allocation, memory, offset } = ready;
@@ -81,7 +81,7 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(arena.into()), hold }
     }
 
-    /// What an arena gave. The first `front` bytes are a guard's.
+    /// Creates a place for memory that an arena returned. The first `front` bytes are a guard.
     #[inline]
     pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
         let (offset, hold) = match found {
@@ -95,12 +95,12 @@ impl<D: Device> Place<D> {
         Self { offset: offset + front, arena, hold }
     }
 
-    /// A range of a block, as an arena gave it.
+    /// Creates a place for a range of a block that an arena returned.
     pub(crate) fn in_block(arena: ArenaRef<D>, memory: BlockMemory<D>, allocation: BlockAllocation) -> Self {
         Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
     }
 
-    /// Gives the range the ticket that it is moved by.
+    /// Sets the ticket of a range, by which it can be moved.
     pub(crate) fn set_ticket(&mut self, renewed: Arc<Ticket>) {
         if let Hold::Range { ticket, .. } = &mut self.hold {
             *ticket = Some(renewed);
@@ -114,19 +114,19 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Some bytes of `whole`, which others may use as well.
+    /// Creates a place for some bytes of `whole`, which other places may use as well.
     pub fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
         Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
     }
 
-    /// The caller's own share in `whole`, for the memory to go with the last: a share that was kept beside it would find
-    /// the others gone, and free nothing.
+    /// Creates a place from the caller's own reference to `whole`, so that the memory is freed with the last place. The
+    /// caller must not keep another reference: it would be dropped after the last place, and dropping it frees nothing.
     pub fn share_of(whole: Arc<Self>) -> Self {
         Self { offset: whole.offset, arena: whole.arena.clone(), hold: Hold::Aliased(whole) }
     }
 
-    /// How many bytes are held, rounding left out; 0 for a share in what others hold too.
+    /// Returns the number of allocated bytes, without rounding; 0 for a share of another place.
     pub(crate) fn size(&self) -> u64 {
         match &self.hold {
             Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
@@ -138,7 +138,7 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// By what it may be moved, if it may.
+    /// Returns the ticket by which it may be moved, if it may.
     pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
         match &self.hold {
             Hold::Range { ticket, .. } => ticket.as_ref(),
@@ -146,19 +146,19 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// From now on it stays where it is.
+    /// Prevents moves from now on.
     pub(crate) fn never_move(&self) {
         if let Some(ticket) = self.ticket() {
             ticket.close();
         }
     }
 
-    /// Whether its bytes are an arena's, and no other's.
+    /// Returns `true` if its bytes are allocated from an arena for it alone.
     pub(crate) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Slot { .. } | Hold::Dedicated { .. })
     }
 
-    /// Whether the memory object was made for it and nothing else.
+    /// Returns `true` if the memory object was created for it alone.
     pub(crate) fn is_tied(&self) -> bool {
         matches!(self.hold, Hold::Dedicated { .. })
     }
@@ -171,13 +171,13 @@ impl<D: Device> Place<D> {
     }
 }
 
-/// A place that several resources have in common.
+/// A place that several resources share.
 pub(crate) struct Common<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) size: u64,
 }
 
-/// A driver's buffer that small ones share.
+/// A driver's buffer that small buffers share.
 pub(crate) struct SharedBuffer<D: Device> {
     pub(crate) object: RawBuffer<D>,
     pub(crate) mapped: Option<Mapped>,
@@ -185,54 +185,56 @@ pub(crate) struct SharedBuffer<D: Device> {
     pub(crate) place: Place<D>,
 }
 
-/// What cuts the driver's buffers into small ones.
+/// The owner of driver buffers that small buffers share.
 pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
-    /// Takes a range back; and a buffer out that is empty then, if another one is.
+    /// Frees a range. If its buffer is then empty, and another empty buffer is cached, returns one of them for
+    /// destruction.
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// An owner of blocks outside the arenas, which suballocates ranges of them: how ranges are freed to it, and its blocks
-/// to the driver.
+/// An owner of blocks outside the arenas, which suballocates ranges of them. The allocator frees ranges to it, and
+/// frees its empty blocks to the driver.
 ///
 /// # Safety
-/// What [`RangeOwner::take_empty`] returns meets the conditions of
+/// The value that [`RangeOwner::take_empty`] returns meets the conditions of
 /// [`Shared::free_backing`](super::shared::Shared::free_backing).
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
-    /// Frees a range. No other owner holds the block's memory through the range any more.
+    /// Frees a range. No other owner uses the block's memory through the range any more.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// Takes out a block that is empty, no matter for how long, to be destroyed: one whose memory `may_go`.
+    /// Takes out an empty block for destruction, however short it has been empty, if `may_go` returns `true` for its
+    /// memory.
     fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>>;
 
-    /// Whether no range will be requested of it again.
+    /// Returns `true` if no further range will be requested from it.
     fn is_closed(&self) -> bool;
 
-    /// Whether it is closed and has no block left.
+    /// Returns `true` if it is closed and has no block left.
     fn is_gone(&self) -> bool;
 
-    /// Checks every rule of the structure.
+    /// Checks every invariant of the structure.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first invariant that is broken.
     fn validate(&self) -> Result<(), Invalid>;
 }
 
-/// What lies under a block of a [`RangeOwner`].
+/// The object under a block of a [`RangeOwner`].
 pub enum Backing<D: Device> {
-    /// A memory object, which the arena counts under this number.
+    /// A memory object, which an arena counts under this number.
     Heap {
         /// The memory object.
         memory: Arc<Memory<D>>,
-        /// The arena that counts it, an index.
+        /// The index of the arena that counts it.
         arena: u32,
-        /// Its number there.
+        /// Its number in that arena.
         number: u64,
     },
     /// A buffer that the ranges share.
     Buffer {
         /// The driver's buffer.
         object: RawBuffer<D>,
-        /// Where it lies.
+        /// The place of the buffer.
         place: Place<D>,
     },
 }

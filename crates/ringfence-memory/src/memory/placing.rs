@@ -1,19 +1,20 @@
-//! From a description to an object in its memory: measured, placed, bound.
+//! From a description to an object in its memory: measuring, placing, binding.
 //!
 //! ```text
-//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)        out of memory? reclaim and trim, again
+//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)     out of memory? reclaim, trim, again
 //!                                                   │
-//!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
-//!                                                   │ no, or none is free
+//!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block    no driver call
+//!                                                   │ not plain, or not free
 //!     decide: for each step, best memory type first ▼
-//!       a slot or a range of a block that is there; a new block; at last memory of its own    the order: see [`crate::memory`]
-//!     residency and the caller's eviction callback; if something went, everything again            shortage.rs
+//!       a slot or a range of an existing block; a new block; dedicated memory        the order: see [`crate::memory`]
+//!     residency and the caller's eviction callback; if memory was freed, all steps again           shortage.rs
 //! ```
 //!
-//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request
-//! needs padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded,
-//! each step is decided for it. A slot shares no line with other threads, but for a batch of slots now and then; a
-//! range takes the lock of its arena. "Refused" is an error of the driver that freeing memory may help, or the budget.
+//! The decision for plain requests ([`plain_types`](super::decide::plain_types)) is computed once. If a request needs
+//! padding, guards, a rarer memory type or a block that must be made resident, and while a subscriber records events,
+//! each step is decided for the request. A slot shares no cache line with other threads, except for a batch of slots
+//! now and then; a range takes the lock of its arena. "Refused" is an error of the driver that freeing memory may help,
+//! or the budget.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -39,19 +40,19 @@ use crate::error::Error;
 use crate::observe::debugging::Margins;
 use crate::observe::{Call, Event, SlowPath};
 
-/// A resource's object and where it lies.
+/// A resource's object and its place.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-/// Where a place was found.
+/// The source of a place.
 pub(crate) enum Origin<D: Device> {
-    /// A slot in this thread's cache; nothing watches. With a share in the allocator, if one was cached too.
+    /// A slot of this thread's cache, with no subscriber; and a reference to the allocator, if one was cached too.
     ThreadCache(Option<Arc<Shared<D>>>),
-    /// Anywhere else.
+    /// Any other source.
     Elsewhere,
 }
 
 impl<D: Device> Origin<D> {
-    /// The share in the allocator that came with the place.
+    /// Returns the reference to the allocator that was cached with the place.
     #[inline(always)]
     pub(crate) fn owner(self) -> Option<Arc<Shared<D>>> {
         match self {
@@ -61,7 +62,7 @@ impl<D: Device> Origin<D> {
     }
 }
 
-/// What is to be placed, and how.
+/// A request for a place.
 pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
     pub(crate) needs: Requirements,
     pub(crate) desc: &'a AllocationDesc<'d>,
@@ -89,7 +90,7 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
             return Err(Error::WrongClass { class: needs.class, block_class: class });
         }
         if needs.requires_dedicated {
-            return Err(DeviceError::unsupported("a pool's block for what requires memory of its own").into());
+            return Err(DeviceError::unsupported("a pool's block for a resource that requires dedicated memory").into());
         }
         Ok(Self { needs, desc, pool: Some(pool) })
     }
@@ -100,11 +101,11 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
     }
 }
 
-/// To measure and to make.
+/// Measuring and creating.
 impl<D: Device> Shared<D> {
-    /// Measures a resource and has `place` place it, which returns what the placed object becomes.
+    /// Measures a resource and calls `place` to place it, which returns the final value.
     ///
-    /// What is on the way stays in registers: results are taken apart where they are made.
+    /// Intermediate results are destructured where they are produced, so that they stay in registers.
     #[inline(always)]
     pub(crate) fn create_measured<K: Kind, T>(
         &self,
@@ -120,7 +121,7 @@ impl<D: Device> Shared<D> {
             self.check_export::<K>(info, kind)?;
         }
         let (unplaced, measured) = self.make_object(|| self.prepare::<K>(info, desc.share))?;
-        // Where memory is short the caller's callback is called, which may panic.
+        // If memory is short, the eviction callback is called, which may panic.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
         let made = place(unplaced.get(), desc.aligned(measured)?)?;
         unplaced.used_up();
@@ -128,7 +129,8 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// What cannot be shared at all is refused with the reason, by [`Shared::prepare`].
+    /// Refuses a resource that the device can only import. If it cannot be shared at all, [`Shared::prepare`] returns
+    /// the reason.
     #[cold]
     fn check_export<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> Result<(), Error>
     where
@@ -136,24 +138,26 @@ impl<D: Device> Shared<D> {
     {
         let support = Create::<K>::share_support(&self.device, info, kind);
         if support.can_import && !support.can_export {
-            return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
+            return Err(
+                DeviceError::unsupported("creating handles of this kind: the device can only import them").into()
+            );
         }
         Ok(())
     }
 
-    /// Names an object that was made just now.
+    /// Names an object that was just created.
     #[inline(always)]
     pub(crate) fn name_new<K: Kind>(&self, object: &<D as Create<K>>::Object, name: &str)
     where
         D: Create<K>,
     {
         if !name.is_empty() {
-            // SAFETY: the caller has made the object just now.
+            // SAFETY: the caller has just created the object.
             unsafe { Create::<K>::set_name(&self.device, object, name) };
         }
     }
 
-    /// Measures a resource; makes its object, where the API makes it before its memory.
+    /// Measures a resource; creates its object, if the API creates objects before their memory.
     #[inline(always)]
     pub(crate) fn prepare<K: Kind>(
         &self,
@@ -174,7 +178,7 @@ impl<D: Device> Shared<D> {
         Ok((unplaced, Requirements { alignment, ..needs }))
     }
 
-    /// The alignment in memory that the usage asks for, where the driver may have measured less.
+    /// Returns the memory alignment that the usage requires, if the driver has measured less.
     #[inline(always)]
     fn alignment_of<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, class: ResourceClass, measured: u64) -> u64
     where
@@ -189,13 +193,14 @@ impl<D: Device> Shared<D> {
         Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
     }
 
-    /// Finds memory for a resource that was measured, and binds it there.
+    /// Allocates memory for a resource that was measured, and binds it there.
     ///
     /// # Errors
-    /// No memory, or the driver's. The resource is as before then.
+    /// There is no memory, or the driver failed. The resource has not changed then.
     ///
     /// # Safety
-    /// `unplaced` is this device's and was not placed before; success places it. `needs` are its requirements, or more.
+    /// `unplaced` belongs to this device and was not placed before; success places it. `needs` are its requirements, or
+    /// more.
     pub unsafe fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -208,7 +213,7 @@ impl<D: Device> Shared<D> {
         self.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, &desc), |placed, place, _| (placed, place))
     }
 
-    /// As [`Shared::place`], in a pool or not. `made` is what the placed object becomes.
+    /// As [`Shared::place`], in a pool or not. `made` creates the final value from the placed object.
     #[inline(always)]
     pub(crate) fn place_requested<K: Kind, T>(
         &self,
@@ -225,11 +230,10 @@ impl<D: Device> Shared<D> {
 
 /// Plain requests: one step, decided beforehand.
 impl<D: Device> Shared<D> {
-    /// Memory for a resource and what `made` makes of the resource there, or why there is none: nothing has changed
-    /// then.
+    /// Allocates memory for a resource, binds it, and passes it to `made`. On failure nothing has changed.
     ///
-    /// Two ways to `made` rather than one value of both ways: that would be written in parts and read as a whole, which
-    /// processors are slow at.
+    /// Calls `made` on each path: a merged result would be written in parts and read as a whole, which costs a
+    /// store-forwarding stall.
     #[inline(always)]
     pub(crate) fn find_place<R: Unplaced<D>, T>(
         &self,
@@ -242,14 +246,14 @@ impl<D: Device> Shared<D> {
         {
             let (memory, offset) = (ready.memory, ready.offset);
             let unbound = Unbound::new(self, Place::slot(arena, class, ready));
-            // SAFETY: the arena's memory is of a type and class that the requirements allow, and the slot is aligned.
+            // SAFETY: the requirements allow the type and class of the arena's memory, and the slot is aligned.
             match unsafe { resource.bind(self, &memory, offset) } {
                 Ok(bound) => return Ok(made(bound, unbound.bound(), Origin::ThreadCache(owner))),
                 Err(error) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(_) => {}
             }
         }
-        // What is lent lies in memory: a copy, so that the request above lies in registers.
+        // A borrowed value must be in memory: lend a copy, so that the request above stays in registers.
         self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
             made(bound, place, Origin::Elsewhere)
         })
@@ -268,7 +272,7 @@ impl<D: Device> Shared<D> {
         {
             let unbound = Unbound::new(self, place);
             let place = unbound.place();
-            // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
+            // SAFETY: the requirements allow the type and class of the arena's memory, and the range is aligned.
             match unsafe { resource.bind(self, self.memory_of(place), place.offset) } {
                 Ok(bound) => return Ok(made(bound, unbound.bound())),
                 Err(error) if !error.is_out_of_memory() => return Err(error.into()),
@@ -290,8 +294,8 @@ impl<D: Device> Shared<D> {
         Ok(made(bound, place))
     }
 
-    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a
-    /// decision have to find one, or to say why there is none.
+    /// Allocates a slot of a size class or a range for a plain request, without a driver call. Returns `None` if the
+    /// request needs the steps of a decision, which also return the error.
     #[inline(always)]
     pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
         if !is_plain(needs, desc) || self.is_watched() {
@@ -314,7 +318,8 @@ impl<D: Device> Shared<D> {
         Some(place)
     }
 
-    /// The arena and size class of a plain request that nothing is noted of; `None` if it is not one.
+    /// Returns the arena and size class of a plain request without a record (name, user data); `None` for other
+    /// requests.
     #[inline(always)]
     fn plain_class(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class)> {
         let PlacementRequest { ref needs, desc, pool } = *request;
@@ -327,7 +332,7 @@ impl<D: Device> Shared<D> {
         Some((arena, Class::of(size, alignment)?))
     }
 
-    /// The arena of the best type for a plain request, if that is one of `types`.
+    /// Returns the arena of the best memory type for a plain request, if that type is in `types`.
     #[inline(always)]
     fn plain_arena(&self, types: u32, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<u32> {
         let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
@@ -335,13 +340,13 @@ impl<D: Device> Shared<D> {
         is_plain_type.then(|| self.shared_arena_index(memory_type, needs.class))
     }
 
-    /// Whether each allocation is recorded or watched, or has to fail.
+    /// Returns `true` if each allocation is recorded or watched, or must fail.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// Binds a resource to the range that was found for it, of `bytes` with its guards; or frees the range.
+    /// Binds a resource to its allocated range, of `bytes` with its guards; frees the range on failure.
     #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,
@@ -352,7 +357,7 @@ impl<D: Device> Shared<D> {
         bytes: u64,
     ) -> Result<(R::Made, Place<D>), Failure> {
         let place = unbound.place();
-        // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
+        // SAFETY: the requirements allow the type and class of the arena's memory, and the range is aligned.
         let made = unsafe { resource.bind(self, self.memory_of(place), place.offset) }.map_err(Failure::Driver)?;
         let place = unbound.bound();
         self.note_made(&place, request.desc, margins, bytes, R::mapped(&made));
@@ -388,7 +393,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Refuses what no allocator can serve.
+    /// Refuses requests that no allocator can serve.
     pub(crate) fn check_request(&self, request: &PlacementRequest<'_, '_, D>) -> Result<(), Error> {
         let Requirements { size, alignment, memory_type_bits, .. } = request.needs;
         if size == 0 {
@@ -408,17 +413,17 @@ impl<D: Device> Shared<D> {
         if size > max { Err(Error::TooLarge { size, max }) } else { Ok(()) }
     }
 
-    /// The memory types that a request may go to, best first; no pool's.
+    /// Returns the memory types of a request, best first, without the type of a pool.
     fn types_of(&self, request: &PlacementRequest<'_, '_, D>) -> impl Iterator<Item = u32> {
         self.order.candidates_for(self.device.capabilities(), request.desc, request.needs.memory_type_bits)
     }
 
-    /// Bytes of the largest memory object of a memory type.
+    /// Returns the size of the largest memory object of a memory type, in bytes.
     pub(crate) fn object_bytes_max(&self, memory_type: u32) -> u64 {
         self.device.capabilities().object_bytes_max(memory_type)
     }
 
-    /// A request about to be tried for the first time.
+    /// Returns the first attempt of a request.
     pub(crate) fn attempt(&self, request: &PlacementRequest<'_, '_, D>) -> Attempt {
         let Requirements { size, memory_type_bits, .. } = request.needs;
         let mut attempt = Attempt::new(size, memory_type_bits, request.desc);
@@ -431,7 +436,7 @@ impl<D: Device> Shared<D> {
         attempt
     }
 
-    /// What a decision needs to know, for a request.
+    /// Returns the state that the decision for a request depends on.
     pub(crate) fn view<'a>(&'a self, request: &PlacementRequest<'_, '_, D>) -> View<'a> {
         let pool = request.pool.map(|pool| PoolView {
             memory_type: pool.arena.desc.memory_type,
@@ -465,7 +470,7 @@ struct Placement<'a, 'd, D: Device, R> {
 }
 
 impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
-    /// Every memory type once.
+    /// Tries each step of the decision once.
     fn try_steps(&mut self) -> Result<(R::Made, Place<D>), Failure> {
         let (mut failure, request) = (Failure::NoType, self.request);
         for step in decide(request.needs, request.desc, self.shared.view(request)) {
@@ -478,16 +483,16 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         Err(failure)
     }
 
-    /// Whether a step has failed only because it failed before. Then the next time the driver is called nevertheless: what
-    /// is remembered saves calls, but fails no request.
+    /// Returns `true` if a step has failed only because of a remembered refusal. The next round then calls the driver
+    /// nevertheless, because remembered refusals may save calls but must not fail a request.
     fn asks_again(&mut self) -> bool {
         let Attempt { ref mut was_spared, ref mut constraints, .. } = self.attempt;
         constraints.ignores_refusals |= *was_spared;
         std::mem::take(was_spared)
     }
 
-    /// Tries to get memory for the request in one of several ways, each cheaper for the program than the next; says
-    /// whether something went. `None` if there is no further way.
+    /// Tries to free memory for the request by the method with index `relief`; the methods are ordered by their cost
+    /// for the program. Returns `true` if memory was freed, and `None` if there is no further method.
     fn relieve(&mut self, relief: u32, failure: Failure) -> Option<bool> {
         let Self { shared, ref mut attempt, .. } = *self;
         match relief {
@@ -532,7 +537,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         if !attempt.constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
+        // Exactly the driver's size, without padding: Vulkan requires it, and a flush may end at the end of the memory.
         let Requirements { size, alignment, class, .. } = request.needs;
         let memory_type = step.memory_type;
         let object = ObjectRequest::dedicated(memory_type, size, attempt.constraints.reach(true));
@@ -543,7 +548,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             shared.make_within(object, attempt, || {
                 let slow = SlowPath::AllocateMemory { bytes: size, memory_type, dedicated: true };
                 let _slow = shared.observers.during(slow);
-                // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
+                // SAFETY: the requirements allow the type; the resource is not used up.
                 shared.counted_memory(|| unsafe { resource.dedicate(&shared.device, &desc) })
             })
         };
@@ -562,23 +567,23 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
     }
 }
 
-/// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
+/// A value without memory: a resource that was measured, or bytes for resources that the caller binds.
 pub(crate) trait Unplaced<D: Device> {
     type Made;
 
-    /// Binds it to memory at an offset. It is used up iff this succeeds.
+    /// Binds it to memory at an offset. It is used up if this succeeds, and only then.
     ///
     /// # Safety
-    /// The memory is of a type and class that its requirements allow; the range is large enough and aligned.
+    /// Its requirements allow the type and class of the memory; the range is large enough and aligned.
     unsafe fn bind(&self, shared: &Shared<D>, memory: &Memory<D>, offset: u64) -> Result<Self::Made, DeviceError>;
 
-    /// Gives it memory of its own. It is used up iff this succeeds.
+    /// Allocates dedicated memory for it. It is used up if this succeeds, and only then.
     ///
     /// # Safety
     /// Its requirements allow `desc`.
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
 
-    /// Where the host sees what came of it, where the API maps resources.
+    /// Returns the mapped address of the result, if the API maps resources.
     fn mapped(_made: &Self::Made) -> Option<Mapped> {
         None
     }
@@ -623,7 +628,7 @@ impl<D: Device> Unplaced<D> for Bytes {
     }
 }
 
-/// Bytes for a resource that the caller places, which the driver is given if they are its own.
+/// Bytes for a resource that the caller binds. The driver is given the resource if the memory is dedicated.
 pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
@@ -634,16 +639,16 @@ impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
     }
 
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
-        // SAFETY: the caller promises that the requirements allow `desc`, and `Allocator::allocate_for` that the
-        // resource is this device's and alive.
+        // SAFETY: the caller promises that the requirements allow `desc`, and the caller of `Allocator::allocate_for`
+        // that the resource belongs to this device and is alive.
         unsafe { Create::<K>::allocate_memory_for(device, self.0, desc) }.map(|memory| ((), memory))
     }
 }
 
-/// A resource that is measured and not placed: discarded unless it is used up.
+/// A resource that is measured and not placed: discarded on drop, unless it is used up.
 pub(crate) struct Prepared<'a, D: Create<K>, K: Kind> {
     device: &'a D,
-    /// There until this is dropped.
+    /// Valid until the drop.
     unplaced: ManuallyDrop<D::Unplaced>,
 }
 
@@ -658,14 +663,14 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
 
     pub(crate) fn used_up(self) {
         let mut used = ManuallyDrop::new(self);
-        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
+        // SAFETY: `used` is never dropped or used again, so the value is taken once.
         drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
     }
 }
 
 impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. It is not used up, because it was
         // not placed.
         unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }

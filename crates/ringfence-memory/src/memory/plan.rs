@@ -1,8 +1,8 @@
-//! Plans: where a request would go, and what it would request of the driver, without making it.
+//! Plans: the placement that a request would get, and its driver calls, without executing them.
 //!
-//! It prints the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses what
-//! exceeds the heap's budget and grants the rest, and calls no eviction callback. If no other thread and no other
-//! process allocates in between, the call does what the plan says.
+//! A plan prints the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses
+//! requests that exceed the heap's budget and grants all others, and calls no eviction callback. If no other thread and
+//! no other process allocates in between, the call does what the plan reports.
 
 use std::sync::Arc;
 
@@ -22,38 +22,38 @@ use super::shortage::{Constraints, Failure, ObjectRequest};
 use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 
-/// Where a request would go.
+/// The placement that a request would get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The memory type.
     pub memory_type: u32,
     /// Its heap.
     pub heap: u32,
-    /// How.
+    /// The kind of placement.
     pub way: PlannedWay,
-    /// Bytes that would be set aside for it.
+    /// Bytes that would be allocated for it.
     pub bytes: u64,
-    /// Bytes of them that the resource does not need: rounding to atoms, slots of a size class.
+    /// Bytes of these that the resource does not need: rounding to atoms, slots of a size class.
     pub waste_bytes: u64,
-    /// Bytes that would be requested of the driver; 0 if there would be no driver call.
+    /// Bytes that would be requested from the driver; 0 if there would be no driver call.
     pub requested_bytes: u64,
-    /// Bytes that could be allocated of the heap afterwards without exceeding the budget.
+    /// Bytes that could be allocated from the heap afterwards without exceeding the budget.
     pub headroom_bytes: u64,
 }
 
-/// How a request would get its memory.
+/// The kind of placement that a request would get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedWay {
-    /// An object that the device is done with is recycled, bound to its memory: no driver call.
+    /// A recycled object, bound to its memory: no driver call.
     Recycled,
-    /// In a block that is there.
+    /// A range of an existing block.
     InBlock {
-        /// First byte there.
+        /// Offset of the range in the block.
         offset: u64,
     },
-    /// In a new block of [`Plan::requested_bytes`].
+    /// A range of a new block of [`Plan::requested_bytes`].
     NewBlock,
-    /// In memory of its own.
+    /// Dedicated memory.
     Dedicated,
 }
 
@@ -75,14 +75,14 @@ impl<D: Device> Shared<D> {
                     }
                 }
             }
-            // As the call: what is remembered fails no request.
+            // As in the real call: a remembered refusal does not fail a request.
             if !was_spared || std::mem::replace(&mut attempt.constraints.ignores_refusals, true) {
                 return Err(self.give_up(&attempt, request.pool, failure));
             }
         }
     }
 
-    /// `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
+    /// Plans one step. `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
     fn plan_step(
         &self,
         request: &PlacementRequest<'_, '_, D>,
@@ -125,7 +125,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What the step's arena would do, with its empty blocks freed if `trimmed`.
+    /// Returns the result of the step in its arena. If `trimmed`, empty blocks count as freed.
     fn forecast(&self, request: &PlacementRequest<'_, '_, D>, step: &Step, trimmed: bool) -> Forecast {
         let of_range = request.of_range(step.needs.size, step.needs.alignment);
         match self.arena_of(request, step) {
@@ -138,8 +138,8 @@ impl<D: Device> Shared<D> {
         arena.forecast(request, trimmed, self.block_bytes_min(arena))
     }
 
-    /// The first of these sizes that the budget grants and the heap has left. If the first of all is refused, the
-    /// heap's empty blocks are freed before it goes on.
+    /// Returns the first of these sizes that fits into the budget and into the rest of the heap. If the first size is
+    /// refused, the heap's empty blocks count as freed for the next sizes.
     fn foresee(
         &self,
         object: impl Fn(u64, Reach) -> ObjectRequest,
@@ -167,7 +167,7 @@ impl<D: Device> Shared<D> {
         Err(failure)
     }
 
-    /// Whether the driver would be called for a memory object and grant it, with so much of its heap held.
+    /// Predicts the driver's answer to a request for a memory object, with this much of its heap in use.
     fn foresee_object(&self, object: ObjectRequest, constraints: Constraints, held: Budget) -> Result<(), Failure> {
         let max = self.object_bytes_max(object.memory_type);
         if object.bytes > max {
@@ -181,33 +181,35 @@ impl<D: Device> Shared<D> {
         if held.grants(object.bytes, object.reach) && is_left { Ok(()) } else { Err(Failure::OverBudget) }
     }
 
-    /// What is held of a heap, its empty blocks freed if it is one of `trimmed`.
+    /// Returns the usage of a heap, without its empty blocks if `trimmed` contains the heap.
     fn held(&self, heap: u32, trimmed: u32, reach: Reach) -> Budget {
         let held = self.budgets.heap_for(heap, reach.beyond_window);
         if trimmed >> heap & 1 == 1 { held.less(self.empty_bytes(heap)) } else { held }
     }
 }
 
-/// What calls of an allocator would do, before they are made. Made by [`Allocator::plan`](crate::Allocator::plan).
+/// Predicts the calls of an allocator before they are made. Created by [`Allocator::plan`](crate::Allocator::plan).
 pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
-    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or as dedicated
-    /// memory, and what would be requested of the driver. Changes nothing. If no other thread allocates in between and
-    /// the driver grants what its budgets allow, the call does what the plan says; where a heap is nearly full the call
-    /// may find more, as it destroys what is retired or recycled, empty blocks of placements and shared buffers, and frees slots that
-    /// nothing has, of which a plan does not know what blocks they empty; and where memory objects are short, as it frees
-    /// the empty blocks of every heap.
+    /// Returns the decision of [`Allocator::allocate`](crate::Allocator::allocate): the memory type, a block or
+    /// dedicated memory, and the request to the driver. Changes nothing. If no other thread allocates in between and
+    /// the driver grants all that its budgets allow, the call does what the plan reports. The call may find more memory
+    /// in two cases:
+    ///
+    /// - If a heap is nearly full, the call destroys retired and recycled objects and frees empty blocks of placements,
+    ///   shared buffers and unused slots. A plan does not know which blocks these empty.
+    /// - If memory objects are short, the call frees the empty blocks of every heap.
     ///
     /// # Errors
-    /// Those of the call that are known beforehand; [`Error::OverBudget`] where no heap has enough left.
+    /// The errors of the call that are known beforehand; [`Error::OverBudget`] if no heap has enough left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.0.plan(&PlacementRequest::new(desc.aligned(needs)?, &desc))
     }
 
-    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do, at the size that it would request:
-    /// with [`may_be_larger`](AllocationDesc::may_be_larger) the larger one. On Vulkan the driver's object is made,
-    /// measured and destroyed.
+    /// Returns the decision of [`Allocator::create_buffer`](crate::Allocator::create_buffer), for the size that it
+    /// would request: with [`may_be_larger`](AllocationDesc::may_be_larger) the larger one. On Vulkan the driver's
+    /// object is created, measured and destroyed.
     ///
     /// # Errors
     /// As [`Planner::memory`], or the driver refuses the description.
@@ -215,7 +217,7 @@ impl<D: Device> Planner<'_, D> {
         self.resource::<Buffers>(info, desc)
     }
 
-    /// What [`Allocator::create_texture`](crate::Allocator::create_texture) would do.
+    /// Returns the decision of [`Allocator::create_texture`](crate::Allocator::create_texture).
     ///
     /// # Errors
     /// As [`Planner::buffer`].
@@ -223,14 +225,14 @@ impl<D: Device> Planner<'_, D> {
         self.resource::<Textures>(info, desc)
     }
 
-    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is
-    /// none.
+    /// Returns the memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if
+    /// there is none.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()
     }
 
-    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
+    /// Plans the creation of a resource. On Vulkan the object is created, measured and destroyed.
     fn resource<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
     where
         D: Create<K>,

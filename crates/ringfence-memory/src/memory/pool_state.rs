@@ -1,4 +1,4 @@
-//! What a custom pool and everything in it share.
+//! The state that a custom pool shares with its resources.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,25 +12,25 @@ use crate::error::Error;
 pub(crate) struct PoolState<D: Device> {
     pub(crate) name: Box<str>,
     pub(crate) arena: Arena<D, AnyAllocator>,
-    /// Blocks that are kept while there is a handle.
+    /// Number of blocks that are kept while the pool has a handle.
     pub(crate) block_count_min: usize,
     pub(crate) is_closed: AtomicBool,
 }
 
 impl<D: Device> PoolState<D> {
-    /// An empty block beyond those that the pool keeps, while it has a handle.
+    /// Takes out an empty block, if the pool has more blocks than it keeps.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
         if self.may_free_block() { self.arena.take_empty(false) } else { None }
     }
 
-    /// Whether it has more blocks than it keeps.
+    /// Returns `true` if it has more blocks than it keeps.
     pub(crate) fn may_free_block(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
         held > kept
     }
 
-    /// Why none of its blocks serves a request.
+    /// Returns the error for a request that no block of the pool can serve.
     pub(crate) fn full(&self, size: u64) -> Error {
         let ArenaDesc { block_count_max, sizes, algorithm, .. } = self.arena.desc;
         let max = algorithm.capacity_max();

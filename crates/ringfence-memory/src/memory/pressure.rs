@@ -1,4 +1,4 @@
-//! What is tried when memory runs short, and what an eviction callback sees.
+//! The steps that are tried when memory runs short, and the argument of the eviction callback.
 
 use super::location::Location;
 
@@ -6,11 +6,12 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        /// What was complete was reclaimed, and empty blocks of the heap were freed (of every heap, if memory objects were short).
+        /// Objects that the device is done with were reclaimed, and empty blocks of the heap were freed (of every heap,
+        /// if memory objects were short).
         const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the size.
         const SMALLER_BLOCK = 1 << 1;
-        /// Memory of its own.
+        /// Dedicated memory.
         const DEDICATED = 1 << 2;
         /// Another memory type than the best.
         const NEXT_TYPE = 1 << 3;
@@ -21,22 +22,22 @@ bitflags::bitflags! {
     }
 }
 
-/// What an eviction callback sees.
+/// The shortage that the eviction callback is called for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
-    /// Bytes that are needed.
+    /// Size of the request, in bytes.
     pub size: u64,
-    /// Where they are wanted.
+    /// Location of the request.
     pub location: Location,
     /// The memory heap of the best type.
     pub heap: u32,
-    /// What is in use of that heap, in bytes.
+    /// Usage of that heap, in bytes.
     pub usage_bytes: u64,
-    /// What may be, in bytes.
+    /// Budget of that heap, in bytes.
     pub budget_bytes: u64,
-    /// How often the callback was called for this request before.
+    /// Number of earlier calls of the callback for this request.
     pub round: u32,
 }
 
-/// The eviction callback: releases memory if every other step has failed, and returns whether it did.
+/// The eviction callback: releases memory if every other step has failed, and returns `true` if it did.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

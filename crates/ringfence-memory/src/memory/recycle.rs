@@ -1,7 +1,8 @@
-//! What the allocator takes of its recycled objects, and what it keeps.
+//! Recycling: taking objects for new requests, and keeping released ones.
 //!
 //! ```text
-//!   create ── wanted? ──▶ take: this thread's, or its class's list, or what this thread has retired and the device is done with
+//!   create ── wanted? ──▶ take: this thread's list, its class's list, or objects that this thread has retired and the
+//!                           │   device is done with
 //!                           └─▶ its next owner's name, user data
 //!   reclaim, destroy_now ── release_item ──▶ kept, or destroyed
 //! ```
@@ -18,27 +19,27 @@ use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Create, Device, InfoKey};
 
-/// What an allocator keeps.
+/// The recycled objects of an allocator.
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 
-/// What a handle is made of: a resource, and a share in the allocator.
+/// The parts of a handle: a resource, and a reference to the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
 
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
-/// What is kept in a buffer that others share. Else a kind is a memory type, and one bit for memory of its own.
+/// The kind of ranges of a shared buffer. Any other kind is a memory type, and one bit for dedicated memory.
 pub(super) const SMALL: u32 = 127;
 
-/// The memory type of a kind, and whether it is memory of its own; `None` in a buffer that others share.
+/// Returns the memory type of a kind, and `true` for dedicated memory; `None` for ranges of a shared buffer.
 pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
     (kind != SMALL).then_some((kind >> 1, kind & 1 == 1))
 }
 
-/// Words of a key that say how memory is asked for; those of a description follow.
+/// Number of words of a key that describe the request for memory; the words of the resource's description follow.
 const HOW_WORDS: usize = 2;
 
-/// All that a device and the allocator are asked for a resource of its own, of a kind by number. The alignment is a
-/// power of two.
+/// Returns the key of a request for a resource of its own: everything that the device and the allocator need. `kind` is
+/// the number of the kind. The alignment is a power of two.
 #[inline(always)]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
@@ -50,11 +51,11 @@ fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     Key::new(words, HOW_WORDS + info.used())
 }
 
-/// The same for a range of a buffer that others share.
+/// Returns the key of a request for a range of a shared buffer.
 #[inline(always)]
 fn key_of_small(class: u64, size: u64, alignment: u64) -> Key {
     let mut words = [0; Key::WORDS];
-    // The kind comes first, as above.
+    // The kind comes first, as in `key_of`.
     words[..3].copy_from_slice(&[2 | class << 4, size, alignment]);
     Key::new(words, 3)
 }
@@ -70,14 +71,14 @@ impl<D: Device> Recyclable for Item<D> {
     }
 }
 
-/// 64 bits of a name, by which objects are compared.
+/// Returns 64 bits of a name, by which objects are compared.
 pub(crate) fn name_bits(name: &str) -> u64 {
     static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
     if name.is_empty() { 0 } else { ringfence_core::recycled::name_bits(name, *KEY) }
 }
 
 impl<D: Device> Shared<D> {
-    /// What the object holds that such a request would be given, if one is recycled.
+    /// Returns the memory of the recycled object that such a request would get, if there is one.
     pub(super) fn peek_recycled<K: ItemKind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -90,7 +91,7 @@ impl<D: Device> Shared<D> {
         self.recycled.peek(&key).or_else(|| self.release_some().then(|| self.recycled.peek(&key)).flatten())
     }
 
-    /// What a request asks for, if an object that is recycled may serve it.
+    /// Returns the key of a request, if a recycled object may serve it.
     #[inline(always)]
     pub(crate) fn recycle_key<K: ItemKind>(
         &self,
@@ -109,15 +110,15 @@ impl<D: Device> Shared<D> {
         Some(key_of(K::NUMBER, &info, desc))
     }
 
-    /// As [`Shared::recycle_key`], for a range of a buffer that others share.
+    /// As [`Shared::recycle_key`], for a range of a shared buffer.
     #[inline(always)]
     pub(crate) fn recycle_key_of_small(&self, class: u64, size: u64, alignment: u64) -> Option<Key> {
         let may_be = self.recycled.is_on() && !self.is_watched();
         may_be.then(|| key_of_small(class, size, alignment))
     }
 
-    /// What to note of an object that was made for what was wanted. Nothing if it lies in a memory type that is not its
-    /// best: there was no room in that, and the next may find some.
+    /// Returns the recycling record of an object that was created for `wanted`. Returns `None` if its memory type is
+    /// not the best one for the request: that type had no room, and a later request may find some.
     #[inline(always)]
     pub(crate) fn recycling_of(
         &self,
@@ -135,12 +136,13 @@ impl<D: Device> Shared<D> {
         self.recycled.recycling(wanted, held, name_bits(desc.name))
     }
 
-    /// As [`Shared::recycling_of`], for a range of a buffer that others share.
+    /// As [`Shared::recycling_of`], for a range of a shared buffer.
     pub(crate) fn recycling_of_small(&self, wanted: &Wanted<'_>, bytes: u64) -> Option<Recycling> {
         self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, 0)
     }
 
-    /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.
+    /// Takes a recycled object that matches the request, renamed for its next owner; and a reference to the allocator
+    /// for its handle.
     #[inline(always)]
     pub(crate) fn take_recycled<K: ItemKind>(
         self: &Arc<Self>,
@@ -163,7 +165,7 @@ impl<D: Device> Shared<D> {
         Some((bound, owner))
     }
 
-    /// As [`Shared::take_recycled`], for a range of a buffer that others share.
+    /// As [`Shared::take_recycled`], for a range of a shared buffer.
     #[inline(always)]
     pub(crate) fn take_recycled_small(
         self: &Arc<Self>,
@@ -180,8 +182,8 @@ impl<D: Device> Shared<D> {
 
     #[inline(always)]
     fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
-        // Two ways out rather than one value of both: that would be written in parts and read as a whole, which
-        // processors are slow at.
+        // Two calls instead of one on a merged result: the merged value would be written in parts and read as a whole,
+        // which costs a store-forwarding stall.
         if let Some(found) = self.recycled.take(wanted) {
             return self.with_owner(found);
         }
@@ -200,7 +202,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Releases some of what this thread has retired, if the device was seen to be done with it, and looks again.
+    /// Releases some objects that this thread has retired and the device was seen to be done with, and looks again.
     #[cold]
     #[inline(never)]
     fn take_retired(&self, wanted: &Wanted<'_>) -> Option<Taken<D>> {
@@ -215,12 +217,12 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        // SAFETY: the object is alive, and its handle is not handed out yet.
+        // SAFETY: the object is alive, and its handle is not returned yet.
         unsafe { Create::<K>::set_name(&self.device, &bound.placed.object, desc.name) };
         self.renote(&mut bound.place, desc.name, Some(desc.user_data));
     }
 
-    /// Keeps what the device is done with for the next request, or destroys it.
+    /// Keeps an item that the device is done with for the next request, or destroys it.
     #[inline]
     pub(crate) fn release_item(&self, item: Item<D>) {
         let keep = |item| self.recycled.keep(item, |gone| self.destroy_item(gone));
@@ -229,7 +231,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::release_item`], and keeps the handle's share in the allocator for this thread's next handle.
+    /// As [`Shared::release_item`], and caches the handle's reference to the allocator for this thread's next handle.
     #[inline]
     pub(crate) fn release_item_and_owner(owner: Arc<Self>, item: Item<D>) {
         let item = match owner.ready_for_next(item) {
@@ -237,8 +239,8 @@ impl<D: Device> Shared<D> {
             Err(item) => return Self::destroy_item_and_owner(owner, item),
         };
         let shared = Arc::as_ptr(&owner);
-        // SAFETY: what is recycled is part of what the owner keeps alive, and `gone` is called while the owner is held
-        // here.
+        // SAFETY: the owner keeps `recycled` alive, and `gone` is called while this function has a reference to the
+        // owner.
         let kept = unsafe {
             RecycledItems::<D>::keep_with_owner(
                 item,
@@ -252,7 +254,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Makes an object ready for its next owner, if it may be kept.
+    /// Prepares an object for its next owner; returns it as the error if it may not be kept.
     #[inline]
     fn ready_for_next(&self, mut item: Item<D>) -> Result<Item<D>, Item<D>> {
         let may_be = |held: &Recycling| self.recycled.would_keep(held);
@@ -264,21 +266,20 @@ impl<D: Device> Shared<D> {
         Ok(item)
     }
 
-    /// The driver's object, unless others share it, and where it lies: for what destroys them itself.
+    /// Returns the driver's object, unless others share it, and its place: for code that destroys them itself.
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         item.recycling().into_iter().for_each(|held| self.recycled.forget(held));
         self.shells.take_apart(item)
     }
 
-    /// Keeps a handle's share in the allocator for this thread's next handle.
+    /// Caches a handle's reference to the allocator for this thread's next handle.
     #[inline]
     pub(crate) fn keep_owner(owner: Arc<Self>) {
-        // SAFETY: what is recycled is part of what the owner keeps alive.
+        // SAFETY: the owner keeps `recycled` alive.
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys what is recycled in memory of some heaps, and in buffers that others share; says whether there was
-    /// something.
+    /// Destroys recycled objects in memory of some heaps, and in shared buffers. Returns `true` if there were any.
     pub(crate) fn empty_recycled(&self, heaps: impl Fn(u32) -> bool) -> bool {
         let mut any = false;
         self.recycled.empty(

@@ -1,16 +1,16 @@
-//! What the driver refused, so that it is not called again in vain.
+//! The driver's refusals, remembered to avoid calls that would fail again.
 //!
 //! ```text
-//!   the driver is out of memory ──▶ noted: memory type, kind of object, bytes, and the heap's epoch before the call
+//!   the driver is out of memory ──▶ a note: memory type, kind of object, bytes, and the heap's epoch before the call
 //!   a later request of as many bytes or more, in the same epoch ──▶ refused without a call
-//!   an object of the heap is freed or evicted, or the driver reports more left ──▶ the next epoch: all is forgotten
+//!   an object of the heap is freed or evicted, or the driver reports more left ──▶ the next epoch: notes expire
 //!
-//!   a trim that released nothing ──▶ noted with a mark of all that could be released
+//!   a trim that released nothing ──▶ a note with a mark of everything that could be released
 //!   the same mark ──▶ no further trim
 //! ```
 //!
-//! A note saves calls, and fails no request: a request that every step has refused begins again and calls the driver
-//! whatever is noted. An epoch has 16 bits, so that after 65,536 of them an old note may hold once more.
+//! A note saves calls, but never fails a request: a request that every step has refused starts again and then ignores
+//! the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -18,14 +18,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a memory object is for. A driver may refuse one kind and grant the other.
+/// The purpose of a memory object. A driver may refuse one kind and grant the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ObjectKind {
     Block,
     Dedicated,
 }
 
-/// Bits of a note that hold its bytes; the epoch is above them.
+/// Number of bits of a note that contain the bytes; the epoch is above them.
 const BYTES_BITS: u32 = 48;
 const BYTES: u64 = (1 << BYTES_BITS) - 1;
 
@@ -40,7 +40,7 @@ struct HeapMarks {
 pub(crate) struct Refusals {
     /// The fewest bytes that were refused, by memory type and kind.
     notes: Box<[[AtomicU64; 2]]>,
-    /// By heap; the last is for trims of every heap.
+    /// By heap; the last entry is for trims of every heap.
     heaps: Box<[HeapMarks]>,
 }
 
@@ -53,18 +53,18 @@ impl Refusals {
         }
     }
 
-    /// The heap's epoch, read before a driver call.
+    /// Returns the heap's epoch, which must be read before a driver call.
     pub(crate) fn epoch(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].epoch.load(Ordering::SeqCst)
     }
 
-    /// Whether at most as many bytes were refused in this epoch.
+    /// Returns `true` if `bytes`, or fewer, were refused in this epoch.
     pub(crate) fn covers(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) -> bool {
         let note = self.notes[memory_type as usize][kind as usize].load(Ordering::Relaxed);
         note >> BYTES_BITS == short(epoch) && bytes >= note & BYTES
     }
 
-    /// Notes that the driver refused bytes; `epoch` was read before the call.
+    /// Records that the driver refused `bytes`; `epoch` was read before the call.
     pub(crate) fn note(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) {
         let (epoch, bytes) = (short(epoch), bytes.min(BYTES));
         let with = |note: u64| {
@@ -74,22 +74,22 @@ impl Refusals {
         _ = self.notes[memory_type as usize][kind as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
     }
 
-    /// More may be left of a heap.
+    /// Begins a new epoch of a heap, which may have more memory left.
     pub(crate) fn forget(&self, heap: u32) {
         self.heaps[heap as usize].epoch.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// More may be left of any heap.
+    /// Begins a new epoch of every heap.
     pub(crate) fn forget_all(&self) {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Whether the last trim of a heap (of every heap, if `None`) that released nothing had this mark.
+    /// Returns `true` if the last trim of a heap (of every heap, if `None`) that released nothing had this mark.
     pub(crate) fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }
 
-    /// Notes that a trim has released nothing; `mark` was taken before it.
+    /// Records that a trim has released nothing; `mark` was taken before it.
     pub(crate) fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
         self.marks(heap).trimmed_at.store(mark, Ordering::Relaxed);
     }

@@ -1,26 +1,26 @@
-//! How resources are retired and destroyed.
+//! Retiring and destroying resources.
 //!
 //! ```text
 //!   drop(resource) ──▶ retired: RetireBin, tagged with the latest begun of every timeline
 //!                          │ reclaim: one reading of each timeline
 //!                          ▼
-//!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
+//!                      destroy object ──▶ range freed to its arena ──▶ empty for long? block freed to the driver
 //! ```
 //!
-//! No driver call is made while a lock is held that an allocation needs, and no lock is held while objects are
-//! destroyed: what is called then may come back here.
+//! No driver call is made while a lock is held that an allocation needs. No lock is held while objects are destroyed,
+//! because the destruction may call back in here.
 //!
-//! One thread at a time goes through what all have retired; others that reclaim meanwhile release their own. Where
-//! threads drop faster than it destroys, they help: a thread with more than 1,024 objects of its own that wait destroys
-//! up to 64 of them that have passed, and what it drops itself at once if the device is done with everything. So at
-//! most 1,280 objects wait for each thread that drops, and for each of the few places that threads without one of
-//! their own share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It asks the device at
-//! most once in 32 drops, and waits for no thread that takes objects out.
+//! One thread at a time goes through the retired objects of all threads; other threads that reclaim meanwhile release
+//! their own. If threads drop objects faster than that thread destroys them, they help: a thread with more than 1,024
+//! retired objects of its own destroys up to 64 that are complete, and destroys a dropped object at once if the device
+//! is done with everything. So at most 1,280 objects that the GPU is done with stay retired for each thread that drops,
+//! and for each of the few shards that threads without a shard of their own share: a chunk of 256 may be filled before
+//! the next check. A drop reads the timelines at most once in 32 drops, and waits for no thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1), no lock that is waited for; in a crowd a driver call a timeline in 32 drops, and one for each of up to 65 objects |
-//! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
+//! | retire | O(1), without waiting for a lock; beyond 1,024 objects a driver call for each timeline in 32 drops, and one for each of up to 65 objects |
+//! | reclaim | a driver call for each timeline, and one for each destroyed object, up to the caller's limit |
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ use crate::observe::unlocked::{Lock, defer, is_locked};
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
-/// The scratch of reclaim, returned when it goes, also when a panic passes.
+/// The buffers of a reclaim, returned on drop, also during a panic.
 struct Scratch<'a> {
     home: &'a Lock<Option<Passed>>,
     passed: Passed,
 }
 
 impl<'a> Scratch<'a> {
-    /// `None` if a reclaim is under way.
+    /// Takes the buffers; returns `None` if a reclaim is under way.
     fn take(home: &'a Lock<Option<Passed>>) -> Option<Self> {
         let passed = home.look(Option::take)?;
         Some(Self { home, passed })
@@ -66,39 +66,39 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// The most objects that a thread has dropped and the GPU is done with that wait for a reclaim, but for at most one
-/// chunk of [`RetireBin`] more: beyond that, the thread's drops destroy some.
+/// The number of a thread's retired objects beyond which its drops help to destroy. At most one chunk of [`RetireBin`]
+/// more may stay retired after the GPU is done with it.
 const CROWD: usize = 1024;
 
-/// For how many reclaims a refusal of the driver is remembered if the driver reports no budgets.
+/// Number of reclaims after which refusals of the driver are forgotten, if the driver reports no budgets.
 const REFUSALS_KEPT: u64 = 64;
 
-/// How long a request that finds no memory waits for objects that another thread is destroying.
+/// Maximum time that a request without memory waits for objects that another thread is destroying.
 const OTHERS_WAIT: Duration = Duration::from_millis(2);
 
-/// How many objects a drop destroys at the most, beside its own.
+/// Maximum number of objects that a drop destroys, besides its own.
 const HELP_MAX: usize = 64;
 
-/// Of a thread beyond [`CROWD`] one drop in this number reads the timelines.
+/// A thread beyond [`CROWD`] reads the timelines in one of this number of drops.
 const HELP_STEP: usize = 32;
 
 thread_local! {
     static HELPS: Cell<bool> = const { Cell::new(false) };
-    /// Counts drops of a thread that shares its place.
+    /// Number of drops of a thread that shares its shard.
     static DROPS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// This thread destroys what was retired: what is dropped in the course of that is put down and nothing else.
+/// Marks that this thread is destroying retired objects: drops during the destruction are only retired.
 struct Helping;
 
 impl Helping {
-    /// `None` if it does so already, or is being torn down.
+    /// Begins helping; returns `None` if this thread already does, or is exiting.
     fn begin() -> Option<Self> {
         let begins = HELPS.try_with(|helps| !helps.replace(true));
         begins.unwrap_or(false).then_some(Self)
     }
 
-    /// Whether it is this drop's turn to look, of [`HELP_STEP`]: for a thread each of whose drops comes this way.
+    /// Returns `true` for one of [`HELP_STEP`] drops, for a thread that calls it in each drop.
     fn is_due() -> bool {
         DROPS.try_with(|drops| drops.replace(drops.get().wrapping_add(1)) % HELP_STEP == 0).unwrap_or(false)
     }
@@ -114,33 +114,33 @@ impl Drop for Helping {
     }
 }
 
-/// Deferred free for objects of the program's own: they wait for an allocator's timelines as resources do. Made by
+/// Deferred free for the program's own objects: they wait for an allocator's timelines as resources do. Created by
 /// [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
-    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that
-    /// the cost of a frame in which many resources are released stays bounded. The rest is left for the next call, in
-    /// the order in which it was released. After a device loss everything is destroyed at once.
+    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys at most `objects_max` resources, to bound the
+    /// cost of a frame in which many resources are released. The others stay retired for the next call, in the order of
+    /// their release. After a device loss everything is destroyed at once.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.0.reclaim(objects_max)
     }
 
-    /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
-    /// like a resource of this allocator that is dropped. O(1).
+    /// Puts an object of the program into `bin`, from which it can be taken once every submission that has begun is
+    /// complete, like a dropped resource of this allocator. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of `items`, with one atomic step
-    /// for all of them. `items` is empty afterwards, and keeps its memory.
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of `items`, with one atomic
+    /// operation for all of them. `items` is empty afterwards, and keeps its capacity.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.0.lifetimes.retire_all_into(bin, items);
     }
 
-    /// Moves at most `items_max` items whose points have passed out of `bin`, and returns how many. One driver call for
-    /// each timeline. Points on timelines of another allocator never pass here: items of several allocators may share a
-    /// bin, and each comes out for the allocator that put it in.
+    /// Moves at most `items_max` items whose points have passed out of `bin`, and returns their number. One driver call
+    /// for each timeline. Points on timelines of another allocator never pass here: items of several allocators may
+    /// share a bin, and each is taken out by the allocator that put it in.
     ///
     /// # Errors
     /// [`DeviceError::Lost`]: use [`RetireBin::collect_all`] then. Or another error of the driver. Nothing has changed.
@@ -178,7 +178,7 @@ impl<D: Device> Shared<D> {
     /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
     ///
     /// # Safety
-    /// Both are of this allocator, the object is bound there, and neither has another owner.
+    /// Both belong to this allocator, the object is bound to the place, and neither has another owner.
     pub unsafe fn retire(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
         if self.observers.is_watching() {
             // SAFETY: the caller's promise, passed on.
@@ -190,22 +190,23 @@ impl<D: Device> Shared<D> {
         self.enqueue(Retired::Pair(object, place));
     }
 
-    /// As [`Shared::retire`], noted by those who watch: not within a host allocation under one of their locks.
+    /// As [`Shared::retire`], while a subscriber records events. Inside a host allocation under one of the subscriber's
+    /// locks, the call is deferred.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Shared::retire`].
     #[cold]
     unsafe fn retire_watched(self: &Arc<Self>, object: Option<RawObject<D>>, place: Place<D>) {
         if is_locked() {
             let owner = Arc::clone(self);
-            // SAFETY: the caller's promise, for later: what waits has no other owner.
+            // SAFETY: the caller's promise also applies later, because the deferred object has no other owner.
             return defer(move || unsafe { owner.retire(object, place) });
         }
         self.enqueue(self.released(object, place));
         self.write_due();
     }
 
-    /// What its owner has released.
+    /// Records the release of an object and its place by their owner, and returns them as a retired item.
     fn released(&self, object: Option<RawObject<D>>, place: Place<D>) -> Retired<D> {
         self.note_retired(&place);
         let Some(object) = object else { return Retired::Place(place) };
@@ -213,7 +214,7 @@ impl<D: Device> Shared<D> {
         Retired::Pair(object, place)
     }
 
-    /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
+    /// As [`Shared::retire`], for the item of a handle; the handle's reference to the allocator is released too.
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
         if owner.observers.is_watching() {
@@ -225,7 +226,7 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// As [`Shared::retire_item`], noted by those who watch: not within a host allocation under one of their locks.
+    /// As [`Shared::retire_item`], while a subscriber records events: see [`Shared::retire_watched`].
     #[cold]
     fn retire_item_watched(owner: Arc<Self>, item: Item<D>) {
         if is_locked() {
@@ -238,7 +239,7 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// Retires an object with the memory behind its pages.
+    /// Retires an object with the memory of its pages.
     pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
         if self.observers.is_watching() && is_locked() {
             let owner = Arc::clone(self);
@@ -272,7 +273,8 @@ impl<D: Device> Shared<D> {
     /// Retires a resource that only the submissions of `points` use: it is destroyed once those have passed.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator. The object then waits for all submissions that have begun.
+    /// If a point belongs to a timeline of another allocator. The object then waits for all submissions that have
+    /// begun.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no other submission uses it.
@@ -280,7 +282,7 @@ impl<D: Device> Shared<D> {
         self.enqueue_after(points, self.released(object, place));
     }
 
-    /// As [`Shared::retire_after`], of what a handle owned.
+    /// As [`Shared::retire_after`], for the item of a handle.
     pub(crate) fn retire_item_after(owner: Arc<Self>, points: &SyncSet, item: Item<D>) {
         owner.note_retired(item.place());
         item.note_retired(&owner.device);
@@ -291,7 +293,7 @@ impl<D: Device> Shared<D> {
     fn enqueue_after(&self, points: &SyncSet, item: Retired<D>) {
         if let Some(foreign) = points.iter().find(|point| !self.lifetimes.owns_timeline(point.timeline)) {
             self.enqueue(item);
-            panic!("{foreign} is not of the allocator of what waits for it");
+            panic!("{foreign} belongs to another allocator than the resource");
         }
         let retired = &self.releases.retired;
         let Err(item) = retired.try_retire(points, item) else { return };
@@ -300,14 +302,14 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// If very much waits where this thread puts what it drops, destroys some of it that has passed, and the item too
-    /// if that has. Gives the item back if it has to wait, and after how many more to come here again. Waits for no
-    /// lock that another thread holds for longer than a release of one object takes.
+    /// If this thread has more than [`CROWD`] retired objects, destroys up to [`HELP_MAX`] that are complete, and
+    /// `item` if it is complete. Returns the item if it must wait, and the number of further drops after which to call
+    /// this again. Waits for no lock that another thread holds for longer than the release of one object takes.
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= CROWD {
             return Err((item, usize::MAX));
         }
-        // What destroys needs locks, one of which this thread may hold: a drop within a host allocation.
+        // Destroying needs locks, and this thread may hold one of them: a drop within a host allocation.
         if is_locked() {
             return Err((item, HELP_STEP));
         }
@@ -316,7 +318,7 @@ impl<D: Device> Shared<D> {
         let is_due = retired.has_own_shard() || Helping::is_due();
         let mut passed = Passed::default();
         self.lifetimes.seen_by_all(&mut passed);
-        // Most often what was seen last is enough to see that the device is idle.
+        // In most cases the last seen progress already shows that the device is idle.
         let asks = is_due && !has_passed(&passed);
         if asks && self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
             self.note_lost();
@@ -331,8 +333,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases what this thread has retired and the device was seen to be done with, at most `objects_max`; says how
-    /// many. No driver call but for what is destroyed.
+    /// Releases at most `objects_max` objects that this thread has retired and the device was seen to be done with.
+    /// Returns their number. The only driver calls are those that destroy objects.
     fn release_own(&self, objects_max: usize) -> usize {
         let Some(_helping) = Helping::begin() else { return 0 };
         let mut passed = Passed::default();
@@ -340,8 +342,8 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_own(&passed, objects_max, |item| self.destroy(item))
     }
 
-    /// As [`Shared::release_own`] in the course of a request: no more than that may take time for. Says whether there
-    /// was any.
+    /// As [`Shared::release_own`], with a limit that keeps the cost within a request small. Returns `true` if there was
+    /// an object.
     pub(super) fn release_some(&self) -> bool {
         if self.releases.retired.len_near() == 0 {
             return false;
@@ -352,13 +354,14 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// If another thread is in this call, only what this thread has retired; nothing if this thread is in it already.
+    /// Reclaims. If another thread is in this call, releases only objects that this thread has retired. If this thread
+    /// is already in the call, does nothing.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }
 
-    /// As [`Shared::reclaim`], also of what other threads have retired that would release it themselves soon: memory is
-    /// short.
+    /// As [`Shared::reclaim`], for a shortage of memory: also releases objects of other threads that would soon release
+    /// them themselves.
     pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
         self.reclaim_unless_busy(usize::MAX, true)
     }
@@ -377,8 +380,8 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// As [`Shared::reclaim_last`], again and again until the other thread has destroyed what it has taken out, or for
-    /// [`OTHERS_WAIT`]: a request is about to fail for memory that will be free in a moment.
+    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, at most
+    /// for the time [`OTHERS_WAIT`]. Without this, a request would fail although its memory will soon be free.
     fn reclaim_beside_another(&self) -> Reclaimed {
         let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
         loop {
@@ -392,14 +395,14 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::reclaim`], also if another thread is in that call. For the end of the allocator.
+    /// As [`Shared::reclaim`], even if another thread is in that call. For the end of the allocator.
     fn reclaim_last(&self) -> Reclaimed {
         let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(seen);
         reclaimed
     }
 
-    /// What may run code of the program's: with no lock held.
+    /// The part that may run the program's code, with no lock held.
     fn after_reclaim(&self, seen: Seen) {
         self.rings.look_after(seen);
         self.write_due();
@@ -407,21 +410,20 @@ impl<D: Device> Shared<D> {
 
     fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
-        // What is short of memory reclaims within a frame: that is no step in the life of what waits for a grace of
-        // frames.
+        // A reclaim because of a shortage is within a frame, so it does not advance the clock of grace periods.
         let step = u64::from(!is_short);
         let tick = self.releases.tick.fetch_add(step, Ordering::Relaxed) + step;
         self.budgets.refresh_in_frame(&self.device);
-        // Without budgets from the driver nothing shows that another process has freed memory.
+        // Without budgets from the driver, there is no sign that another process has freed memory.
         if !is_short && !self.budgets.is_reported() && tick.is_multiple_of(REFUSALS_KEPT) {
             self.budgets.refusals.forget_all();
         }
-        // A timeline that cannot be read for another reason counts as not having moved.
+        // If a timeline cannot be read for another reason, its last seen progress is used.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.note_lost();
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
-        // Before they free anything: as full as the frame made them.
+        // Before the rings free anything, so the figures are those of the frame.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.observers);
         self.rings.reclaim(&mut seen, passed, device_lost, is_short);
@@ -433,7 +435,7 @@ impl<D: Device> Shared<D> {
             (false, true) => retired.release_passed(passed, objects_max, |item| self.destroy(item)),
             (false, false) => retired.release_unspared(passed, objects_max, |item| self.destroy(item)),
         };
-        // Its steps are reclaims: at the tick of one, more in the same frame would each be a step.
+        // Recycled objects age once a reclaim. In a shortage, several calls in one frame would age them too fast.
         if !is_short {
             self.recycled.age(tick, |item| self.destroy_item(item));
         }
@@ -452,7 +454,7 @@ impl<D: Device> Shared<D> {
         self.descriptor_heaps.reclaim(self, &passed, self.lost.load(Ordering::Relaxed), true);
     }
 
-    /// The device is lost: reported once.
+    /// Records that the device is lost, and reports it once.
     fn note_lost(&self) {
         if !self.lost.swap(true, Ordering::Relaxed) {
             self.notify(Event::Warned(Warning::DeviceLost));
@@ -472,26 +474,26 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Destroys what the device is done with.
+    /// Destroys an item that the device is done with.
     pub(crate) fn destroy_item(&self, item: Item<D>) {
         let (object, place) = self.take_apart(item);
         self.destroy_parts(object, Some(place));
     }
 
-    /// As [`Shared::destroy_item`], and keeps the handle's share in the allocator for this thread's next handle.
+    /// As [`Shared::destroy_item`], and caches the handle's reference to the allocator for this thread's next handle.
     pub(crate) fn destroy_item_and_owner(owner: Arc<Self>, item: Item<D>) {
         let (object, place) = owner.take_apart(item);
         owner.note_released(&place);
         owner.destroy_object(object);
         match place {
-            // With a slot by one exchange.
+            // Cached together with a slot, by one exchange.
             Place {
                 arena: ArenaRef::Own(arena),
                 hold: Hold::Slot { class, named: false, memory, allocation: slot },
                 offset,
             } if !owner.is_watched() => {
                 let ready = || Ready { slot, memory, offset };
-                // SAFETY: the slot is of the arena with this number of the allocator, which the owner keeps alive.
+                // SAFETY: the slot belongs to the allocator's arena with this number, which the owner keeps alive.
                 unsafe { Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready) };
             }
             place => {
@@ -514,20 +516,21 @@ impl<D: Device> Shared<D> {
     #[inline]
     fn destroy_object(&self, object: Option<RawObject<D>>) {
         if let Some(object) = object {
-            // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once,
-            // as the bin gives each item out once.
+            // SAFETY: every submission that used the object is complete, or the device is lost. It is destroyed once,
+            // because the bin returns each item once.
             unsafe { object.destroy(&self.device) };
             self.notify(Event::Called(Call::DestroyObject));
         }
     }
 
-    /// Destroys what a handle owned, without asking the device.
+    /// Destroys the item of a handle, without checking the device's progress.
     ///
     /// # Safety
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        // It may be recycled, and destroyed later than a submission begins that it is shown to.
+        // The item may be recycled and destroyed later. The device is notified now, so that submissions that begin
+        // until then leave the object out.
         item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
@@ -540,11 +543,11 @@ impl<D: Device> Shared<D> {
         self.destroy_parts(None, Some(place));
     }
 
-    /// Frees a resource's bytes, its object being gone.
+    /// Frees a resource's bytes; its object is already destroyed.
     #[inline]
     pub(crate) fn free_place(&self, place: Place<D>) {
         match place {
-            // With guards the offset is another than the slot's.
+            // With guards the offset is not that of the slot.
             Place {
                 arena: ArenaRef::Own(arena),
                 hold: Hold::Slot { class, named: false, memory, allocation: slot },
@@ -573,7 +576,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
             Hold::Pooled { memory, owner, allocation } => {
-                // First, so that what takes the block out when it is empty is the last to hold its memory.
+                // Dropped first, so the caller that takes out the empty block has the last reference to its memory.
                 drop(memory);
                 owner.free(&allocation);
             }
@@ -609,7 +612,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What moves ranges sees of an arena.
+    /// Returns the interface of an arena for defragmentation.
     pub(crate) fn compact<'a>(&'a self, arena: &'a ArenaRef<D>) -> &'a dyn Compact<D> {
         match arena {
             ArenaRef::Own(index) => &self.arenas[*index as usize],
@@ -624,9 +627,9 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
+    /// Waits for all submissions, and destroys the retired objects; after a device loss at once.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        // First, so that an error counts what really waits.
+        // First, so an error counts only objects that are still in use.
         let passed = self.reclaim_last();
         let ended = self.wait_for_the_last(&LastWait::begin(timeout));
         let is_over = ended.is_ok();
@@ -652,8 +655,8 @@ impl<D: Device> Shared<D> {
         let mut reclaimed = self.reclaim_last();
         let mut last = reclaimed.objects;
         while reclaimed.waiting > 0 && !reclaimed.device_lost {
-            // Other threads begin frames and drop things meanwhile, or have some that they are about to destroy. The
-            // caller may be inside of such a destruction (a subscriber): what waits then never ends, so time decides.
+            // Meanwhile other threads may begin frames, drop objects, or be about to destroy some. The caller may be
+            // inside such a destruction (a subscriber), which then never ends, so the timeout decides.
             self.no_frame_is_open()?;
             if last == 0 && (Helping::is_under_way() || wait.is_over()) {
                 return Err(self.timeout(wait));
@@ -680,7 +683,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Waits for frames that were dropped: they may have been submitted.
+    /// Waits for frames that were dropped, because they may have been submitted.
     fn wait_dropped(&self, wait: &LastWait) -> Result<(), ShutdownError> {
         let dropped = self.lifetimes.unresolved();
         if dropped.is_empty() {
@@ -704,12 +707,12 @@ impl<D: Device> Shared<D> {
     /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
     ///
     /// # Errors
-    /// [`WaitError::NotSubmitted`] at once, if a point is of a frame that is open; [`WaitError::Timeout`];
-    /// [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed in time, which
-    /// without a deadline is now; or the driver's error.
+    /// [`WaitError::NotSubmitted`] at once, if the frame of a point is open; [`WaitError::Timeout`];
+    /// [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed by the deadline
+    /// (without a deadline: at once); or the driver's error.
     ///
     /// # Panics
-    /// If a timeline of `points` is not one of this allocator's.
+    /// If a timeline of `points` does not belong to this allocator.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.notify(Event::Called(Call::Wait));
         let _slow = self.observers.during(SlowPath::Wait);
@@ -717,7 +720,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// How long the end of a life waits, in parts.
+/// The time limit of a wait at the end of an allocator, which consists of several waits.
 struct LastWait {
     started: Instant,
     deadline: Option<Instant>,
@@ -729,7 +732,7 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
-    /// The same with an earlier deadline, if it has one: `longest` from now.
+    /// Returns the wait with a deadline of at most `longest` from now, if it has a deadline.
     fn at_most(&self, longest: Duration) -> Self {
         let earliest =
             |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
@@ -745,15 +748,14 @@ impl LastWait {
     }
 }
 
-/// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
+/// Number of attempts to wait at the end of an allocator, because the driver may be short of memory for a moment.
 const LAST_WAITS: usize = 3;
 
-/// How long a shutdown, or the end of an allocator's life, waits for a frame that was dropped: it may have been
-/// submitted.
+/// Maximum time that a shutdown, or the end of an allocator, waits for a dropped frame, which may have been submitted.
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
-    /// Waits until nothing that was retired or has a heap is used by the GPU; says whether that is so.
+    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `true` if that is so.
     fn is_idle_at_last(&self) -> bool {
         let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
         if is_unused() {
@@ -765,7 +767,7 @@ impl<D: Device> Shared<D> {
             return false;
         }
         let Err(error) = self.wait_dropped(&LastWait::begin(DROPPED_WAIT)) else { return true };
-        // What does not wait for the dropped frame can go.
+        // Objects that do not wait for the dropped frame can be destroyed.
         let mut passed = Passed::default();
         if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
             self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
@@ -780,14 +782,14 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Drop for Shared<D> {
-    /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown) there is nothing left to wait for.
+    /// Waits until the GPU is done with the remaining objects, then destroys them. After
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown) nothing is left to wait for.
     fn drop(&mut self) {
         self.losses.forget();
         let idle = self.is_idle_at_last();
         if !idle {
-            // What the GPU may still use is better leaked than destroyed under it. The blocks too, as what lies in them
-            // does not own their memory, and on Direct3D 12 a heap goes with its last owner.
+            // Objects that the GPU may still use are leaked. The blocks are leaked too, because objects in them do not
+            // own their memory, and on Direct3D 12 a heap is destroyed with its last owner.
             let mut left = Vec::new();
             self.releases.retired.collect_all(&mut left);
             self.descriptor_heaps.leak();
@@ -795,7 +797,7 @@ impl<D: Device> Drop for Shared<D> {
             let arenas = std::mem::take(&mut self.arenas);
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
-        // SAFETY: the device is idle, and the owner of a heap has this allocator too.
+        // SAFETY: the device is idle, and this is the last owner of the allocator.
         unsafe { self.descriptor_heaps.destroy(self) };
         self.releases.retired.release_all(|item| self.destroy(item));
         self.recycled.close(|item| self.destroy_item(item));

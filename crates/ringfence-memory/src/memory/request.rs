@@ -7,62 +7,63 @@ use crate::device::sharing::ShareKind;
 use crate::device::{Create, Kind, MemoryProperties, Priority, Requirements};
 use crate::error::Error;
 
-/// How a resource gets its memory.
+/// Description of the memory of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
-    /// Shown in reports and given to the driver's object; empty for none. Costs a copy and a short lock.
+    /// Name for reports and for the driver's object; empty for none. A name costs a copy and a short lock.
     pub name: &'a str,
-    /// Where it should live.
+    /// Location of the memory.
     pub location: Location,
-    /// Whether it gets memory of its own.
+    /// Use of dedicated memory.
     pub dedicated: Dedicated,
     /// Properties that the memory type must have, besides those of the location. Lazily allocated, protected and
-    /// special memory types are used only if this or `preferred` names the property.
+    /// special memory types are used only if this field or `preferred` names the property.
     pub required: MemoryProperties,
-    /// Properties that the memory type should have: of the allowed types the one that lacks the fewest is tried first.
+    /// Properties that the memory type should have: the allowed type that lacks the fewest of them is tried first.
     pub preferred: MemoryProperties,
-    /// Memory types that may be used, a bit each.
+    /// Memory types that may be used, one bit each.
     pub memory_types: u32,
-    /// Fail rather than go beyond the budget.
+    /// `true` to fail rather than exceed the budget.
     pub within_budget: bool,
-    /// Fail rather than allocate memory of the driver: for allocations that must not wait. Before it fails, what the
-    /// device is done with and what is recycled is destroyed.
+    /// `true` to fail rather than allocate memory from the driver: for allocations that must not wait. Before it fails,
+    /// objects that the device is done with and recycled objects are destroyed.
     pub never_grow: bool,
-    /// Allocate from the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
-    ///
+    /// `true` to allocate from the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored
+    /// elsewhere.
     pub from_the_end: bool,
-    /// The kind of handle with which its memory can be shared ([`Resource::export`](crate::Resource::export)). Outside
-    /// a pool that shares, it gets dedicated memory.
+    /// Kind of the handles by which its memory can be shared ([`Resource::export`](crate::Resource::export)). Outside a
+    /// pool that shares, the resource gets dedicated memory.
     pub share: Option<ShareKind>,
-    /// Whether a [`Defrag`](crate::defrag::Defrag) may move it. A movable resource never gets a slot of a size class,
-    /// so that a small one costs a short lock. Without effect on dedicated memory.
+    /// `true` if a [`Defrag`](crate::defrag::Defrag) may move it. A movable resource never gets a slot of a size class,
+    /// so a small one costs a short lock. No effect on dedicated memory.
     pub movable: bool,
-    /// The priority of its memory when not everything fits. It is a property of memory objects: of dedicated memory
-    /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
+    /// The residency priority of its memory. It is a property of memory objects: it applies to dedicated memory
+    /// ([`Dedicated::Always`]), and a block has the priority of its pool
+    /// ([`PoolDesc::priority`](crate::PoolDesc::priority)).
     pub priority: Priority,
-    /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
-    /// evicted only if everything in it may be. Such a resource never gets a slot of a size class.
+    /// `true` if its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
+    /// evicted only if every resource in it may be. Such a resource never gets a slot of a size class.
     pub evictable: bool,
-    /// The least alignment in its memory object, in bytes, a power of two; a larger one of the driver's requirements
-    /// stays. For rules of the API that need more than the requirements say (scratch memory of acceleration
-    /// structures). 0 or 1 for none.
+    /// Minimum alignment in its memory object, in bytes, a power of two; a larger alignment of the driver's
+    /// requirements still applies. For rules of the API that need more than the requirements say (scratch memory of
+    /// acceleration structures). 0 or 1 for none.
     pub alignment: u64,
-    /// Whether its driver object may be a recycled one, and may be recycled after it: see
+    /// `true` if its driver object may be a recycled one, and may be recycled afterwards: see
     /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view that outlives the resource then accesses
     /// the next owner's bytes. With `false` the object is new, and is destroyed with the resource.
     pub recycle: bool,
-    /// Whether a buffer may be made larger than described, by at most an eighth, so that buffers of nearly the same
-    /// size can be recycled for one another. Its description ([`Resource::desc`](crate::Resource::desc)) has the size
-    /// that was made. Without effect on textures.
-    /// [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts the additional bytes.
+    /// `true` if a buffer may be larger than described, by at most an eighth, so that buffers of nearly the same size
+    /// can be recycled for one another. Its description ([`Resource::desc`](crate::Resource::desc)) then has the actual
+    /// size. No effect on textures. [`Statistics::rounded_bytes`](crate::memory::Statistics::rounded_bytes) counts the
+    /// additional bytes.
     pub may_be_larger: bool,
-    /// A value of the caller's: returned by [`Resource::user_data`](crate::Resource::user_data), and in snapshots, as
-    /// JSON and as VMA's. Any but 0 costs a short lock.
+    /// A value for the caller's use, returned by [`Resource::user_data`](crate::Resource::user_data) and contained in
+    /// snapshots, as JSON and in VMA's format. A value other than 0 costs a short lock.
     pub user_data: u64,
 }
 
 impl Default for AllocationDesc<'_> {
-    /// For the device, any memory type, beyond the budget if it must be.
+    /// For the device, any memory type, beyond the budget if necessary.
     fn default() -> Self {
         Self {
             name: "",
@@ -86,14 +87,14 @@ impl Default for AllocationDesc<'_> {
     }
 }
 
-/// A size that buffers of nearly the same size have in common: larger by an eighth at the most.
+/// Rounds a size up, by at most an eighth, to a size that buffers of nearly the same size share.
 pub(crate) fn grained(size: u64) -> u64 {
     let grain = 1 << size.max(8).ilog2().saturating_sub(3);
     size.checked_next_multiple_of(grain).unwrap_or(size)
 }
 
 impl AllocationDesc<'_> {
-    /// What is asked for instead if it may be larger, and by how many bytes it is.
+    /// Returns the description to use instead if the buffer may be larger, and the number of added bytes.
     pub(crate) fn rounded<'i, D: Create<K>, K: Kind>(
         &self,
         device: &D,
@@ -102,7 +103,7 @@ impl AllocationDesc<'_> {
         if self.may_be_larger { device.rounded(info, grained) } else { None }
     }
 
-    /// What is needed, at the alignment that is requested here at least.
+    /// Returns the requirements with at least the alignment of this description.
     #[inline(always)]
     pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
         let alignment = self.alignment;
@@ -114,15 +115,15 @@ impl AllocationDesc<'_> {
     }
 }
 
-/// Whether a resource gets dedicated memory: a memory object of its own.
+/// Use of dedicated memory: a memory object of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedicated {
-    /// If it is large, or the driver prefers it.
+    /// Dedicated memory if the resource is large, or the driver prefers it.
     #[default]
     Auto,
-    /// Yes.
+    /// Always dedicated memory.
     Always,
-    /// No, unless the driver requires it.
+    /// No dedicated memory, unless the driver requires it.
     Never,
 }
 
@@ -130,17 +131,17 @@ pub enum Dedicated {
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,
     pub(crate) alignment: u64,
-    /// From the high end, where the algorithm has one.
+    /// `true` to allocate from the high end, if the algorithm has one.
     pub(crate) high: bool,
     pub(crate) moves: Moves,
-    /// Whether its use is declared, so that its block may be evicted.
+    /// `true` if its uses are declared, so its block may be evicted.
     pub(crate) evictable: bool,
     pub(crate) name: &'a str,
     pub(crate) user_data: u64,
 }
 
 impl<'a> Request<'a> {
-    /// For bytes of this size and alignment, described so.
+    /// Creates a request for bytes of this size and alignment, with this description.
     pub(crate) fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
         let AllocationDesc { name, user_data, evictable, .. } = *desc;
         let moves = match (desc.movable, desc.location) {

@@ -1,17 +1,17 @@
-//! Memory objects that can be evicted: what pins one, when it was last used, and whether it is resident.
+//! The residency of a memory object that can be evicted: its pins, its last use, and its state.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)
 //!   pins += 1                                    evicted = true
-//!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, left alone
-//!      │         brings it back                     │
+//!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, not evicted
+//!      │         makes it resident                  │
 //!      no: it stays resident, for pins != 0         no: the driver evicts it
 //! ```
 //!
-//! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss. A use
-//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point,
-//! then looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is
-//! freed is pinned first, and stays so.
+//! Each side writes its word before it reads the other's, in one total order (`SeqCst`), so at least one side sees the
+//! other. A defragmentation pass records uses while eviction may run, by the same rule: it records its point, then
+//! checks if the memory is evicted; eviction checks for uses again after it has set its word. Memory that is freed is
+//! pinned first, and stays pinned.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,16 +27,16 @@ pub(crate) struct Residence<D: Device> {
     pub(crate) bytes: u64,
     pub(crate) heap: u32,
     priority: AtomicU8,
-    /// Ranges in it that are not evictable.
+    /// Number of ranges in it that are not evictable.
     pins: AtomicU32,
     evicted: AtomicBool,
-    /// Whether the memory is freed, or about to be.
+    /// `true` if the memory is freed, or is about to be.
     gone: AtomicBool,
-    /// The list that has it, of those that are being made, latest first.
+    /// Serial number of the latest use list that contains it.
     listed: AtomicU64,
-    /// What uses it.
+    /// The points of its uses.
     used: Lock<SyncSet>,
-    /// When it was used last, by the count of commits.
+    /// The last use, as a count of commits.
     tick: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl<D: Device> Residence<D> {
         }
     }
 
-    /// Something lies in it whose use is not declared.
+    /// Adds a range without declared uses.
     pub(crate) fn pin(&self) {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }
@@ -73,7 +73,7 @@ impl<D: Device> Residence<D> {
         self.evicted.load(Ordering::SeqCst)
     }
 
-    /// Takes it for eviction; says whether it may go. Eviction's lock is held.
+    /// Marks it as evicted, if it may be evicted, and returns `true` if so. Eviction's lock is held.
     pub(crate) fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
         let may_go = !self.is_pinned() && self.is_unused(passed);
@@ -83,7 +83,7 @@ impl<D: Device> Residence<D> {
         may_go
     }
 
-    /// The memory is going to be freed: it is not evicted nor brought back from now on.
+    /// Closes it before its memory is freed: from now on it is neither evicted nor made resident.
     pub(crate) fn close(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.pin();
@@ -93,23 +93,23 @@ impl<D: Device> Residence<D> {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// It is there again. Eviction's lock is held.
+    /// Marks it as resident. Eviction's lock is held.
     pub(crate) fn set_resident(&self) {
         self.evicted.store(false, Ordering::SeqCst);
     }
 
-    /// Whether a list did not have it yet.
+    /// Adds it to a list; returns `true` if the list did not contain it yet.
     pub(crate) fn list(&self, serial: u64) -> bool {
         self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
     }
 
-    /// It is used until this point.
+    /// Records a use until this point.
     pub(crate) fn stamp(&self, point: SyncPoint, tick: u64) {
         self.used.lock().insert(point);
         self.tick.fetch_max(tick, Ordering::Relaxed);
     }
 
-    /// Whether everything that uses it is complete.
+    /// Returns `true` if all of its uses are complete.
     pub(crate) fn is_unused(&self, passed: &impl Progress) -> bool {
         let mut used = self.used.lock();
         let is_over = passed.passed_all(&used);
@@ -123,35 +123,35 @@ impl<D: Device> Residence<D> {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
 
-    /// The smaller, the earlier it goes.
+    /// Returns its rank: the lowest rank is evicted first.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
     }
 }
 
-/// A counter of things and of their bytes.
+/// A counter of objects and of their bytes.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) count: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
-/// What an allocator knows of memory objects that can be evicted.
+/// The memory objects of an allocator that can be evicted.
 pub(crate) struct Residents<D: Device> {
-    /// Whether the program has promised to declare what it uses.
+    /// `true` if the program has promised to declare its uses.
     pub(crate) is_managed: AtomicBool,
     pub(crate) all: Lock<Vec<Weak<Residence<D>>>>,
-    /// Held while the driver evicts and brings back.
+    /// Held while the driver evicts memory or makes it resident.
     pub(crate) calls: Lock<Scratch<D>>,
     pub(crate) tick: AtomicU64,
     pub(crate) evicted: Tally,
     pub(crate) returned: Tally,
-    /// What a test does, once, between the choice of what is evicted and the eviction.
+    /// Called once by a test, between the choice of the objects to evict and the eviction.
     #[cfg(test)]
     pub(crate) between: Lock<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-/// Kept so that a steady frame makes nothing.
+/// Buffers that are kept so that a steady frame allocates no host memory.
 pub(crate) struct Scratch<D: Device> {
     pub(crate) passed: Passed,
     pub(crate) missing: Vec<Arc<Residence<D>>>,
@@ -171,7 +171,7 @@ impl<D: Device> Residents<D> {
         }
     }
 
-    /// Takes new memory in.
+    /// Adds new memory.
     pub(crate) fn enlist(&self, residence: &Arc<Residence<D>>) {
         let mut all = self.all.lock();
         if all.len() == all.capacity() {
@@ -184,7 +184,7 @@ impl<D: Device> Residents<D> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
-    /// Counts objects that were evicted, or that were brought back; says how many bytes they have.
+    /// Counts objects that were evicted, or were made resident. Returns their bytes.
     pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
         let tally = tally(self);

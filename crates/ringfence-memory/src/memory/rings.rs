@@ -1,4 +1,4 @@
-//! The rings of an allocator: notified of the device's progress at each reclaim, and shown in snapshots and traces.
+//! The rings of an allocator: each reclaim visits them, and snapshots and traces contain them.
 
 use std::sync::{Arc, Weak};
 
@@ -11,34 +11,34 @@ use crate::observe::trace::Event;
 use crate::observe::unlocked::{Lock, drop_unlocked};
 use crate::timeline::Passed;
 
-/// A ring, or anything else that a reclaim visits so that few writes have to poll.
+/// A ring, or another object that a reclaim visits so that few writes must read the device's progress.
 pub trait ReclaimRing: Send + Sync {
-    /// Frees what is complete. Returns whether [`ReclaimRing::upkeep`] is wanted. Ages count the calls that are not
-    /// made because memory is short: those are the program's, once a frame.
+    /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. Count ages only
+    /// in calls with `is_short == false`, which the program makes once a frame.
     fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
-    /// What may need driver calls. Called without a lock.
+    /// Does work that may need driver calls. Called without a lock.
     fn upkeep(&self) {}
 
-    /// Its figures without its name, if snapshots show it as a ring. Makes no host allocation.
+    /// Returns its figures without its name, if snapshots show it as a ring. Makes no host allocation.
     fn figures(&self) -> Option<RingSnapshot>;
 
-    /// Its name in snapshots and traces.
+    /// Returns its name for snapshots and traces.
     fn name(&self) -> &str {
         ""
     }
 }
 
-/// All that live; dropped rings are removed at the next call.
+/// All live rings; dropped rings are removed at the next call.
 #[derive(Default)]
 pub(crate) struct Rings(Lock<Book>);
 
-/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that
-/// there may be a `Drop` of the program's.
+/// Rings that were visited, kept until no lock is held: dropping the last handle of a ring may run a `Drop` of the
+/// program.
 #[derive(Default)]
 pub(crate) struct Seen {
     rings: Vec<Arc<dyn ReclaimRing>>,
-    /// Those that want [`ReclaimRing::upkeep`], by their place among the others.
+    /// Indices of the rings that need [`ReclaimRing::upkeep`].
     asking: SmallVec<[usize; 8]>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Seen {
 struct Book {
     noted: Vec<Noted>,
     made: u64,
-    /// Kept so that a steady frame makes nothing; empty.
+    /// An empty vector, kept so that a steady frame allocates no host memory.
     seen: Vec<Arc<dyn ReclaimRing>>,
 }
 
@@ -54,7 +54,7 @@ struct Noted {
     /// Its number in a trace.
     number: u64,
     ring: Weak<dyn ReclaimRing>,
-    /// What the trace has recorded last, without the name; `None` before it has recorded the ring.
+    /// The figures that the trace has recorded last, without the name; `None` before it has recorded the ring.
     recorded: Option<RingSnapshot>,
 }
 
@@ -74,13 +74,13 @@ impl Rings {
         Seen { rings, asking: SmallVec::new() }
     }
 
-    /// Frees what has passed now, so that few writes have to poll.
+    /// Frees the completed parts of all rings.
     pub(crate) fn reclaim(&self, seen: &mut Seen, passed: &Passed, device_lost: bool, is_short: bool) {
         let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost, is_short));
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 
-    /// Looks after those that asked for it, which may take driver calls, and drops all of them. No lock is held.
+    /// Calls `upkeep` on the rings that need it, which may call the driver, and drops all references. No lock is held.
     pub(crate) fn look_after(&self, Seen { mut rings, asking }: Seen) {
         asking.iter().for_each(|at| rings[*at].upkeep());
         rings.drain(..).for_each(drop_unlocked);
@@ -101,12 +101,12 @@ impl Rings {
         shown
     }
 
-    /// Writes to the trace what has changed since the last call.
+    /// Records in the trace the changes since the last call.
     pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
         if !to.is_recording() {
             return;
         }
-        // In the order in which they are noted: what was seen is alive, and what is new stands behind it.
+        // Both lists have the same order: the seen rings are alive, and new rings are at the end.
         let mut rings = seen.rings.iter().peekable();
         self.0.lock().noted.retain_mut(|noted| {
             let is_alive = noted.is_alive(to);
@@ -118,7 +118,7 @@ impl Rings {
         });
     }
 
-    /// A new trace knows nothing of them.
+    /// Forgets the recorded figures, because a new trace has none.
     pub(crate) fn forget_recorded(&self) {
         self.0.lock().noted.iter_mut().for_each(|noted| noted.recorded = None);
     }
@@ -139,7 +139,7 @@ impl Noted {
             to.record(|| Event::RingMade { ring: self.number, name: ring.name() });
         }
         if self.recorded.as_ref() != Some(&figures) {
-            // Its name was recorded when it was made.
+            // Its name was recorded when the ring was created.
             to.record(|| Event::Ring { ring: self.number, figures: RingSnapshot { name: String::new(), ..figures } });
             self.recorded = Some(figures);
         }

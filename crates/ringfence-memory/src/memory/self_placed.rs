@@ -1,5 +1,5 @@
-//! For code that places resources itself: libraries that suballocate heaps, imports, moves. A resource is measured
-//! without memory, and then bound where the caller says.
+//! Functions for code that binds resources itself: libraries that suballocate heaps, imports, moves. A resource is
+//! measured without memory, and then bound to the caller's place.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use crate::device::{Create, Device, DeviceError, Kind, Requirements};
 use crate::error::Error;
 
 impl<D: Device> Shared<D> {
-    /// Makes a resource wherever it fits.
+    /// Creates a resource in any suitable place.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer).
@@ -27,21 +27,21 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         let (made, needs) = self.create_measured::<K, _>(info, &desc, |unplaced, needs| {
-            // SAFETY: the resource was measured just now, and is placed once.
+            // SAFETY: the resource was just measured, and is placed once.
             unsafe { self.place::<K>(unplaced, needs, desc) }.map(|made| (made, needs))
         })?;
         self.name_new::<K>(&made.0.object, desc.name);
         Ok((made, needs))
     }
 
-    /// As [`Shared::create`], but `place` decides where. It gets requirements that hold in every memory type that the
-    /// location allows.
+    /// As [`Shared::create`], but `place` chooses the place. It gets requirements that apply in every memory type that
+    /// the location allows.
     ///
     /// # Errors
     /// As [`Shared::create`], and those of `place`. Nothing has changed then.
     ///
     /// # Safety
-    /// `place` returns what [`Shared::place`] or [`Shared::place_at`] of this allocator returned for the resource that
+    /// `place` returns the result of [`Shared::place`] or [`Shared::place_at`] of this allocator for the resource that
     /// it was given.
     pub unsafe fn create_with<K: Kind>(
         &self,
@@ -61,7 +61,7 @@ impl<D: Device> Shared<D> {
         Ok((made, needs))
     }
 
-    /// The requirements of a resource, without allocating memory for it.
+    /// Returns the requirements of a resource, without allocating memory for it.
     ///
     /// # Errors
     /// The driver refuses the description, or is out of memory.
@@ -72,7 +72,7 @@ impl<D: Device> Shared<D> {
         self.measure_as::<K>(info, None)
     }
 
-    /// As [`Shared::measure`], for memory that is shared or is not.
+    /// As [`Shared::measure`], for memory that is shared as `share`.
     pub(crate) fn measure_as<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -86,7 +86,7 @@ impl<D: Device> Shared<D> {
         Ok(needs)
     }
 
-    /// Whether a portable description leads to the same resource as the one that it was taken from.
+    /// Returns `true` if a portable description creates the same resource as the description that it was derived from.
     pub(crate) fn says_all<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
     where
         D: Create<K>,
@@ -96,13 +96,13 @@ impl<D: Device> Shared<D> {
         again.is_some() && again == Create::<K>::key(&self.device, info)
     }
 
-    /// Binds a resource to memory that was found for it, or frees the memory.
+    /// Binds a resource to allocated memory; frees the memory on failure.
     ///
     /// # Errors
-    /// That of the driver's call that binds the resource; the memory is freed then.
+    /// The driver cannot bind the resource; the memory is freed then.
     ///
     /// # Safety
-    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
+    /// The resource's requirements allow the type and class of the memory; the range is large enough and aligned.
     pub unsafe fn place_at<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
     {
         let unbound = Unbound::new(self, place);
         let (resource, place) = (Measured::<D, K>(unplaced, PhantomData), unbound.place());
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises the same.
         let placed = unsafe { resource.bind(self, self.memory_of(place), place.offset) }?;
         Ok((placed, unbound.bound()))
     }

@@ -1,4 +1,4 @@
-//! What every clone of the allocator and everything that it made share.
+//! The state that all clones of the allocator and all of its objects share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,10 +35,10 @@ use crate::observe::trace::Event;
 use crate::observe::unlocked::{Lock, SharedLock, run_unlocked};
 use crate::timeline::{Lifetimes, Timed};
 
-/// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
+/// An arena of the allocator itself. Slots in its thread caches keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
-/// What every clone of the allocator and everything that it made share.
+/// The state that all clones of the allocator and all of its objects share.
 pub struct Shared<D: Device> {
     /// The device.
     pub device: D,
@@ -47,14 +47,14 @@ pub struct Shared<D: Device> {
     pub(crate) rings: Rings,
     pub(crate) order: TypeOrder,
     pub(crate) classes: Classes,
-    /// What is decided for plain requests: the memory types whose arenas serve them as they are, a bit each.
+    /// The decision for plain requests: memory types whose arenas serve them without padding, one bit each.
     pub(crate) plain_types: u32,
     /// The largest request in bytes that shares a block, by memory type.
     pub(crate) shared_bytes_max: Box<[u64]>,
-    /// Those of them whose small requests get slots.
+    /// The types of `plain_types` in which small requests get slots, one bit each.
     pub(crate) slot_types: u32,
-    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by
-    /// [`Shared::arena_index`].
+    /// One arena for each memory type and class group: see [`Shared::shared_arena_index`]. Heaps are counted in the
+    /// arena of [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: SharedLock<Vec<Arc<PoolState<D>>>>,
     pub(crate) pools: Lock<Vec<Arc<dyn RangeOwner<D>>>>,
@@ -150,13 +150,13 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena of a slot. Custom pools have none.
+    /// Returns the arena of a slot. Custom pools have no slots.
     pub(crate) fn slot_arena(&self, arena: &ArenaRef<D>) -> &OwnArena<D> {
         let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no slots") };
         &self.arenas[*index as usize]
     }
 
-    /// The memory object that a place is in.
+    /// Returns the memory object of a place.
     #[inline(always)]
     pub(crate) fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         match &place.hold {
@@ -165,7 +165,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::memory_of`], of what may be in memory that others hold too.
+    /// As [`Shared::memory_of`], for the kinds of allocation that may share memory.
     fn memory_of_other<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
@@ -176,7 +176,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory object of a place, for an owner that suballocates it. It has to be dropped before the place is freed.
+    /// Returns the memory object of a place, for an owner that suballocates it. It must be dropped before the place is
+    /// freed.
     pub(crate) fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory.share(),
@@ -187,13 +188,15 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The arena of a memory type and a class, an index. Classes that may share memory on this device have one arena.
+    /// Returns the index of the arena of a memory type and a class. Classes that may share memory on this device have
+    /// one arena.
     pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
     }
 
-    /// The arena of a memory type whose blocks hold a class, and what [`Classes`] lets lie beside it.
+    /// Returns the index of the arena whose blocks serve a class, and the other classes that [`Classes`] puts into
+    /// these blocks.
     pub(crate) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])
     }
@@ -202,7 +205,7 @@ impl<D: Device> Shared<D> {
         self.device.capabilities().memory_types[memory_type as usize].heap
     }
 
-    /// Bytes of blocks of a heap in which nothing lives.
+    /// Returns the bytes of a heap's empty blocks.
     pub(crate) fn empty_bytes(&self, heap: u32) -> u64 {
         let own =
             self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(|arena| arena.empty_bytes(0)).sum::<u64>();
@@ -211,7 +214,7 @@ impl<D: Device> Shared<D> {
         own + pools.map(|pool| pool.arena.empty_bytes(pool.block_count_min)).sum::<u64>()
     }
 
-    /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
+    /// Makes host writes at `offset..offset + size` of the place visible to the device, with a driver call if needed.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
         if size == 0 {
             return Ok(());
@@ -220,12 +223,12 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).flush(&self.device, start, start + size)
     }
 
-    /// Registers a ring, which reclaims visit and snapshots show.
+    /// Registers a ring, which reclaims visit and snapshots contain.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.observers);
     }
 
-    /// Refuses if the device is known to be lost. A load.
+    /// Returns an error if the device is known to be lost. One load.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -250,7 +253,7 @@ impl<D: Device> Drop for Handle<D> {
     fn drop(&mut self) {
         let shared = Arc::clone(&self.0);
         run_unlocked(move || {
-            // Nothing that is cached keeps the allocator alive from now on.
+            // From now on, cached objects no longer keep the allocator alive.
             shared.recycled.close(|item| shared.destroy_item(item));
             shared.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
         });
@@ -275,7 +278,7 @@ impl<D: Device> Timed<D> for Shared<D> {
     }
 }
 
-/// With what alignment blocks are made for a class: render targets may come to lie in those of their group.
+/// Returns the alignment of blocks for a class. Render targets may be placed in the blocks of their group.
 pub(crate) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
     let group = |class: ResourceClass| capabilities.class_groups[class as usize];
     let holds_targets = group(class) == group(ResourceClass::RenderTarget);

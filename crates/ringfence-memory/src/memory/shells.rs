@@ -1,5 +1,5 @@
-//! The host memory of what handles own: kept for the next, so that neither making nor destroying an object asks the
-//! host for memory in steady state.
+//! A per-thread free list of the boxes of handles, so that in steady state creating and destroying an object allocates
+//! no host memory.
 //!
 //! ```text
 //!   made ◀── Box<Bound> ◀── this thread's shells, by kind ◀── Box<Bound>, empty ◀── destroyed
@@ -20,7 +20,7 @@ use super::memory_object::RawObject;
 use super::place::Place;
 use crate::device::{Buffers, Create, Device, Textures};
 
-/// Host memory without a value.
+/// A box without a value.
 enum Shell<D: Device> {
     Buffer(Box<MaybeUninit<Bound<D, Buffers>>>),
     Texture(Box<MaybeUninit<Bound<D, Textures>>>),
@@ -29,22 +29,22 @@ enum Shell<D: Device> {
 
 pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
 
-/// What `take` moves out of the value, and the host memory that it lay in. The rest of the value is dropped there.
+/// Moves parts of the value out with `take`, which drops the rest of it. Returns the parts and the empty box.
 fn moved_out<T, P>(value: Box<T>, take: impl FnOnce(*mut T) -> P) -> (P, Box<MaybeUninit<T>>) {
     let shell = Box::into_raw(value);
-    // SAFETY: the pointer is a box's, which nothing else owns from here on; the value counts as none from now on.
+    // SAFETY: the pointer comes from a box that has no other owner; the value is treated as uninitialised from now on.
     (take(shell), unsafe { Box::from_raw(shell.cast()) })
 }
 
-/// Object and place of a bound object; the rest of it is dropped where it lies.
+/// Moves object and place out of a bound object, and drops the rest of it in place.
 ///
 /// # Safety
-/// The value is neither used nor dropped afterwards.
+/// The value is not used or dropped afterwards.
 unsafe fn parts_of<D: Create<K> + Device, K: ItemKind>(
     bound: *mut Bound<D, K>,
 ) -> (<D as Create<K>>::Object, Place<D>) {
     const { assert!(!mem::needs_drop::<(K::Desc, K::Parts, Recycling)>(), "what is left needs no drop") };
-    // SAFETY: the caller gives the value away; each part is moved or dropped once.
+    // SAFETY: the caller gives up the value; each part is moved or dropped once.
     unsafe {
         let Bound { placed, place, key, content, .. } = &mut *bound;
         ptr::drop_in_place(key);
@@ -75,12 +75,12 @@ impl<D: Device> Shells<D> {
         Box::write(shell, bound)
     }
 
-    /// The driver's object, unless others share it, and where it lies.
+    /// Returns the driver's object, unless others share it, and its place.
     #[inline]
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         match item {
             Item::Buffer(bound) => {
-                // SAFETY: the value counts as none afterwards.
+                // SAFETY: the value is treated as uninitialised afterwards.
                 let ((object, place), shell) = moved_out(bound, |bound| unsafe { parts_of(bound) });
                 self.keep(0, Shell::Buffer(shell));
                 (Some(RawObject::Buffer(object)), place)
@@ -102,7 +102,7 @@ impl<D: Device> Shells<D> {
 
     fn keep(&self, class: usize, shell: Shell<D>) {
         let Err(shell) = self.0.put_item(class, shell) else { return };
-        // The first of its thread, or one too many.
+        // The first box of its thread, or one beyond the capacity of the cache.
         self.0.wanted(class);
         drop(self.0.put_item(class, shell));
     }

@@ -1,12 +1,12 @@
-//! What is tried when memory is short: empty blocks are freed, memory that no submission uses is evicted, the caller's
-//! callback is called; at last the error that says so.
+//! The steps when memory is short: freeing empty blocks, evicting memory that no submission uses, calling the eviction
+//! callback; and the error if all have failed.
 //!
 //! The callback is called with no lock held:
 //!
 //! ```text
-//!   a request of the program's ── no memory ──▶ the callback, and again
-//!   a request made under a lock (a ring that grows, say) ── no memory ──▶ noted, and the request fails
-//!        └─ the lock is free ──▶ retry_after_eviction(): the callback, and all of it again
+//!   a request of the program ── no memory ──▶ the callback, then the request again
+//!   a request under a lock (for example of a ring that grows) ── no memory ──▶ the call is deferred, the request fails
+//!        └─ the lock is released ──▶ retry_after_eviction(): the callback, then the request again
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::observe::unlocked::{drop_unlocked, is_locked};
 use crate::observe::{Event, Warning};
 
-/// So often the callback is called for one request, as long as it says that it released something.
+/// Maximum number of calls of the callback for one request, as long as it reports that it released something.
 const EVICTIONS_MAX: u32 = 8;
 
 /// An odd number without a pattern.
@@ -36,11 +36,11 @@ pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
-    /// A trim leaves empty blocks that were announced: what is wanted is one more announcement.
+    /// `true` if a trim must keep announced empty blocks, because the request is a further announcement.
     pub(crate) spares_announced: bool,
-    /// Nothing but a small window can serve the request, so that the window's limit does not hold.
+    /// `true` if only a small window can serve the request, so the window's limit does not apply.
     pub(crate) beyond_window: bool,
-    /// The driver is called, and memory trimmed, whatever was in vain before.
+    /// `true` to call the driver and to trim even if these have failed before.
     pub(crate) ignores_refusals: bool,
 }
 
@@ -55,13 +55,13 @@ impl ObjectRequest {
 }
 
 impl Constraints {
-    /// How far the last of several sizes that are tried may go, or one before it.
+    /// Returns the limits that the last of several sizes may exceed, or an earlier one.
     pub(super) fn reach(self, is_last: bool) -> Reach {
         Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
     }
 }
 
-/// A memory object to be requested of the driver.
+/// A memory object to be requested from the driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectRequest {
     pub(super) memory_type: u32,
@@ -73,9 +73,9 @@ pub(super) struct ObjectRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     Driver(DeviceError),
-    /// The driver refused as much before, and was not called.
+    /// The driver has refused as much before, and was not called.
     Refused,
-    /// More than the heap has, or than a memory object may have.
+    /// The size exceeds the heap, or the largest memory object.
     TooLarge {
         max: u64,
     },
@@ -86,7 +86,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether another step may succeed.
+    /// Returns `true` if another step may succeed.
     pub(crate) fn may_go_on(self) -> bool {
         match self {
             Self::Driver(error) => error.is_out_of_memory(),
@@ -99,7 +99,7 @@ impl Failure {
         }
     }
 
-    /// Whether what is empty in any heap stands in the way: the limit of memory objects counts all of them.
+    /// Returns `true` if freeing memory in any heap may help: the limit of memory objects counts all heaps.
     pub(super) fn is_of_every_heap(self) -> bool {
         self == Self::Driver(DeviceError::TooManyObjects)
     }
@@ -108,8 +108,8 @@ impl Failure {
         matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
     }
 
-    /// The failure of a request of which a step failed so before, and one so now. That a heap is too small says less
-    /// than that another is short.
+    /// Combines the failures of two steps of a request. A heap that is too small is less informative than a heap that
+    /// is short of memory.
     pub(super) fn then(self, next: Self) -> Self {
         match (self, next) {
             (Self::NoType, _) | (Self::TooLarge { .. }, _) => next,
@@ -128,9 +128,9 @@ pub(crate) struct Attempt {
     pub(crate) tried: Tried,
     pub(crate) tried_type_bits: u32,
     pub(crate) best: Option<u32>,
-    /// Whether a trim released something: in blocks that are still in use, too.
+    /// `true` if a trim released something, also in blocks that are still in use.
     pub(crate) has_released: bool,
-    /// Whether a driver call or a trim was left out because it was in vain before.
+    /// `true` if a driver call or a trim was skipped because it had failed before.
     pub(crate) was_spared: bool,
 }
 
@@ -158,7 +158,7 @@ impl Attempt {
         }
     }
 
-    /// At one memory type and no other.
+    /// Creates an attempt with only this memory type.
     pub(crate) fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
         let mut attempt = Self::new(size, 1 << memory_type, desc);
         attempt.constraints.ignores_refusals = true;
@@ -166,7 +166,7 @@ impl Attempt {
         attempt
     }
 
-    /// A memory type is tried now.
+    /// Records that a memory type is tried now.
     pub(crate) fn begin(&mut self, memory_type: u32) {
         self.best.get_or_insert(memory_type);
         if self.tried_type_bits & !(1 << memory_type) != 0 {
@@ -177,9 +177,8 @@ impl Attempt {
 }
 
 impl<D: Device> Shared<D> {
-    /// Calls the driver, unless what it makes would be more than the heap has, go beyond a limit or further than it may,
-    /// or was refused before. All memory objects but imported ones are made here, so the driver's budgets are read again
-    /// here too.
+    /// Calls the driver, unless the object exceeds the heap, or a limit that it may not exceed, or was refused before.
+    /// All memory objects except imported ones are created here, so the driver's budgets are read again here too.
     pub(super) fn make_within<R>(
         &self,
         object: ObjectRequest,
@@ -213,22 +212,23 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Whether [`Shared::make_within`] would refuse without a driver call.
+    /// Returns `true` if [`Shared::make_within`] would refuse without a driver call.
     pub(super) fn is_known_to_fail(&self, object: ObjectRequest) -> bool {
         let ObjectRequest { memory_type, bytes, reach, .. } = object;
         let max = self.object_bytes_max(memory_type);
         bytes > max || self.is_refused(object) || !self.budgets.would_take(self.heap_of(memory_type), bytes, reach)
     }
 
-    /// Whether the driver refused as much before, and nothing was freed since.
+    /// Returns `true` if the driver has refused as much before, and no memory was freed since.
     pub(super) fn is_refused(&self, object: ObjectRequest) -> bool {
         let ObjectRequest { memory_type, bytes, kind, .. } = object;
         let refusals = &self.budgets.refusals;
         refusals.covers(memory_type, kind, bytes, refusals.epoch(self.heap_of(memory_type)))
     }
 
-    /// Frees what the device is done with, and all that is empty in this heap, or in every heap where memory objects are
-    /// short; says whether the driver got memory back. Does nothing if that was in vain, and nothing was released since.
+    /// Destroys objects that the device is done with, and frees all empty memory in this heap, or in every heap if
+    /// memory objects are short. Returns `true` if memory was freed to the driver. Does nothing if a trim failed before
+    /// and nothing was released since.
     pub(super) fn trim_heap(&self, heap: u32, failure: Failure, attempt: &mut Attempt) -> bool {
         let of_heap = (!failure.is_of_every_heap()).then_some(heap);
         let mark = self.trim_mark(of_heap);
@@ -250,8 +250,9 @@ impl<D: Device> Shared<D> {
         freed() != before
     }
 
-    /// Changes when something is retired, reclaimed, freed or kept for recycling that a trim of the heap (of every heap,
-    /// if `None`) may free. Never 0. Not every change shows: slots, and what several threads do at once.
+    /// Returns a mark that changes when an object is retired, reclaimed, freed or kept for recycling that a trim of the
+    /// heap (of every heap, if `None`) may free. Never 0. It misses some changes: slots, and concurrent changes by
+    /// several threads.
     pub(super) fn trim_mark(&self, heap: Option<u32>) -> u64 {
         let is_meant = |held| heap.is_none_or(|heap| heap == held);
         let own = self.arenas.iter().filter(|arena| is_meant(arena.desc.heap)).map(OwnArena::freed_count);
@@ -266,8 +267,8 @@ impl<D: Device> Shared<D> {
         counts.iter().fold(0, |mark: u64, count| (mark ^ count).wrapping_mul(MARK_FACTOR).rotate_left(29)).max(1)
     }
 
-    /// Has the driver make an object of its own; once more, if it is out of memory and something that nothing uses
-    /// went.
+    /// Calls the driver to create an object of its own; if it is out of memory, frees unused memory and tries once
+    /// more.
     #[inline(always)]
     pub(crate) fn make_object<R>(&self, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
         match make() {
@@ -276,15 +277,15 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Apart from the first time, so that that is part of its caller.
+    /// Separate from the first try, which is inlined into its caller.
     #[cold]
     #[inline(never)]
     fn make_again<R>(&self, error: DeviceError, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
         if error.is_out_of_memory() && self.release_unused() { make() } else { Err(error) }
     }
 
-    /// Destroys what the device is done with and what is recycled, and frees empty blocks: the driver is short of
-    /// memory for its own objects. Says whether something went.
+    /// Destroys recycled objects and objects that the device is done with, and frees empty blocks, because the driver
+    /// is short of memory for its own objects. Returns `true` if something was freed.
     #[cold]
     fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
@@ -292,7 +293,7 @@ impl<D: Device> Shared<D> {
         reclaimed.objects + reclaimed.blocks + self.free_empty_blocks(|_| true, 0, false).0 > 0 || any_cached
     }
 
-    /// Evicts what no submission uses; says whether something went.
+    /// Evicts memory that no submission uses. Returns `true` if memory was evicted.
     pub(super) fn evict_unused(&self, attempt: &mut Attempt, failure: Failure) -> bool {
         let relieved =
             failure.is_shortage() && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), attempt.size));
@@ -302,8 +303,8 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Destroys what the device is done with, and in these heaps what is recycled or empty outside the arenas, and makes
-    /// ranges of slots that nothing uses; says whether something went.
+    /// Destroys objects that the device is done with. In these heaps, also destroys recycled objects, frees empty
+    /// memory outside the arenas, and converts unused slots to ranges. Returns `true` if something was freed.
     fn release_unused_of(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_retired = self.reclaim_in_shortage().objects > 0;
         let any_cached = self.empty_caches(heaps);
@@ -311,8 +312,9 @@ impl<D: Device> Shared<D> {
         arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_cached, |any, freed| any || freed)
     }
 
-    /// Whether the request may be served by now in a block that is in use: a trim has released something, or this does,
-    /// where none was tried (the request may not grow, a pool is full, an object could not be placed).
+    /// Returns `true` if a block that is in use may now serve the request: a trim has released memory. If no trim was
+    /// tried (the request may not grow, a pool is full, an object could not be placed), this function releases memory
+    /// itself.
     pub(super) fn release_unused_for(&self, attempt: &Attempt) -> bool {
         if attempt.tried.contains(Tried::TRIM) {
             return attempt.has_released;
@@ -320,7 +322,7 @@ impl<D: Device> Shared<D> {
         attempt.best.is_some_and(|best| self.release_unused_of(&|heap| heap == self.heap_of(best)))
     }
 
-    /// Calls the caller's callback; says whether something went. Under a lock it is called later: see
+    /// Calls the eviction callback. Returns `true` if it released something. Under a lock it is called later: see
     /// [`retry_after_eviction`].
     pub(super) fn call_eviction(&self, attempt: &mut Attempt, failure: Failure, round: u32) -> bool {
         let (true, Some(best)) = (failure.is_shortage(), attempt.best) else { return false };
@@ -336,7 +338,7 @@ impl<D: Device> Shared<D> {
         called == Some(true)
     }
 
-    /// Why a request has no memory, all having been tried.
+    /// Returns the error of a request for which all steps have failed.
     pub(super) fn give_up(&self, attempt: &Attempt, pool: Option<&Arc<PoolState<D>>>, failure: Failure) -> Error {
         let Attempt { size, location, memory_type_bits, tried, tried_type_bits, best, .. } = *attempt;
         let no_type = Error::NoMemoryType { location, memory_type_bits };
@@ -360,15 +362,15 @@ impl<D: Device> Shared<D> {
 }
 
 thread_local! {
-    /// Whether the callback runs on this thread: what it requests itself must not call it.
+    /// `true` while the callback runs on this thread: its own requests must not call it.
     static EVICTING: Cell<bool> = const { Cell::new(false) };
-    /// How many calls of [`retry_after_eviction`] are under way on this thread.
+    /// Number of calls of [`retry_after_eviction`] that are under way on this thread.
     static RETRYING: Cell<u32> = const { Cell::new(0) };
-    /// What a request under a lock would have called.
+    /// The call that a request under a lock would have made.
     static NOTED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
 }
 
-/// Sets the value back, even after a panic.
+/// Restores the value on drop, even after a panic.
 struct Reset<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy> Drop for Reset<T> {
@@ -377,19 +379,19 @@ impl<T: Copy> Drop for Reset<T> {
     }
 }
 
-/// Notes what is to be called instead of what was noted. At the end of a thread nothing is noted.
+/// Replaces the deferred call, and returns the old one. At the end of a thread nothing is stored.
 fn note(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
     NOTED.try_with(|noted| noted.replace(call)).ok().flatten()
 }
 
-/// Calls the callback, and says whether something went; or, under a lock, notes that it is to be called. `None` if it
-/// was not called.
+/// Calls the callback, and returns `true` if it released something; or, under a lock, defers the call. Returns `None`
+/// if the callback was not called.
 fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     if is_locked() {
         let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
         let call = Some((callback, pressure));
         let surplus = if is_wanted { note(call) } else { call };
-        // The callback may be gone but for this: its `Drop` is the caller's code.
+        // This may be the last reference to the callback, and its `Drop` is the program's code.
         drop_unlocked(surplus);
         return None;
     }
@@ -400,12 +402,13 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     Some(callback(&pressure))
 }
 
-/// Calls `work`, which makes a request under a lock and holds none afterwards. If it fails because memory is short, the
-/// eviction callback is called with no lock held; as long as that has released something, `work` is called again.
+/// Calls `work`, which makes a request under a lock and holds no lock afterwards. If it fails because memory is short,
+/// the eviction callback is called with no lock held. As long as the callback has released something, `work` is called
+/// again.
 ///
 /// # Errors
-/// That of the last call of `work`. If the callback was called and released nothing, `tried` of [`Error::OutOfMemory`]
-/// and [`Error::OverBudget`] has [`Tried::EVICTION`].
+/// The error of the last call of `work`. If the callback was called and released nothing, `tried` of
+/// [`Error::OutOfMemory`] and [`Error::OverBudget`] contains [`Tried::EVICTION`].
 pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let outer = RETRYING.get();
     for round in 0.. {

@@ -1,4 +1,4 @@
-//! Empty blocks, pools that are closed, and shared buffers in which nothing lives: back to the driver.
+//! Freeing empty blocks, the blocks of closed pools, and empty shared buffers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::device::{Buffers, Create, Device};
 use crate::observe::{Call, Event};
 
 impl<D: Device> Shared<D> {
-    /// Frees all that is empty, however short it has been so; says how many blocks.
+    /// Frees all empty blocks, however short they have been empty, and returns the number of freed blocks.
     pub(crate) fn trim(&self) -> usize {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = freed();
@@ -23,8 +23,8 @@ impl<D: Device> Shared<D> {
         freed().saturating_sub(before) as usize
     }
 
-    /// Frees what is empty until this allocator holds no more than `target_bytes` of all heaps; says how many bytes.
-    /// What other threads free meanwhile is among that.
+    /// Frees empty memory until this allocator has at most `target_bytes` in all heaps. Returns the number of freed
+    /// bytes, including those that other threads free meanwhile.
     pub(super) fn trim_to(&self, target_bytes: u64) -> u64 {
         if self.reserved_bytes() <= target_bytes {
             return 0;
@@ -35,28 +35,28 @@ impl<D: Device> Shared<D> {
         self.trim_small_buffers(&|_| true);
         self.free_empty_blocks(|_| true, target_bytes, false);
         if self.reserved_bytes() > target_bytes {
-            // Buffers among them leave blocks of the allocator's own empty.
+            // Buffers of these pools leave empty blocks in the allocator's arenas.
             self.free_pools(|_| true, &|_| self.reserved_bytes() > target_bytes);
             self.free_empty_blocks(|_| true, target_bytes, false);
         }
         freed().saturating_sub(before)
     }
 
-    /// Destroys, of some heaps, what is recycled, and buffers and blocks outside the arenas in which nothing lives;
-    /// says whether there was something.
+    /// In some heaps, destroys recycled objects, empty shared buffers, and empty blocks outside the arenas. Returns
+    /// `true` if there were any.
     pub(super) fn empty_caches(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_recycled = self.empty_recycled(heaps);
         let any_shared = self.trim_small_buffers(heaps);
         self.free_pools(|_| true, heaps) > 0 || any_recycled || any_shared
     }
 
-    /// What this allocator holds of all heaps.
+    /// Returns the bytes that this allocator has in all heaps.
     pub(super) fn reserved_bytes(&self) -> u64 {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
-    /// Frees blocks that have been empty for longer than their grace, and those of pools that are closed; says how
-    /// many.
+    /// Frees blocks that have been empty for longer than their grace, and empty blocks of closed pools. Returns their
+    /// number.
     pub(super) fn free_surplus(&self, tick: u64) -> usize {
         let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
             std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
@@ -71,9 +71,9 @@ impl<D: Device> Shared<D> {
         blocks + pools.iter().map(|pool| free_all(&mut || pool.arena.take_surplus(tick))).sum::<usize>()
     }
 
-    /// Frees empty blocks of some heaps until this allocator holds no more than `target_bytes` of all heaps;
-    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with, and an arena those that were
-    /// announced if they are to be spared.
+    /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps. Returns their
+    /// number and their bytes. A custom pool keeps its minimum number of blocks. With `spares_announced`, an arena
+    /// keeps announced blocks.
     pub(crate) fn free_empty_blocks(
         &self,
         heaps: impl Fn(u32) -> bool,
@@ -100,7 +100,7 @@ impl<D: Device> Shared<D> {
         (blocks, bytes)
     }
 
-    /// Frees a block, if it is here and empty and its pool does not keep it; says whether it did.
+    /// Frees a block, if it exists, is empty and its pool does not keep it. Returns `true` if it did.
     pub(crate) fn free_empty_block(&self, arena: &ArenaRef<D>, block: BlockId) -> bool {
         let taken = match arena {
             ArenaRef::Pool(pool) if !pool.may_free_block() => None,
@@ -109,7 +109,7 @@ impl<D: Device> Shared<D> {
         taken.map(|memory| self.free_memory(memory)).is_some()
     }
 
-    /// Frees the empty blocks of pools whose handle is gone, and forgets those pools that have no block left.
+    /// Frees the empty blocks of pools without a handle, and removes such pools once they have no block left.
     pub(crate) fn collect_closed_pools(&self) {
         let is_closed = |pool: &Arc<PoolState<D>>| pool.is_closed.load(Ordering::Acquire);
         let closed: Vec<_> = self.custom_pools.read().iter().filter(|pool| is_closed(pool)).cloned().collect();
@@ -133,7 +133,7 @@ impl<D: Device> Shared<D> {
         pools.push(pool);
     }
 
-    /// Destroys the empty blocks in some heaps of those owners of ranges that are `due`; says how many those were.
+    /// Destroys empty blocks, in some heaps, of the owners of ranges that are `due`. Returns the number of blocks.
     fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> usize {
         let may_go = |memory: &Memory<D>| heaps(self.heap_of(memory.memory_type));
         let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty(&may_go));
@@ -141,16 +141,16 @@ impl<D: Device> Shared<D> {
         std::iter::from_fn(next).map(|backing| unsafe { self.free_backing(backing) }).count()
     }
 
-    /// Destroys a buffer that small ones shared, the device being done with all of them.
+    /// Destroys a buffer that small buffers shared, once the device is done with all of them.
     pub(super) fn destroy_shared_buffer(&self, buffer: Arc<SharedBuffer<D>>) {
         let buffer = Arc::into_inner(buffer).expect("the buffer is dropped before its last range is freed");
-        // SAFETY: each small buffer in it was freed, which is when the device is done with it.
+        // SAFETY: each small buffer in it was freed, so the device is done with it.
         unsafe { Create::<Buffers>::destroy(&self.device, buffer.object) };
         self.notify(Event::Called(Call::DestroyObject));
         self.free_place(buffer.place);
     }
 
-    /// Destroys the shared buffers in some heaps in which nothing lives; says whether there were any.
+    /// Destroys the empty shared buffers in some heaps. Returns `true` if there were any.
     fn trim_small_buffers(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let may_go = |buffer: &Arc<SharedBuffer<D>>| heaps(self.heap_of(self.memory_of(&buffer.place).memory_type));
         let next = |state: &SmallState<D>| state.blocks.lock().take_empty_of(may_go);

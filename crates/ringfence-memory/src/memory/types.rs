@@ -1,17 +1,17 @@
-//! Which memory type a request goes to: for each location the types in the order in which they are tried.
+//! The choice of memory types: for each location, the types in the order in which they are tried.
 //!
-//! | location | must be | is tried first | comes last |
+//! | location | required | tried first | tried last |
 //! |---|---|---|---|
-//! | `Device` | – | device-local | what the host sees too (small windows into device memory are precious), host memory |
+//! | `Device` | – | device-local | types that the host accesses too (small windows into device memory are scarce), host memory |
 //! | `Upload` | host-visible | coherent, in host memory | cached, device-local |
 //! | `Readback` | host-visible | cached, coherent | uncached: reading that is tens of times slower |
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
-//! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
-//! types are never picked unless the request names such a property, and those that the device refuses only where no
-//! other is left: it says why. Properties that a request requires narrow the list;
-//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the
-//! same order leads to the one type that has every property.
+//! Equal types keep the driver's order, as the Vulkan specification intends. Protected, lazily allocated and special
+//! types are used only if the request names such a property. Types that the device refuses are used only if no other is
+//! left, so that the request returns the device's reason. Required properties of a request shorten the list; preferred
+//! ones come before the location's own order. On a device with one heap for all (unified memory) the same order leads
+//! to the one type that has every property.
 
 use smallvec::SmallVec;
 
@@ -19,14 +19,14 @@ use super::location::Location;
 use super::request::AllocationDesc;
 use crate::device::{Capabilities, MemoryProperties as P};
 
-/// Which of the device's memory types requests go to, worked out once.
+/// The order of the device's memory types for each location, computed once.
 #[derive(Debug)]
 pub(crate) struct TypeOrder {
     /// The candidates of every location, best first.
     candidates: [Vec<u32>; 4],
-    /// The types that the device has.
+    /// The memory types of the device, one bit each.
     known_bits: u32,
-    /// As large a request as every one of them can serve, those that the device refuses apart.
+    /// The largest request size that every type can serve, without the types that the device refuses.
     always_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ impl TypeOrder {
         }
     }
 
-    /// The types for `location` among those of `bits`, best first.
+    /// Returns the types for `location` among `bits`, best first.
     pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
@@ -55,7 +55,7 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
     }
 
-    /// The type that a request goes to while there is room.
+    /// Returns the best type of a request, which is used while it has room.
     #[inline]
     pub(crate) fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
         if (desc.required | desc.preferred).is_empty() {
@@ -64,12 +64,12 @@ impl TypeOrder {
         self.candidates_for(capabilities, desc, bits).next()
     }
 
-    /// Whether a request is so small that any of its types can serve it, and there is one: most are.
+    /// Returns `true` if a request is small enough for any of its types, and there is one. Most requests are.
     pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0
     }
 
-    /// The types for a request among those of `bits`, best first. O(types); no host memory.
+    /// Returns the types for a request among `bits`, best first. O(types); no host memory.
     pub(crate) fn candidates_for<'a>(
         &'a self,
         capabilities: &Capabilities,
@@ -84,7 +84,7 @@ impl TypeOrder {
     }
 }
 
-/// The types among those of `allowed` that have what the request requires, those with what it prefers first.
+/// Returns the types among `allowed` that have the required properties, those with the preferred ones first.
 fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
     let never = NEVER.difference(desc.required | desc.preferred);
@@ -102,5 +102,5 @@ fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32)
     types
 }
 
-/// What is picked only if it is requested by name.
+/// Properties of types that are used only if the request names them.
 const NEVER: P = P::PROTECTED.union(P::LAZILY_ALLOCATED).union(P::SPECIAL);

@@ -1,4 +1,4 @@
-//! A place that was found and has no resource yet.
+//! A place that was allocated, with no resource bound to it yet.
 
 use std::mem::ManuallyDrop;
 
@@ -6,10 +6,10 @@ use super::place::Place;
 use super::shared::Shared;
 use crate::device::Device;
 
-/// A place that is freed when this is dropped: if the driver does not bind the resource there, or its call panics.
+/// A place that is freed on drop: if the driver fails to bind the resource, or its call panics.
 pub(crate) struct Unbound<'a, D: Device> {
     shared: &'a Shared<D>,
-    /// There until this is dropped.
+    /// Valid until the drop.
     place: ManuallyDrop<Place<D>>,
 }
 
@@ -24,11 +24,11 @@ impl<'a, D: Device> Unbound<'a, D> {
         &self.place
     }
 
-    /// The resource is bound.
+    /// Returns the place: the resource is bound.
     #[inline(always)]
     pub(crate) fn bound(self) -> Place<D> {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again, so that the place is taken once.
+        // SAFETY: `held` is never dropped or used again, so the place is taken once.
         unsafe { ManuallyDrop::take(&mut held.place) }
     }
 }

@@ -1,5 +1,4 @@
-//! What is recorded and looked for while the program runs: the trace and the debugging of an allocator, and what they
-//! are notified of.
+//! The trace and the debugging of an allocator, and the events that they get.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -20,23 +19,25 @@ use crate::observe::debugging::{
 use crate::observe::trace::{self, StartTraceError, TraceSummary};
 use crate::observe::{Event, Numbered, RangeId};
 
-/// The recording of an allocator: see [`trace`](crate::trace). Made by [`Allocator::trace`](crate::Allocator::trace).
+/// The recording of an allocator: see [`trace`](crate::trace). Created by
+/// [`Allocator::trace`](crate::Allocator::trace).
 pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Recording<'_, D> {
     /// Starts a trace: every event of memory is written to `to`, until [`Recording::stop`] or until the allocator is
-    /// destroyed: see [`crate::trace`]. [`Allocator::reclaim`](crate::Allocator::reclaim) writes when 64 KiB are full
-    /// or a quarter of a second has passed, so that a file needs no buffer.
+    /// destroyed: see [`crate::trace`]. [`Allocator::reclaim`](crate::Allocator::reclaim) writes once 64 KiB are full
+    /// or a quarter of a second has passed, so a file needs no buffer.
     ///
-    /// A write that fails, or panics, ends the recording and nothing else; `stop` says why. It runs with no lock held,
-    /// and may use the allocator.
+    /// A write that fails or panics ends the recording only; `stop` returns the error. The write runs with no lock
+    /// held, and may use the allocator.
     ///
     /// # Errors
-    /// A trace is being recorded already, the allocator has made something already, another thread makes something
+    /// A trace is already being recorded, the allocator has already created something, another thread creates something
     /// before the recording is on, or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
         let Shared { rings, observers, device, .. } = &**self.0;
-        // Before the look at what there is: what has a later number either is seen, or finds the recording on.
+        // Read before the check for existing objects: an object with a later number is either found by the second
+        // check, or its thread sees that the recording is on.
         let numbered = observers.numbered(Numbered::Block);
         self.check_empty(numbered)?;
         rings.forget_recorded();
@@ -45,7 +46,7 @@ impl<D: Device> Recording<'_, D> {
         self.check_empty(numbered).inspect_err(|_| _ = observers.trace.stop())
     }
 
-    /// Refuses an allocator that has something, or has made memory since this number.
+    /// Refuses an allocator that owns objects, or has allocated memory since this number.
     fn check_empty(&self, numbered: u64) -> Result<(), StartTraceError> {
         let Shared { memory_objects, descriptor_heaps, observers, .. } = &**self.0;
         let since = observers.numbered(Numbered::Block) - numbered;
@@ -60,8 +61,8 @@ impl<D: Device> Recording<'_, D> {
     /// for a write that is under way on another thread.
     ///
     /// # Errors
-    /// A part could not be written: what was written before can be read. Or it was called from inside a write of the
-    /// trace: the recording goes on then.
+    /// A part could not be written: the earlier parts can be read. Or it was called from inside a write of the trace:
+    /// the recording then continues.
     pub fn stop(&self) -> std::io::Result<Option<TraceSummary>> {
         let Shared { rings, observers, .. } = &**self.0;
         let seen = rings.all();
@@ -71,7 +72,7 @@ impl<D: Device> Recording<'_, D> {
     }
 }
 
-/// What an allocator's debugging has found: see [`debugging`](crate::debugging). Made by
+/// The findings of an allocator's debugging: see [`debugging`](crate::debugging). Created by
 /// [`Allocator::debug`](crate::Allocator::debug).
 pub struct Debug<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
@@ -87,14 +88,14 @@ impl<D: Device> Debug<'_, D> {
         self.of(|debug| debug.check_guards(&self.0.device))
     }
 
-    /// The live ranges by name and place of creation, retired ones included; empty unless
+    /// Returns the live ranges with their names and the lines that created them, retired ones included; empty unless
     /// [`AllocatorDesc::debug`](crate::AllocatorDesc::debug) turns a check on. O(live ranges).
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
         self.of(Debugger::live)
     }
 
-    /// The findings since the last call: overruns and lost contents when they are found, leaks at
+    /// Returns the findings since the last call: overruns and lost contents as they are found, leaks at
     /// [`Allocator::shutdown`](crate::Allocator::shutdown). At most the last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
@@ -102,25 +103,27 @@ impl<D: Device> Debug<'_, D> {
         self.of(Debugger::take_findings)
     }
 
-    /// The last operations, oldest first: at most [`DebugDesc::history_count`](crate::DebugDesc::history_count).
+    /// Returns the last operations, oldest first: at most
+    /// [`DebugDesc::history_count`](crate::DebugDesc::history_count).
     #[must_use]
     pub fn history(&self) -> Vec<Operation> {
         self.of(|debug| debug.history(None))
     }
 
-    /// Those of the last operations that concern the byte at `address`: which resources had it, and when. O(history).
+    /// Returns the last operations on the byte at `address`: the resources that owned it, and when. O(history).
     #[must_use]
     pub fn history_of(&self, address: MemoryAddress) -> Vec<Operation> {
         self.of(|debug| debug.history(Some(address)))
     }
 
-    /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
+    /// Checks every invariant of the allocator's structures. For tests; no other thread may use the allocator
+    /// meanwhile.
     ///
     /// Lock-free structures are between two states while a thread changes them, and this call does not stop other
-    /// threads: an allocator that is in use may be reported as invalid though it is not.
+    /// threads: an allocator that is in use may be reported as invalid although it is valid.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first invariant that is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.0.validate()
     }
@@ -132,20 +135,21 @@ impl<D: Device> Shared<D> {
         self.observers.notify(&self.device, event);
     }
 
-    /// Adds an event to the trace, for libraries that build on the allocator. `event` is called only if a trace is
-    /// being recorded.
+    /// Adds an event to the trace, for libraries that build on the allocator. `event` is called only while a trace is
+    /// recorded.
     #[inline]
     pub fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         self.observers.record(event);
     }
 
-    /// Whether a trace is recorded. A load.
+    /// Returns `true` while a trace is recorded. One load.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.observers.is_recording()
     }
 
-    /// Writes what a trace has gathered, if it is time to: with no lock held, as it runs code of the program's.
+    /// Writes the collected events of a trace, if a write is due, with no lock held, because it runs the program's
+    /// code.
     #[inline]
     pub(crate) fn write_due(&self) {
         if self.is_recording() {
@@ -153,12 +157,12 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What was lost of the copies to its resources, and what may be, for libraries that gather copies.
+    /// Returns the lost and possibly lost copies to its resources, for libraries that gather copies.
     pub fn losses(&self) -> &Arc<Losses<Leak>> {
         &self.losses
     }
 
-    /// Finds out which copies were lost with frames that are over.
+    /// Determines which copies were lost with frames that have ended.
     pub(crate) fn settle_losses(&self) {
         self.losses.settle();
         if let Some(debug) = self.observers.debug() {
@@ -166,29 +170,29 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Notes writes to rings.
+    /// Records writes to rings.
     pub fn count_staged(&self, writes: u64, bytes: u64) {
         self.notify(Event::Staged { writes, bytes });
     }
 
-    /// A number for a descriptor heap, or for an allocator of descriptors, in traces.
+    /// Returns a number for a descriptor heap, or for a descriptor allocator, in traces.
     pub fn descriptors_number(&self) -> u64 {
         self.observers.number(Numbered::Descriptors)
     }
 
-    /// A number for an object in a transient heap, in traces.
+    /// Returns a number for an object in a transient heap, in traces.
     pub fn transient_number(&self) -> u64 {
         self.observers.number(Numbered::Transient)
     }
 
-    /// What those who watch know a place by; `None` for a share in what others hold too, and for ranges outside the
-    /// arenas: pools outside them are one range each in a trace, as in a snapshot.
+    /// Returns the id by which subscribers know a place. Returns `None` for a share of a place, and for ranges outside
+    /// the arenas: a pool outside them is one range in a trace, as in a snapshot.
     fn range_id(&self, place: &Place<D>) -> Option<RangeId> {
         let key = self.key_of(place)?;
         Some(RangeId { key, begin: self.range_offset(place) })
     }
 
-    /// Where a place's range begins in its memory: before its guard, if it has one.
+    /// Returns the offset of a place's range in its memory: before its guard, if it has one.
     pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
         match &place.hold {
             Hold::Range { allocation, .. } => allocation.offset(),
@@ -197,7 +201,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::range_id`], without where its guard begins.
+    /// Returns the key of [`Shared::range_id`], without the beginning of the guard.
     pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
         let is_small = matches!(place.hold, Hold::Small { .. });
         let is_known = is_small || place.is_own_range();
@@ -206,12 +210,12 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         let Memory { block, memory_type, size: bytes, .. } = *memory;
-        // Between its number and the look whether anything is recorded: see `Recording::start`.
+        // Between taking the block's number and checking for a recording: see `Recording::start`.
         fence(Ordering::SeqCst);
         self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
     }
 
-    /// A range was allocated, whose first `front` bytes are a guard.
+    /// Records a range that was allocated. Its first `front` bytes are a guard.
     #[inline]
     pub(super) fn note_allocated(&self, place: &Place<D>, front: u64, request: &Request<'_>) {
         if self.is_recording() {
@@ -221,7 +225,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Something was made in a range of `bytes`, guards included.
+    /// Records an object that was created in a range of `bytes`, guards included.
     #[inline]
     pub(super) fn note_made(
         &self,
@@ -245,23 +249,23 @@ impl<D: Device> Shared<D> {
         self.notify(Event::Made(NewRange { key, memory, size, name, user_data, margins, host }));
     }
 
-    /// Where the host sees a place, where the API maps memory.
+    /// Returns the mapped address of a place, if the API maps memory.
     fn host_of(&self, place: &Place<D>) -> Option<Mapped> {
-        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
+        // SAFETY: the place is inside its memory, which is mapped as a whole if it is mapped.
         self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
-    /// Memory was made or imported as a whole, for the program at this line.
+    /// Records memory that was allocated or imported as a whole, for the program's line.
     pub(crate) fn note_whole(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         if self.observers.debug().is_some() {
             let size = self.memory_of(place).size - place.offset;
-            // Without a place for the host: what others write there is not filled over.
+            // Without a mapped address, so that bytes that others write there are not overwritten by a fill.
             self.note_new(place, desc, size, Margins::default(), None);
             self.note_handed_out(place, at, None);
         }
     }
 
-    /// A range of a buffer that others share was given to its owner.
+    /// Records a range of a shared buffer that was handed to its owner.
     pub(crate) fn note_small(&self, place: &Place<D>, size: u64, host: Option<Mapped>) {
         if self.observers.debug().is_some() {
             let desc = AllocationDesc { name: "small buffer", ..Default::default() };
@@ -269,7 +273,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Notes for debugging at which line of the program what was made was asked for.
+    /// Records for debugging the program's line that requested the resource.
     #[inline]
     pub(crate) fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
         if self.observers.debug().is_some()
@@ -292,7 +296,7 @@ impl<D: Device> Shared<D> {
         self.notify(Event::Moved { from, to, place: NewPlace { memory, host, device_address: address() } });
     }
 
-    /// What a place is known by, if anyone watches.
+    /// Returns the id of a place, if a subscriber needs it.
     #[inline]
     pub(crate) fn watched(&self, place: &Place<D>) -> Option<RangeId> {
         if self.observers.is_watching() { self.range_id(place) } else { None }
@@ -305,14 +309,14 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// What is retired is not moved any more.
+    /// Records that a place was retired. It is not moved any more.
     #[inline]
     pub(super) fn note_retired(&self, place: &Place<D>) {
         place.never_move();
         self.note(place, Event::Retired);
     }
 
-    /// The device is done with the place's bytes, and its owner has released them.
+    /// Records that the device is done with the place's bytes, and that its owner has released them.
     #[inline]
     pub(super) fn note_released(&self, place: &Place<D>) {
         self.note(place, Event::Released);
@@ -324,12 +328,12 @@ impl<D: Device> Shared<D> {
         self.note(place, Event::Freed);
     }
 
-    /// Notes another name. A place that others use too, or that lies in a pool outside the arenas, has none of its own.
+    /// Renames a place. A place that others use too, or that is in a pool outside the arenas, has no name of its own.
     pub(crate) fn rename(&self, place: &mut Place<D>, name: &str) {
         self.renote(place, name, None);
     }
 
-    /// As [`Shared::rename`], and other user data.
+    /// As [`Shared::rename`], and sets other user data.
     pub(crate) fn renote(&self, place: &mut Place<D>, name: &str, user_data: Option<u64>) {
         let change = &|note: &mut Note| {
             note.name = name.into();

@@ -1,4 +1,4 @@
-//! What statistics count: calls to the driver, and what is counted beside them.
+//! Counters of driver calls and of other operations, for statistics.
 
 use ringfence_core::counter::Counters;
 
@@ -7,23 +7,23 @@ use super::debugging::Watched;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
-    /// The driver made a memory object.
+    /// The driver allocated a memory object.
     AllocateMemory,
-    /// The driver freed one.
+    /// The driver freed a memory object.
     FreeMemory,
-    /// The driver made a buffer or a texture.
+    /// The driver created a buffer or a texture.
     CreateObject,
-    /// The driver destroyed one.
+    /// The driver destroyed a buffer or a texture.
     DestroyObject,
-    /// One was bound to a range.
+    /// A resource was bound to a range.
     Place,
     /// The host waited for the device.
     Wait,
-    /// Writes to rings: no calls.
+    /// Writes to rings; not driver calls.
     Stage,
     /// Moves of a defragmentation.
     Move,
-    /// Bytes of those.
+    /// Bytes that these moves copied.
     MovedBytes,
     /// Bytes by which buffers in use are larger than described.
     RoundedBytes,
@@ -42,7 +42,7 @@ impl Calls {
         self.0.add(Call::MovedBytes as usize, bytes);
     }
 
-    /// A buffer is in use that is so much larger than described.
+    /// Records a buffer that is `bytes` larger than described.
     pub(crate) fn add_rounded(&self, bytes: u64) {
         self.0.add(Call::RoundedBytes as usize, bytes);
     }

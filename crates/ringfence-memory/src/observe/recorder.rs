@@ -1,4 +1,4 @@
-//! What a trace records of the allocator's events.
+//! Recording of the allocator's events in a trace.
 //!
 //! ```text
 //!   Event ──▶ on ──▶ Recorder of `ringfence-trace`: appended under one short lock, written where no lock is held
@@ -13,23 +13,23 @@ use super::unlocked::is_locked;
 use super::{Event as Observed, RangeId};
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 
-/// Why no recording was started.
+/// The reason why no recording was started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartTraceError {
-    /// One is under way.
-    #[error("a trace is being recorded already")]
+    /// A trace is already being recorded.
+    #[error("a trace is already being recorded: stop it first")]
     Recording,
-    /// A trace that begins in the middle could not say which descriptors are in use.
-    #[error("descriptor heaps exist already: a trace begins with an allocator that has made nothing")]
+    /// Descriptor heaps exist already. A trace that begins later could not tell which descriptors are in use.
+    #[error("descriptor heaps already exist: start the trace before the allocator creates anything")]
     DescriptorHeaps,
-    /// A trace that begins in the middle could not say what is in memory.
-    #[error("{memory_objects} memory objects exist already: a trace begins with an allocator that has made nothing")]
+    /// Memory objects exist already. A trace that begins later could not tell what is in memory.
+    #[error("{memory_objects} memory objects already exist: start the trace before the allocator creates anything")]
     NotEmpty {
-        /// Memory objects that exist.
+        /// Number of existing memory objects.
         memory_objects: u64,
     },
-    /// The beginning could not be written.
+    /// The beginning of the trace could not be written.
     #[error("the trace cannot be written: {0}")]
     Io(#[from] io::Error),
 }
@@ -43,7 +43,7 @@ impl Trace {
         Self(Recorder::new())
     }
 
-    /// Whether anything is recorded.
+    /// Returns `true` while a trace is recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.0.is_on()
@@ -54,19 +54,20 @@ impl Trace {
         Ok(started.ok_or(StartTraceError::Recording)??)
     }
 
-    /// Ends the recording; `None` if there was none. Waits for a write of another thread.
+    /// Ends the recording; returns `None` if there was none. Waits for a write of another thread.
     pub(crate) fn stop(&self) -> Option<io::Result<TraceSummary>> {
         self.0.stop()
     }
 
-    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock.
+    /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock, because the write
+    /// runs the program's code.
     pub(crate) fn write_due(&self) {
         if !is_locked() {
             self.0.write_due();
         }
     }
 
-    /// Adds what is recorded of an event, if anything is recorded.
+    /// Adds an event to the trace, if one is recorded.
     #[inline(always)]
     pub(super) fn on<M: Watched>(&self, event: &Observed<'_, M>) {
         if self.is_on() {
@@ -95,7 +96,7 @@ impl Trace {
         });
     }
 
-    /// The end of a `reclaim`. `budgets` asks the driver, with no lock held.
+    /// Records the end of a `reclaim`. `budgets` calls the driver, with no lock held.
     pub(crate) fn reclaimed(
         &self,
         completed: impl Iterator<Item = u64>,

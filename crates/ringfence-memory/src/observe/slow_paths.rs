@@ -1,46 +1,46 @@
-//! What slow paths report to a subscriber of the crate `tracing`, if the feature of that name is on. Without it,
-//! nothing is compiled in. Target: `ringfence`.
+//! Reports of slow paths to a subscriber of the crate `tracing`, if the feature of that name is on. Without the
+//! feature, no code is compiled in. Target: `ringfence`.
 //!
 //! | span or event | level | when |
 //! |---|---|---|
-//! | `allocate_memory` | debug span | the driver makes a memory object: milliseconds, on some drivers |
-//! | `free_memory` | debug span | the driver frees one |
+//! | `allocate_memory` | debug span | the driver allocates a memory object: milliseconds, on some drivers |
+//! | `free_memory` | debug span | the driver frees a memory object |
 //! | `wait` | debug span | the host waits for the device |
 //! | `out of memory` | warning | no memory type had room, or the driver refused |
-//! | `debugging` | error | a guard was written, or something is left at the end |
-//! | `device lost` | error | a `reclaim` saw it |
-//! | `… is leaked` | error | at the end of the allocator: the device may still use it, and that cannot be waited for |
+//! | `debugging` | error | a guard was overwritten, or a leak was found at the end |
+//! | `device lost` | error | a `reclaim` found that the device is lost |
+//! | `… are leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
 //!
-//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span of what happened under a lock is
-//! entered and left afterwards; its field `took_ns` says how long it took.
+//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span for work under a lock is entered and
+//! exited afterwards; its field `took_ns` contains the duration.
 
 use std::fmt;
 
 use super::debugging::Finding;
 use crate::device::DeviceError;
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
 #[derive(Clone, Copy)]
 pub(crate) enum SlowPath {
-    /// The driver makes a memory object.
+    /// The driver allocates a memory object.
     AllocateMemory { bytes: u64, memory_type: u32, dedicated: bool },
-    /// The driver frees one.
+    /// The driver frees a memory object.
     FreeMemory { bytes: u64, memory_type: u32 },
     /// The host waits for the device.
     Wait,
 }
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "read by subscribers of `tracing` alone"))]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
 pub(crate) enum Warning<'a> {
     /// No memory type had room, or the driver refused.
     OutOfMemory { bytes: u64, location: &'a dyn fmt::Debug, tried_type_bits: u32, cause: &'a DeviceError },
-    /// Debugging found it.
+    /// A finding of debugging.
     Found(&'a Finding),
-    /// A reclaim saw it.
+    /// A reclaim found that the device is lost.
     DeviceLost,
-    /// The driver cannot wait for the device: what it may use is leaked.
+    /// The driver cannot wait for the device: objects that the device may use are leaked.
     CannotWait { objects: usize },
-    /// A frame was dropped that may have been submitted: what it may use is leaked.
+    /// A frame was dropped that may have been submitted: objects that it may use are leaked.
     Leaked { error: &'a dyn fmt::Display, objects: usize },
 }
 
@@ -50,7 +50,7 @@ pub(super) fn warn(_warning: &Warning<'_>) {
     later::warn(_warning);
 }
 
-/// Reports how long this lives.
+/// Reports the lifetime of the returned value as a span.
 #[inline]
 pub(super) fn during(_path: SlowPath) -> impl Sized {
     #[cfg(feature = "tracing")]
@@ -59,7 +59,7 @@ pub(super) fn during(_path: SlowPath) -> impl Sized {
 
 #[cfg(feature = "tracing")]
 mod later {
-    //! What is reported once no lock is held.
+    //! Reports that wait until no lock is held.
 
     use std::time::Instant;
 
@@ -68,7 +68,7 @@ mod later {
     use super::super::unlocked::{contain, defer, is_locked};
     use super::{SlowPath, Warning};
 
-    /// Reports now, or once this thread holds no lock: what is reported is owned.
+    /// Reports now, or once this thread holds no lock; the report owns its data.
     pub(super) fn warn(warning: &Warning<'_>) {
         match *warning {
             Warning::OutOfMemory { bytes, location, tried_type_bits, cause } => {
@@ -83,12 +83,12 @@ mod later {
             }
             Warning::DeviceLost => report(|| error!(target: "ringfence", "device lost")),
             Warning::CannotWait { objects } => report(move || {
-                error!(target: "ringfence", { objects }, "the driver cannot wait: what it may use is leaked");
+                error!(target: "ringfence", { objects }, "the driver cannot wait: objects in use are leaked");
             }),
             Warning::Leaked { error, objects } => {
                 let error = error.to_string();
                 report(
-                    move || error!(target: "ringfence", { error, objects }, "what a dropped frame may use is leaked"),
+                    move || error!(target: "ringfence", { error, objects }, "objects of a dropped frame are leaked"),
                 );
             }
         }
@@ -114,10 +114,10 @@ mod later {
         }
     }
 
-    /// A span: entered, or to be reported once no lock is held.
+    /// A span that is entered, or that will be reported once no lock is held.
     pub(super) struct Span {
         started: Instant,
-        /// There iff it is to be reported later.
+        /// `Some` if the span is reported later.
         later: Option<SlowPath>,
         entered: Option<tracing::Span>,
     }
@@ -141,8 +141,7 @@ mod later {
         }
     }
 
-    // One step after the other, each contained: a span that is dropped while a panic is under way would end the
-    // program.
+    // Each step catches its own panics, because a span that is dropped during a panic would abort the program.
 
     fn enter(path: SlowPath) -> Option<tracing::Span> {
         let span = contain(|| span_of(path))?;

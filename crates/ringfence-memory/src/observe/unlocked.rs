@@ -1,11 +1,11 @@
-//! Code of the program's, run where this thread holds no lock: see [`ringfence_hal::lock`].
+//! Running the program's code while this thread holds no lock: see [`ringfence_hal::lock`].
 //!
-//! While a thread holds a [`Lock`], nothing is reported ([`span`](super::span)) and nothing of the program's is dropped
-//! ([`drop_unlocked`]): that is done as soon as the thread holds none. A panic ends there: the panic hook has shown it,
-//! and what is reported on has happened.
+//! While a thread holds a [`Lock`], reports ([`span`](super::span)) and drops of the program's values
+//! ([`drop_unlocked`]) are deferred until the thread holds no lock. A panic in deferred code is caught: the panic hook
+//! has shown it, and the reported operation has already happened.
 //!
-//! The eviction callback is not called under a [`Lock`] either: the owner of the request calls it once the lock is free
-//! (`memory/shortage.rs`).
+//! The eviction callback is not called under a [`Lock`] either: the owner of the request calls it once the lock is
+//! released (`memory/shortage.rs`).
 
 #[cfg(feature = "tracing")]
 pub(super) use crate::device::lock::contain;

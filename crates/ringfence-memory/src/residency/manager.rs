@@ -1,4 +1,4 @@
-//! What is evicted and when, and how it is made resident again.
+//! The residency manager: eviction, and making memory resident again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,26 +23,26 @@ struct Limits {
     headroom_bytes: u64,
 }
 
-/// The memory that a submission uses. The program keeps it and clears it for the next submission, so that it allocates
-/// nothing.
+/// The memory that a submission uses. The program keeps the list and clears it for the next submission, so it does not
+/// allocate host memory each time.
 pub struct UseList<D: Device> {
     shared: Arc<Shared<D>>,
     serial: u64,
     uses: Vec<Arc<Residence<D>>>,
 }
 
-/// What a commit did, or all commits so far ([`Residency::totals`]).
+/// The result of a commit, or of all commits so far ([`Residency::totals`]).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Committed {
-    /// Memory objects that were brought back.
+    /// Number of memory objects that were made resident again.
     pub returned_count: u64,
-    /// Bytes of those.
+    /// Size of these memory objects, in bytes.
     pub returned_bytes: u64,
     /// Memory objects that were evicted to make room, or because a heap was beyond its budget.
     pub evicted_count: u64,
-    /// Bytes of those.
+    /// Size of these memory objects, in bytes.
     pub evicted_bytes: u64,
-    /// Bytes by which the fullest heap is still beyond its budget, headroom included: the rest is in use.
+    /// Bytes by which the fullest heap still exceeds its budget, headroom included: the rest is in use.
     pub beyond_budget_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl Committed {
         }
     }
 
-    /// Each figure of both put together, but for what is beyond the budget.
+    /// Combines each figure of both with `put`, except `beyond_budget_bytes`.
     fn with(self, other: Self, put: fn(u64, u64) -> u64) -> Self {
         Self {
             returned_count: put(self.returned_count, other.returned_count),
@@ -70,31 +70,34 @@ impl Committed {
     }
 }
 
-/// Why a commit failed. What was listed must not be used: wait for earlier submissions, or use less, and commit again.
+/// The reason why a commit failed. The listed memory must not be used: wait for earlier submissions, or use less
+/// memory, and commit again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResidencyError {
-    /// The frame is of another allocator.
-    #[error("the frame is not of the allocator whose memory is listed")]
+    /// The frame belongs to another allocator.
+    #[error("the frame belongs to another allocator than the listed memory")]
     ForeignFrame,
-    /// The list is of another allocator.
-    #[error("the list is of another allocator")]
+    /// The list belongs to another allocator.
+    #[error("the list belongs to another allocator")]
     ForeignList,
-    /// There is no room for the memory that the submission uses, even with all other memory that is not in use evicted.
-    #[error("{missing_bytes} bytes could not be brought back: {cause}")]
+    /// The memory of the submission does not fit, even if all memory that is not in use is evicted.
+    #[error(
+        "{missing_bytes} bytes could not be made resident: {cause}. Wait for earlier submissions or use less memory"
+    )]
     NoRoom {
-        /// Bytes that are listed and evicted.
+        /// Size of the listed memory that is evicted, in bytes.
         missing_bytes: u64,
-        /// What the driver says.
+        /// The driver's error.
         cause: DeviceError,
     },
-    /// The driver failed otherwise.
+    /// The driver failed for another reason.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
 impl<D: Device> Residency<D> {
-    /// Memory is evicted from now on.
+    /// Creates the manager: memory may be evicted from now on.
     ///
     /// # Safety
     /// As for [`Allocator::residency`](crate::Allocator::residency).
@@ -104,23 +107,23 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// Sets how many bytes a commit evicts at most of a heap that is beyond its budget while nothing has to be made
-    /// resident, so that usage follows a budget that falls over some frames; 64 MiB by default. For what has to be made
-    /// resident a commit evicts as much as that needs.
+    /// Sets the maximum number of bytes that a commit evicts of a heap beyond its budget, while no memory must be made
+    /// resident; 64 MiB by default. If the budget falls, usage then follows over several frames. If memory must be made
+    /// resident, a commit evicts as much as that needs.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
         self
     }
 
-    /// Sets how many bytes below the budget are kept free when something is evicted; 0 by default.
+    /// Sets the number of bytes below the budget that an eviction keeps free; 0 by default.
     #[must_use]
     pub fn with_headroom(mut self, bytes: u64) -> Self {
         self.limits.headroom_bytes = bytes;
         self
     }
 
-    /// An empty list.
+    /// Creates an empty list.
     #[must_use]
     pub fn list(&self) -> UseList<D> {
         let mut list = UseList { shared: Arc::clone(&self.shared), serial: 0, uses: Vec::new() };
@@ -128,11 +131,11 @@ impl<D: Device> Residency<D> {
         list
     }
 
-    /// Makes the listed memory resident, and keeps it so until the frame's submission is complete. Call it before that
-    /// submission.
+    /// Makes the listed memory resident, and keeps it resident until the frame's submission is complete. Call it before
+    /// that submission.
     ///
     /// # Errors
-    /// There is no room, the driver failed, or the frame or the list is another allocator's.
+    /// There is no room, the driver failed, or the frame or the list belongs to another allocator.
     pub fn commit(&self, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         if !Arc::ptr_eq(&list.shared, &self.shared) {
             return Err(ResidencyError::ForeignList);
@@ -143,27 +146,27 @@ impl<D: Device> Residency<D> {
         self.shared.commit(&self.limits, list, frame)
     }
 
-    /// What was done so far, by commits and for allocations that needed memory. O(heaps).
+    /// Returns the sum of all work so far, of commits and of allocations that needed memory. O(heaps).
     #[must_use]
     pub fn totals(&self) -> Committed {
         let beyond_budget_bytes = self.shared.beyond_budget_bytes(&self.limits);
         Committed { beyond_budget_bytes, ..Committed::of(&self.shared.residents) }
     }
 
-    /// How many memory objects are device-local and not mapped by the host: those that are evicted if nothing in them
-    /// forbids it. O(memory objects).
+    /// Returns the number of memory objects that are device-local and not mapped by the host. They can be evicted if
+    /// all resources in them are evictable. O(memory objects).
     #[must_use]
     pub fn object_count(&self) -> usize {
         self.shared.residents.each().len()
     }
 
-    /// Bytes of those that are resident. O(memory objects).
+    /// Returns the bytes of these memory objects that are resident. O(memory objects).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.bytes(false)
     }
 
-    /// Bytes of those that are evicted. O(memory objects).
+    /// Returns the bytes of these memory objects that are evicted. O(memory objects).
     #[must_use]
     pub fn absent_bytes(&self) -> u64 {
         self.bytes(true)
@@ -188,34 +191,37 @@ impl<D: Device> fmt::Debug for Residency<D> {
 }
 
 impl<D: Device> UseList<D> {
-    /// Clears the list for the next submission, and keeps its memory.
+    /// Clears the list for the next submission, and keeps its host memory.
     pub fn clear(&mut self) {
         self.uses.clear();
-        // Of all allocators: no two lists of the process have the same number.
+        // Shared by all allocators: the number of a list is unique in the process.
         static LISTS: AtomicU64 = AtomicU64::new(0);
         self.serial = LISTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
-    /// The submission uses this resource. Does nothing if its memory cannot be evicted.
+    /// Adds a resource that the submission uses. Does nothing if its memory cannot be evicted.
     ///
     /// # Panics
-    /// If the resource is of another allocator than the list. Nothing is listed then.
+    /// If the resource belongs to another allocator than the list. The list has not changed then.
     #[track_caller]
     pub fn add<K: ResourceKind>(&mut self, resource: &Resource<D, K>)
     where
         D: Create<K>,
     {
-        assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource is of another allocator than the list");
+        assert!(
+            Arc::ptr_eq(resource.shared(), &self.shared),
+            "the resource belongs to another allocator than the list"
+        );
         self.add_place(resource.place());
     }
 
-    /// The submission uses this memory.
+    /// Adds memory that the submission uses.
     ///
     /// # Panics
     /// As [`UseList::add`].
     #[track_caller]
     pub fn add_allocation(&mut self, allocation: &Allocation<D>) {
-        assert!(allocation.is_of(&self.shared), "the allocation is of another allocator than the list");
+        assert!(allocation.is_of(&self.shared), "the allocation belongs to another allocator than the list");
         self.add_place(allocation.place());
     }
 
@@ -227,13 +233,14 @@ impl<D: Device> UseList<D> {
         }
     }
 
-    /// How many memory objects are listed that can be evicted. Those that several threads list at once may count twice.
+    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at the same
+    /// time may count twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.uses.len()
     }
 
-    /// Whether none is.
+    /// Returns `true` if the list contains no memory object that can be evicted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty()
@@ -247,18 +254,19 @@ impl<D: Device> fmt::Debug for UseList<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Before a heap stays beyond its budget, what is recycled there goes: it may be all that keeps a block resident.
+    /// Commits a list. If a heap would stay beyond its budget, destroys its recycled objects and tries again, because
+    /// such an object may be all that keeps a block resident.
     fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let first = self.commit_once(limits, list, frame);
         let most = limits.evict_bytes_per_commit_max;
         let left = match first {
-            // As much went as may in one commit: more of it can go in the next.
+            // This commit has evicted the maximum; the next commit can evict more.
             Ok(done) if done.returned_bytes == 0 && done.evicted_bytes >= most => return first,
             Ok(done) if done.beyond_budget_bytes > 0 => most.saturating_sub(done.evicted_bytes),
             Err(ResidencyError::NoRoom { .. }) => most,
             _ => return first,
         };
-        // With no lock held, since memory may be freed.
+        // Without a lock, because memory may be freed.
         if !self.empty_recycled(|heap| first.is_err() || beyond(&self.budgets.heap(heap), limits) > 0) {
             return first;
         }
@@ -289,14 +297,14 @@ impl<D: Device> Shared<D> {
             exchanged = self.exchange(limits, missing, passed);
             self.budgets.refresh(&self.device);
         }
-        // Also where that failed: the program may free what was to be brought back.
+        // Cleared on failure too, because the program may free the memory that could not be made resident.
         missing.clear();
         exchanged?;
         let done = Committed::of(&self.residents).with(before, u64::wrapping_sub);
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 
-    /// Evicts what is beyond the budgets with what is missing, and brings that back.
+    /// Evicts the excess over the budgets, the missing memory included, and makes the missing memory resident.
     fn exchange(
         &self,
         limits: &Limits,
@@ -317,15 +325,15 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Bytes by which the fullest heap is beyond its budget, its headroom included.
+    /// Returns the bytes by which the fullest heap exceeds its budget, its headroom included.
     fn beyond_budget_bytes(&self, limits: &Limits) -> u64 {
         (0..self.budgets.heap_count()).map(|heap| beyond(&self.budgets.heap(heap), limits)).max().unwrap_or(0)
     }
 
-    /// Brings memory back; if there is no room, with everything evicted that can be.
+    /// Makes memory resident. If there is no room, evicts everything that can be evicted, and tries again.
     fn bring_back(&self, missing: &[Arc<Residence<D>>], passed: &Passed) -> Result<(), ResidencyError> {
         let objects: Vec<_> = missing.iter().map(|residence| residence.pageable.clone()).collect();
-        // SAFETY: all are this device's, and evicted, which is changed under the lock alone that is held.
+        // SAFETY: all belong to this device and are evicted; that state changes only under the lock that is held here.
         let make = || unsafe { self.device.make_resident(&objects) };
         let mut made = make();
         if made.is_err_and(DeviceError::is_out_of_memory) {
@@ -346,7 +354,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Bytes by which a heap is beyond its budget, its headroom included.
+/// Returns the bytes by which a heap exceeds its budget, its headroom included.
 fn beyond(budget: &Budget, limits: &Limits) -> u64 {
     budget.usage_bytes.saturating_add(limits.headroom_bytes).saturating_sub(budget.budget_bytes)
 }

@@ -1,4 +1,4 @@
-//! What only the inside can bring about: the order in which two threads take their steps.
+//! Orders of the steps of two threads that only a unit test can produce.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::sim;
 const BLOCK: u64 = 256 << 10;
 const SIZE: u64 = 32 << 10;
 
-/// Evictable memory in blocks of a pool, every second buffer dropped, so that there is something to move.
+/// Evictable memory in blocks of a pool. Every second buffer is dropped, so a defragmentation can move the others.
 struct World {
     device: sim::Device,
     fence: sim::Fence,
@@ -28,7 +28,7 @@ fn world() -> World {
     let device = sim::Device::new(sim::Profile::d3d12_modern(), sim::SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    // SAFETY: what is used is committed before, or held by a pass.
+    // SAFETY: the memory of each submission is committed before it, or kept resident by a pass.
     let residency = unsafe { memory.residency() };
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = BufferDesc { size: SIZE, usage };
@@ -43,7 +43,7 @@ fn world() -> World {
     World { device, fence, memory, residency, held }
 }
 
-/// Moves all that a pass plans, and submits the copies.
+/// Makes all moves of a pass, and submits the copies.
 fn move_all(
     memory: &Allocator<sim::Device>,
     timeline: &crate::Timeline<sim::Device>,
@@ -52,7 +52,7 @@ fn move_all(
 ) -> usize {
     let mut run = memory.defragment(DefragDesc::default());
     let frame = timeline.begin();
-    let mut pass = run.begin_pass(&frame).expect("our own frame");
+    let mut pass = run.begin_pass(&frame).expect("the frame belongs to the allocator");
     for buffer in held {
         let _ = pass.copy_buffer(buffer);
     }
@@ -66,8 +66,8 @@ fn move_all(
     count
 }
 
-/// A pass begins just when the manager has chosen what it evicts: what the pass reads and writes is not evicted under
-/// it.
+/// If a pass begins just after the manager has chosen the memory to evict, the memory that the pass reads and writes is
+/// not evicted.
 #[test]
 fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     let World { device, fence, memory, residency, mut held } = world();
@@ -77,7 +77,7 @@ fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     // SAFETY: as above.
     let other = unsafe { memory.timeline(other_fence) }.expect("the device is not lost");
     device.pause(0);
-    let used = device.budgets().expect("it tells")[0].usage_bytes;
+    let used = device.budgets().expect("the device reports budgets")[0].usage_bytes;
     device.set_budget(0, Some(used / 4));
     memory.reclaim();
     let (moving, clock, driver) = (memory.clone(), timeline.clone(), device.clone());
@@ -88,7 +88,7 @@ fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
         drop(held);
     }));
     let frame = other.begin();
-    residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
+    residency.commit(&residency.list(), &frame).expect("no memory must be made resident");
     assert!(*count.lock() > 0, "the pass had moves");
     device.resume(0);
     device.submit(0, &[], vec![], (other_fence, frame.value())).expect("the device is not lost");
@@ -97,13 +97,13 @@ fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     assert_eq!(device.take_hazards(), [], "nothing was evicted under a copy");
 }
 
-/// Memory that is freed just when it was chosen is not evicted any more, and the books stay right.
+/// Memory that is freed just after it was chosen is not evicted, and the counters stay correct.
 #[test]
 fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
     let World { device, fence, memory, residency, held } = world();
     // SAFETY: every frame signals the fence.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-    let used = device.budgets().expect("it tells")[0].usage_bytes;
+    let used = device.budgets().expect("the device reports budgets")[0].usage_bytes;
     device.set_budget(0, Some(used / 4));
     memory.reclaim();
     let freeing = memory.clone();
@@ -115,16 +115,19 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
         freeing.budgets().trim();
     }));
     let frame = timeline.begin();
-    let done = residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
+    let done = residency.commit(&residency.list(), &frame).expect("no memory must be made resident");
     assert_eq!((done.evicted_bytes, residency.absent_bytes()), (0, 0));
     frame.discard();
     memory.reclaim();
     let budget = memory.budgets().heap(0);
-    assert_eq!((budget.reserved_bytes, budget.usage_bytes), (0, device.budgets().expect("it tells")[0].usage_bytes));
+    assert_eq!(
+        (budget.reserved_bytes, budget.usage_bytes),
+        (0, device.budgets().expect("the device reports budgets")[0].usage_bytes)
+    );
     assert_eq!(device.take_hazards(), []);
 }
 
-/// Its memory was freed after it was listed: there is nothing to bring back.
+/// Memory that was freed after it was listed is not made resident.
 #[test]
 fn what_is_listed_and_freed_is_left_alone() {
     let World { device, fence, memory, residency, held } = world();
@@ -132,11 +135,11 @@ fn what_is_listed_and_freed_is_left_alone() {
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let mut list = residency.list();
     held.iter().for_each(|buffer| list.add(buffer));
-    let used = device.budgets().expect("it tells")[0].usage_bytes;
+    let used = device.budgets().expect("the device reports budgets")[0].usage_bytes;
     device.set_budget(0, Some(used / 4));
     memory.reclaim();
     let frame = timeline.begin();
-    residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
+    residency.commit(&residency.list(), &frame).expect("no memory must be made resident");
     assert!(residency.absent_bytes() > 0);
     frame.discard();
     drop(held);
@@ -144,7 +147,7 @@ fn what_is_listed_and_freed_is_left_alone() {
     memory.budgets().trim();
     assert_eq!(device.live().memories, 0);
     let frame = timeline.begin();
-    let done = residency.commit(&list, &frame).expect("nothing that is there is listed");
+    let done = residency.commit(&list, &frame).expect("the listed memory is freed");
     assert_eq!(done.returned_count, 0);
     assert_eq!(device.take_hazards(), []);
 }

@@ -1,10 +1,10 @@
-//! Memory without a resource: for resources that the program places itself, and for several that share bytes.
+//! Memory without a resource: for resources that the program binds itself, and for several resources that alias bytes.
 //!
 //! ```text
-//!   Allocation ── sole ──▶ Place                      as it was made
+//!   Allocation ── sole ──▶ Place                      as it was created
 //!       │ the first aliasing resource
 //!       ▼
-//!   Allocation ─┬─▶ common Place ◀─┬─ Buffer          goes back when the last of them is released
+//!   Allocation ─┬─▶ common Place ◀─┬─ Buffer          freed when the last of them is released
 //!               └──────────────────┴─ Texture         and the device is done with it
 //! ```
 
@@ -33,8 +33,8 @@ use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: its bytes are freed by an
-/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
+/// Dropping it retires it, as a [`Buffer`] is: once every submission that had begun by then is complete, the next
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) frees its bytes.
 pub struct Allocation<D: Device> {
     shared: Arc<Shared<D>>,
     place: ManuallyDrop<Place<D>>,
@@ -42,7 +42,7 @@ pub struct Allocation<D: Device> {
     /// The alignment, as an exponent of two.
     alignment_log2: u8,
     class: ResourceClass,
-    /// Whether resources of every class may lie in it.
+    /// `true` if resources of every class may be bound to it.
     is_mixed: bool,
     location: Location,
     user_data: u64,
@@ -80,10 +80,10 @@ impl<D: Device> Allocation<D> {
         Self::new(shared, &Bytes, PlacementRequest::new(needs, &desc), true)
     }
 
-    /// As [`Allocator::allocate_for`](crate::Allocator::allocate_for).
+    /// Allocates memory as [`Allocator::allocate_for`](crate::Allocator::allocate_for) does.
     ///
     /// # Safety
-    /// As there.
+    /// As [`Allocator::allocate_for`](crate::Allocator::allocate_for).
     #[track_caller]
     pub(crate) unsafe fn allocate_for<K>(
         shared: &Arc<Shared<D>>,
@@ -118,7 +118,7 @@ impl<D: Device> Allocation<D> {
         })
     }
 
-    /// Bytes for resources that the caller makes of them.
+    /// Allocates bytes for resources that the caller creates.
     #[track_caller]
     pub(crate) fn bytes(
         shared: &Arc<Shared<D>>,
@@ -128,7 +128,7 @@ impl<D: Device> Allocation<D> {
         Self::new(shared, &Bytes, PlacementRequest::new(needs, desc), false)
     }
 
-    /// A place that was found otherwise.
+    /// Creates an allocation from a place that is already allocated.
     #[inline(always)]
     pub(crate) fn of_place(
         shared: Arc<Shared<D>>,
@@ -149,68 +149,68 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// The driver's memory object.
+    /// Returns the driver's memory object.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
         &self.shared.memory_of(&self.place).object
     }
 
-    /// Its first byte in [`Allocation::memory`].
+    /// Returns the offset of its first byte in [`Allocation::memory`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.place.offset
     }
 
-    /// Its bytes, as asked for.
+    /// Returns its size in bytes, as requested.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The alignment of its offset in bytes, as requested.
+    /// Returns the alignment of its offset in bytes, as requested.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         1 << self.alignment_log2
     }
 
-    /// The memory type that it lies in.
+    /// Returns its memory type.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.shared.memory_of(&self.place).memory_type
     }
 
-    /// What that memory type is.
+    /// Returns the properties of its memory type.
     #[must_use]
     pub fn properties(&self) -> MemoryProperties {
         self.shared.device.capabilities().properties(self.memory_type())
     }
 
-    /// Where it was asked to live.
+    /// Returns the location that was requested.
     #[must_use]
     pub fn location(&self) -> Location {
         self.location
     }
 
-    /// Whether the memory object is its own.
+    /// Returns `true` if it has a memory object of its own.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.place.is_dedicated()
     }
 
-    /// The caller's value: the library writes it to snapshots, and does nothing else with it.
+    /// Returns the caller's value. The library only writes it to snapshots.
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
     }
 
-    /// Its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
+    /// Returns its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
-    /// Where the host sees its first byte; `None` if its memory type is not host-visible, or the API maps resources
-    /// and not memory (Direct3D 12). Valid as long as this value lives.
+    /// Returns the mapped address of its first byte; `None` if its memory type is not host-visible, or if the API maps
+    /// resources and not memory (Direct3D 12). Valid as long as this value lives.
     #[must_use]
     pub fn mapped(&self) -> Option<NonNull<u8>> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
@@ -220,25 +220,25 @@ impl<D: Device> Allocation<D> {
     /// host-coherent.
     ///
     /// # Errors
-    /// The range is not mapped or lies outside; or the driver failed.
+    /// The range is not mapped, or is outside of the allocation; or the driver failed.
     pub fn flush(&self, offset: u64, size: u64) -> Result<(), AccessError> {
         self.host().flush(offset, size)
     }
 
-    /// As [`Buffer::write`].
+    /// Copies bytes into the memory, as [`Buffer::write`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::write`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through
-        // this value away.
+        // SAFETY: resources that alias the bytes have no host access of their own, and `&mut self` excludes other
+        // access through this value.
         unsafe { self.host().write(offset, bytes) }
     }
 
-    /// As [`Buffer::read`].
+    /// Copies bytes out of the memory, as [`Buffer::read`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::read`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.host().read(offset, into)
     }
@@ -247,17 +247,17 @@ impl<D: Device> Allocation<D> {
         HostBytes { shared: &self.shared, place: &self.place, base: self.base(), size: self.size }
     }
 
-    /// Where the host sees its first byte.
+    /// Returns the mapped address of its first byte.
     fn base(&self) -> Option<Mapped> {
-        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        // SAFETY: the place is inside the memory, which is mapped as a whole if it is mapped.
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
     }
 
-    /// Makes a buffer at byte `offset` of this memory. Any number of resources may be bound there, overlapping: see
+    /// Creates a buffer at byte `offset` of this memory. Any number of resources may be bound there, overlapping: see
     /// [`Allocation::create_aliasing_texture`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Allocation::create_aliasing_texture`].
     pub fn create_aliasing_buffer(
         &mut self,
         info: &BufferInfo<'_, D>,
@@ -267,17 +267,18 @@ impl<D: Device> Allocation<D> {
         self.create_aliasing(info, offset, name)
     }
 
-    /// Makes a texture at byte `offset` of this memory. Any number of resources may be bound there, overlapping; the
+    /// Creates a texture at byte `offset` of this memory. Any number of resources may be bound there, overlapping; the
     /// range is freed when the last of them and the allocation are released.
     ///
-    /// Writing one of them makes the contents of those that overlap it undefined: the program records the barriers, and
-    /// discards or overwrites a resource before each use. The host accesses the bytes only through the allocation.
+    /// Writing one resource makes the contents of the resources that overlap it undefined: the program must record the
+    /// barriers, and discard or overwrite a resource before each use. The host accesses the bytes only through the
+    /// allocation.
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`] if the resource reaches beyond the allocation or would lie unaligned;
-    /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; [`DeviceError::Unsupported`] if the driver made the memory
-    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses it. Nothing
-    /// has changed then.
+    /// [`Error::DoesNotFit`] if the resource exceeds the allocation or would not be aligned;
+    /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; [`DeviceError::Unsupported`] if the driver created the memory
+    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses it.
+    /// Nothing has changed then.
     pub fn create_aliasing_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -304,14 +305,14 @@ impl<D: Device> Allocation<D> {
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         self.check_aliasing(&needs, offset)?;
         self.make_common();
-        // SAFETY: type, class, size and alignment were checked just now.
+        // SAFETY: type, class, size and alignment were just checked.
         let placed =
             unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
         let mut placed = placed?;
         unplaced.used_up();
         self.shared.notify(Event::Called(Call::CreateObject));
         if !name.is_empty() {
-            // SAFETY: the object was made just now.
+            // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&self.shared.device, &placed.object, name) };
         }
         // Two owners of the same mapped bytes would be a data race in safe code.
@@ -319,7 +320,7 @@ impl<D: Device> Allocation<D> {
         let Hold::Common(common) = &self.place.hold else { unreachable!("it was made common just now") };
         let hold = Hold::Common(Arc::clone(common));
         let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
-        // SAFETY: the object was made of `info` just now, and bound to the place.
+        // SAFETY: the object was just created from `info`, and bound to the place.
         Ok(unsafe { Resource::new(shared, placed, place, needs.size, self.location).made_as(info) })
     }
 
@@ -333,16 +334,17 @@ impl<D: Device> Allocation<D> {
             return Err(Error::WrongClass { class: needs.class, block_class: self.class });
         }
         if needs.requires_dedicated {
-            return Err(
-                DeviceError::unsupported("a resource that needs memory of its own, over bytes of others").into()
-            );
+            return Err(DeviceError::unsupported(
+                "a resource that requires dedicated memory, in memory that it shares",
+            )
+            .into());
         }
-        // Vulkan's dedicated memory takes the resource that it was made for, which its owner binds, and no other.
+        // Vulkan's dedicated memory accepts only the resource that it was created for, and its owner binds that.
         if self.shared.device.is_tied(self.memory()) {
-            return Err(DeviceError::unsupported("a resource over memory that was made for another").into());
+            return Err(DeviceError::unsupported("a resource in memory that was allocated for another").into());
         }
         let is_inside = offset.checked_add(needs.size).is_some_and(|end| end <= self.size);
-        // Only inside: elsewhere the sum may be more than a number holds.
+        // Evaluated only if it is inside, because otherwise the sum may overflow.
         let is_aligned = || (self.place.offset + offset).is_multiple_of(needs.alignment);
         if !is_inside || !is_aligned() {
             let Requirements { size, alignment, .. } = *needs;
@@ -351,7 +353,7 @@ impl<D: Device> Allocation<D> {
         Ok(())
     }
 
-    /// From one owner of the place to several.
+    /// Converts the place from one owner to several.
     fn make_common(&mut self) {
         if matches!(self.place.hold, Hold::Common(_)) {
             return;
@@ -361,30 +363,31 @@ impl<D: Device> Allocation<D> {
             ticket.fix();
         }
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
-        // SAFETY: the field is written again below, and nothing in between can panic but for lack of host memory,
+        // SAFETY: the field is written again below, and no code in between can panic, except for lack of host memory,
         // which aborts.
         let sole = unsafe { ManuallyDrop::take(&mut self.place) };
         let hold = Hold::Common(Arc::new(Common { place: sole, size: self.size }));
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
-    /// Retires it until `points` have passed, whatever other submissions are under way.
+    /// Retires it until `points` have passed; other submissions are not waited for.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
+    /// If a point belongs to a timeline of another allocator, or to none. The allocation is then retired as if it were
+    /// dropped.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, place) = self.into_parts();
-        // SAFETY: the place was this value's alone; the rest is the caller's promise.
+        // SAFETY: the place belonged to this value alone; the caller promises the rest.
         unsafe { shared.retire_after(points, None, place) };
     }
 
     /// Frees its bytes at once.
     ///
     /// # Safety
-    /// No submission that is under way uses it, and what the program has placed in it is destroyed.
+    /// No submission that is under way uses it, and resources that the program has bound to it are destroyed.
     #[inline]
     pub unsafe fn destroy_now(self) {
         // SAFETY: the caller promises the same.
@@ -407,7 +410,7 @@ impl<D: Device> Allocation<D> {
         Arc::ptr_eq(&self.shared, shared)
     }
 
-    /// Puts it into another place, of the same kind and size; the old one is returned as a value of its own.
+    /// Moves the allocation to another place of the same kind and size. Returns the old place as an allocation.
     pub(crate) fn moved_to(&mut self, place: Place<D>) -> Self {
         let old = std::mem::replace(&mut *self.place, place);
         let Self { size, alignment_log2, class, is_mixed, location, user_data, .. } = *self;
@@ -419,15 +422,15 @@ impl<D: Device> Allocation<D> {
         self.shared.note_moved(from, &self.place, self.base(), || None);
     }
 
-    /// Nothing is retired: the caller sees to what becomes of the place.
+    /// Takes the allocation apart without retiring it: the caller frees the place.
     pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
+        // SAFETY: `held` is never dropped or used again, so each part is taken exactly once.
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
 
-    /// Gives a slot back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
-    /// anything else is given back to the caller.
+    /// Frees a slot without a name into the thread's cache, or frees a range of a block that is never moved. Any other
+    /// allocation is returned to the caller.
     ///
     /// # Safety
     /// As for [`Allocation::destroy_now`].
@@ -440,33 +443,34 @@ impl<D: Device> Allocation<D> {
                 (arena, *class, memory, allocation)
             }
             _ => {
-                // SAFETY: `held` is never dropped, and used again only if it was not given back.
+                // SAFETY: `held` is never dropped, and is used again only if it was not freed.
                 let is_free = unsafe { held.destroy_cached_range() };
                 return (!is_free).then(|| ManuallyDrop::into_inner(held));
             }
         };
-        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the
-        // slot has to be seen to.
+        // SAFETY: `held` is never dropped or used again, so the owner is taken once; apart from the slot, its other
+        // fields need no drop.
         let owner = unsafe { std::ptr::read(&held.shared) };
-        // Read at its end, and so moved once.
+        // Read at the end of the closure, so each field is moved once.
         // SAFETY: as above.
         let ready = || unsafe {
             Ready { slot: std::ptr::read(slot), memory: std::ptr::read(memory), offset: held.place.offset }
         };
-        // SAFETY: the slot is of the arena with this number of the allocator, which the owner keeps alive.
+        // SAFETY: the slot belongs to the allocator's arena with this number, which the owner keeps alive.
         unsafe { Slots::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready) };
         None
     }
 
-    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than
-    /// the rest.
+    /// [`Allocation::destroy_cached`] for a range. Returns `true` if it was one. Takes `&self`, because copies would
+    /// cost more than the rest.
     ///
     /// # Safety
-    /// If it was, it is neither used nor dropped afterwards.
+    /// If it returns `true`, the value is not used or dropped afterwards.
     unsafe fn destroy_cached_range(&self) -> bool {
         match (&self.place.arena, &self.place.hold) {
             (ArenaRef::Own(arena), Hold::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
-                // SAFETY: no other uses it again, as the caller promises; what is not read holds nothing.
+                // SAFETY: the caller promises that the value is not used again; the fields that are not read need no
+                // drop.
                 let owner = unsafe { std::ptr::read(&self.shared) };
                 owner.free_range(*arena, *allocation);
                 true
@@ -475,7 +479,7 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Sets its name, shown in snapshots and traces; without effect once resources alias it. One short lock, one host
+    /// Sets its name for snapshots and traces; has no effect once resources alias it. One short lock, one host
     /// allocation.
     pub fn set_name(&mut self, name: &str) {
         self.shared.rename(&mut self.place, name);
@@ -486,7 +490,7 @@ impl<D: Device> Drop for Allocation<D> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let place = unsafe { ManuallyDrop::take(&mut self.place) };
-        // SAFETY: the place was this value's alone, which goes.
+        // SAFETY: the place belonged to this value alone, which is being dropped.
         unsafe { self.shared.retire(None, place) };
     }
 }

@@ -1,34 +1,36 @@
-//! A handle to the memory of what was made to be shared, and what another process has to know of it.
+//! A handle to the memory of a shared resource, and the description that another process needs to import it.
 
 use super::{Resource, ResourceKind};
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{Create, DeviceError};
 use crate::error::Error;
 
-/// What another process has to know of a handle. Plain data, to be sent along ([`SharedMemory::to_bytes`]).
+/// The description of a handle for another process. Plain data, to be sent with the handle
+/// ([`SharedMemory::to_bytes`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedMemory {
-    /// What the handle is.
+    /// Kind of the handle.
     pub kind: ShareKind,
-    /// The device and driver that made it.
+    /// The device and driver that created it.
     pub identity: [u8; 32],
-    /// Bytes of the memory object.
+    /// Size of the memory object, in bytes.
     pub memory_bytes: u64,
     /// The memory type, an index.
     pub memory_type: u32,
-    /// Whether the memory object is tied to the one resource.
+    /// `true` if the memory object is tied to the one resource.
     pub is_tied: bool,
-    /// The resource's first byte in the memory object.
+    /// Offset of the resource's first byte in the memory object.
     pub offset: u64,
-    /// The bytes that its memory needs.
+    /// Size of the resource's memory, in bytes.
     pub size: u64,
 }
 
 impl SharedMemory {
-    /// How long it is as bytes.
+    /// Length of the encoded description, in bytes.
     pub const BYTES: usize = 62;
 
-    /// As bytes, integers with the lowest byte first: kind, is tied, memory type, memory bytes, offset, size, identity.
+    /// Encodes the description, integers in little-endian order: kind, is tied, memory type, memory bytes, offset,
+    /// size, identity.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -41,7 +43,7 @@ impl SharedMemory {
         bytes
     }
 
-    /// From bytes; `None` if they are none of [`SharedMemory::to_bytes`].
+    /// Decodes a description; returns `None` if [`SharedMemory::to_bytes`] did not produce the bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -61,43 +63,45 @@ impl SharedMemory {
     }
 }
 
-/// Why memory was not shared. Nothing has changed; a handle that was to be imported is closed.
+/// The reason why memory was not shared. Nothing has changed; a handle that was to be imported is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// It was not made to be shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
-    #[error("the memory was not made to be shared: say so when it is allocated, or allocate in a pool that shares")]
+    /// The memory was not created as shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
+    #[error("the memory is not shared: set `AllocationDesc::share`, or allocate in a pool with `PoolDesc::share`")]
     NotShared,
-    /// The handle is of another device or driver, and of a kind that only the same one understands.
-    #[error("the {kind:?} handle was made by another device or driver")]
+    /// The handle was created by another device or driver, and only the same one can import a handle of its kind.
+    #[error("the {kind:?} handle was created by another device or driver")]
     OtherDevice {
-        /// What the handle is.
+        /// Kind of the handle.
         kind: ShareKind,
     },
-    /// The resource does not lie in the memory as the exporter said.
-    #[error("{size} bytes aligned to {alignment} do not lie at {offset} of shared memory of {memory_bytes} bytes")]
+    /// The resource does not fit into the memory at the offset of the description.
+    #[error(
+        "{size} bytes aligned to {alignment} do not fit at offset {offset} of shared memory of {memory_bytes} bytes"
+    )]
     DoesNotFit {
-        /// Where it was said to lie.
+        /// Offset in the description, in bytes.
         offset: u64,
-        /// Bytes that it needs.
+        /// Size of the resource, in bytes.
         size: u64,
-        /// The alignment that it needs, in bytes.
+        /// Alignment of the resource, in bytes.
         alignment: u64,
-        /// Bytes of the memory.
+        /// Size of the memory, in bytes.
         memory_bytes: u64,
     },
-    /// The resource is larger than what was exported: beyond it lie other resources of its block.
-    #[error("a resource of {size} bytes was described, and {exported_bytes} bytes were exported")]
+    /// The resource is larger than the exported one: the bytes beyond it belong to other resources of its block.
+    #[error("the description needs {size} bytes, but only {exported_bytes} bytes were exported")]
     Larger {
-        /// Bytes that it needs as described.
+        /// Size of the described resource, in bytes.
         size: u64,
-        /// Bytes of the exported one ([`SharedMemory::size`]).
+        /// Size of the exported resource, in bytes ([`SharedMemory::size`]).
         exported_bytes: u64,
     },
-    /// The memory is tied to one resource, so that nothing else can be placed there.
-    #[error("the memory is tied to one resource: import it as that")]
+    /// The memory is tied to one resource: no other resource can be placed in it.
+    #[error("the memory is tied to one resource: import that resource")]
     Tied,
-    /// The resource could not be made.
+    /// The resource could not be created.
     #[error(transparent)]
     Make(#[from] Error),
     /// The driver failed, or does not share.
@@ -110,7 +114,7 @@ pub(super) fn export<D: Share + Create<K>, K: ResourceKind>(
 ) -> Result<(D::Handle, SharedMemory), ShareError> {
     let (device, memory) = (&resource.shared().device, resource.held_memory());
     let kind = memory.share.filter(|_| !memory.is_imported).ok_or(ShareError::NotShared)?;
-    // SAFETY: the memory is this device's, alive as long as the resource, and was made for this kind.
+    // SAFETY: the memory belongs to this device, lives as long as the resource, and was created for this kind.
     let handle = unsafe { device.export_memory(&memory.object, kind) }?;
     let shared_memory = SharedMemory {
         kind,

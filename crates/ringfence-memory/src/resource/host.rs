@@ -1,4 +1,4 @@
-//! What the host sees of a resource, of an allocation, of a small buffer: read and written here, for all three.
+//! Host access to the bytes of a resource, an allocation or a small buffer.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -6,23 +6,23 @@ use crate::device::{Device, Mapped};
 use crate::error::AccessError;
 use crate::memory::{Place, Shared};
 
-/// Bytes from the first of `place` on, as the host sees them.
+/// Mapped bytes, from the first byte of `place` on.
 pub(super) struct HostBytes<'a, D: Device> {
     pub(super) shared: &'a Shared<D>,
     pub(super) place: &'a Place<D>,
-    /// Where the host sees the first; if anywhere, `size` bytes are mapped from there on.
+    /// The mapped address of the first byte. If it is `Some`, `size` bytes are mapped there.
     pub(super) base: Option<Mapped>,
     pub(super) size: u64,
 }
 
 impl<D: Device> HostBytes<'_, D> {
-    /// Where the host sees byte `offset`, if `size` bytes from there are inside.
+    /// Returns the mapped address of byte `offset`, if `size` bytes from there are inside.
     pub(super) fn at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
         let base = self.base.ok_or(AccessError::NotMapped)?;
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
             return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
         }
-        // SAFETY: the offset lies inside the bytes, which are all mapped.
+        // SAFETY: the offset is inside the bytes, which are all mapped.
         Ok(unsafe { base.add(offset) })
     }
 
@@ -34,19 +34,21 @@ impl<D: Device> HostBytes<'_, D> {
     /// Copies bytes in and makes them visible to the device.
     ///
     /// # Safety
-    /// No other host access to these bytes happens at the same time; where memory is not coherent, none to their atoms.
+    /// No other host access to these bytes happens at the same time; if the memory is not coherent, none to their
+    /// atoms.
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, bytes.len() as u64)?;
         if self.shared.device.capabilities().is_non_coherent(self.shared.memory_of(self.place).memory_type) {
             // SAFETY: the caller promises the same.
             unsafe { self.refresh_around(offset, bytes.len() as u64) }?;
         }
-        // SAFETY: the destination is inside the mapping, and the caller keeps every other host access away.
+        // SAFETY: the destination is inside the mapping, and the caller excludes every other host access.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
     }
 
-    /// A flush takes whole atoms: what the device has written to the rest of them, the host takes over first.
+    /// Reads the device's writes to the rest of the atoms into the host's view first, because a flush writes whole
+    /// atoms.
     ///
     /// # Safety
     /// As [`HostBytes::write`].
@@ -59,7 +61,7 @@ impl<D: Device> HostBytes<'_, D> {
             let mut bytes: SmallVec<[u8; 256]> = smallvec![0; (end - at) as usize];
             if !bytes.is_empty() {
                 self.read(at, &mut bytes)?;
-                // SAFETY: the bytes are inside the mapping, and the caller keeps every other host access away.
+                // SAFETY: the bytes are inside the mapping, and the caller excludes every other host access.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(at, end - at)?.as_ptr(), bytes.len()) };
             }
         }

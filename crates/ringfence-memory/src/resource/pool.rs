@@ -20,37 +20,37 @@ use crate::memory::{
 };
 use crate::observe::unlocked::run_unlocked;
 
-/// How a custom pool is made.
+/// Description of a custom pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolDesc<'a> {
     /// The memory type, an index into [`memory_types`](crate::device::Capabilities::memory_types). See
     /// [`Planner::memory_type`](crate::memory::Planner::memory_type).
     pub memory_type: u32,
-    /// The class of resources that will be placed in it, for devices that keep classes apart.
+    /// The class of resources that will be placed in it, for devices that separate classes.
     pub class: ResourceClass,
-    /// Bytes of each block; 0 for blocks that grow with use. At most [`Algorithm::capacity_max`].
+    /// Size of each block in bytes; 0 for blocks that grow with use. At most [`Algorithm::capacity_max`].
     pub block_bytes: u64,
-    /// Blocks that are made at once and kept always; no more than `block_count_max`.
+    /// Number of blocks that are created at once and always kept; at most `block_count_max`.
     pub block_count_min: usize,
-    /// The largest number of blocks.
+    /// Maximum number of blocks.
     pub block_count_max: usize,
-    /// How blocks are suballocated. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
-    /// [`Algorithm::Equal`] has blocks of one size, under the pool's own short lock; small requests outside of custom
-    /// pools get theirs without a lock.
+    /// The algorithm that suballocates blocks. [`Algorithm::Linear`] with one block is a stack, a double stack or a
+    /// ring. [`Algorithm::Equal`] has slots of one size, under the pool's own short lock; small requests outside of
+    /// custom pools get theirs without a lock.
     pub algorithm: Algorithm,
-    /// The least alignment of the blocks in bytes; a larger one of the class stays.
+    /// Minimum alignment of the blocks, in bytes; a larger alignment of the class still applies.
     pub block_alignment: u64,
-    /// How much its blocks matter.
+    /// Residency priority of its blocks.
     pub priority: Priority,
-    /// Shown in reports.
+    /// Name in reports.
     pub name: &'a str,
-    /// The kind of handle with which its blocks can be shared, and so everything in it
+    /// Kind of the handles by which its blocks, and so all resources in them, can be shared
     /// ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
 
 impl Default for PoolDesc<'_> {
-    /// Buffers in memory type 0, blocks that grow with use, as many as it takes.
+    /// Buffers in memory type 0, blocks that grow with use, without a limit on their number.
     fn default() -> Self {
         Self {
             memory_type: 0,
@@ -67,10 +67,10 @@ impl Default for PoolDesc<'_> {
     }
 }
 
-/// A custom pool. Resources made in it may outlive it: the blocks are freed with the last of them.
+/// A custom pool. Resources in it may outlive it: the blocks are freed with the last resource.
 pub struct Pool<D: Device> {
     shared: Arc<Shared<D>>,
-    /// The allocator counts as in use as long as there is a pool.
+    /// Keeps the allocator in use while the pool exists.
     _handle: Arc<Handle<D>>,
     state: Arc<PoolState<D>>,
 }
@@ -145,22 +145,22 @@ impl<D: Device> Pool<D> {
         });
         let pool = Self { shared: Arc::clone(shared), _handle: Arc::clone(handle), state };
         shared.custom_pools.write().push(Arc::clone(&pool.state));
-        // If this fails, dropping the pool frees the blocks that were made.
+        // If this fails, dropping the pool frees the blocks that were created.
         shared.preallocate(&pool.state.arena, desc.block_count_min)?;
         Ok(pool)
     }
 
-    /// Makes a buffer in the pool. Its memory type is the pool's; the location in `desc` does not change it.
+    /// Creates a buffer in the pool. Its memory type is the pool's; the location in `desc` does not change it.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of
-    /// a memory type or class that the buffer cannot use.
+    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); or the pool is full ([`Error::PoolFull`]), or
+    /// has a memory type or class that the buffer cannot use.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 
-    /// Makes a texture in the pool.
+    /// Creates a texture in the pool.
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
@@ -169,7 +169,7 @@ impl<D: Device> Pool<D> {
         Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 
-    /// Memory of the pool without a resource: see [`Allocator::allocate`](crate::Allocator::allocate).
+    /// Allocates memory of the pool without a resource: see [`Allocator::allocate`](crate::Allocator::allocate).
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
@@ -179,26 +179,26 @@ impl<D: Device> Pool<D> {
         Allocation::new(&self.shared, &Bytes, request, false)
     }
 
-    /// What [`Pool::allocate`] would do: see [`Allocator::plan`](crate::Allocator::plan).
+    /// Returns the decision that [`Pool::allocate`] would take: see [`Allocator::plan`](crate::Allocator::plan).
     ///
     /// # Errors
-    /// Those of [`Pool::allocate`] that are known beforehand.
+    /// The errors of [`Pool::allocate`] that are known beforehand.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared.plan(&PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }
 
-    /// What handles to its blocks are.
+    /// Returns the kind of handles to its blocks.
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share
     }
 
-    /// The arena that it is, as a defragmentation sees it.
+    /// Returns the pool's arena, for a defragmentation.
     pub(crate) fn arena(&self) -> (&Arc<Shared<D>>, ArenaRef<D>) {
         (&self.shared, ArenaRef::Pool(Arc::clone(&self.state)))
     }
 
-    /// Its figures. One short lock.
+    /// Returns its figures. One short lock.
     #[must_use]
     pub fn statistics(&self) -> TypeStatistics {
         self.state.arena.statistics()

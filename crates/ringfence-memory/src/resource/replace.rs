@@ -4,16 +4,16 @@
 //!   frame n    reads old ───────────────────────┐
 //!   frame n+1  swap: new is made, copies old ─▶ new are given to record, old is retired
 //!              reads new                        │      │
-//!                                  old goes after both ┘
+//!                              old is freed after both ┘
 //! ```
 //!
-//! The new resource is made first: if that fails, everything is as it was. For a moment both are in memory. What has to
-//! be copied is given as data, to be recorded in an open frame *before* anything that reads the new resource; the old
-//! one lives at least until that frame is complete, and is resident as long.
+//! The new resource is created first: if that fails, nothing has changed. For a moment both are in memory. The copies
+//! are returned as data, to be recorded in an open frame *before* any command that reads the new resource. The old
+//! resource stays alive and resident at least until that frame is complete.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | replace, resize, swap of mips | that of making the new resource; O(mips) |
+//! | replace, resize, swap of mips | that of creating the new resource; O(mips) |
 
 use std::fmt;
 
@@ -23,78 +23,78 @@ use crate::error::Error;
 use crate::memory::AllocationDesc;
 use crate::timeline::Frame;
 
-/// Why nothing was replaced. Nothing has changed.
+/// The reason why a resource was not replaced. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplaceError {
-    /// The frame is of another allocator: it would not keep the old resource alive.
-    #[error("the frame is not of the resource's allocator")]
+    /// The frame belongs to another allocator, so it would not keep the old resource alive.
+    #[error("the frame belongs to another allocator than the resource")]
     ForeignFrame,
-    /// More bytes are to be kept than one of the two buffers has.
-    #[error("{keep_bytes} bytes are to be kept of a buffer of {old_bytes} bytes in one of {new_bytes} bytes")]
+    /// The bytes to keep exceed one of the two buffers.
+    #[error("{keep_bytes} bytes to keep exceed the old buffer ({old_bytes} bytes) or the new one ({new_bytes} bytes)")]
     TooMuchToKeep {
-        /// What was to be kept.
+        /// Number of bytes to keep.
         keep_bytes: u64,
-        /// What the old buffer has.
+        /// Size of the old buffer, in bytes.
         old_bytes: u64,
-        /// What the new one would have.
+        /// Size of the new buffer, in bytes.
         new_bytes: u64,
     },
-    /// The two descriptions are not of one mip chain.
-    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one chain of mips, or differ in \
+    /// The two descriptions are not parts of one mip chain.
+    #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one mip chain, or differ in \
         dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
-        /// Texels across, down and deep of the present texture, and its mips.
+        /// Width, height and depth of the current texture in texels, and its number of mips.
         present: ([u32; 3], u32),
-        /// The same of the wanted one.
+        /// The same of the wanted texture.
         wanted: ([u32; 3], u32),
     },
-    /// What the texture was made as has no portable description ([`Texture::desc`]), so that its mips are not known.
+    /// The texture has no portable description ([`Texture::desc`]), so its mips are not known.
     #[error("the texture's format or shape has no portable description")]
     NotDescribed,
-    /// The new resource could not be made.
+    /// The new resource could not be created.
     #[error(transparent)]
     Make(#[from] Error),
 }
 
-/// Bytes to be copied on the device, by the recorder of the frame.
+/// A buffer copy on the device, to be recorded in the frame.
 pub struct BufferCopy<D: Device> {
-    /// Copied from: the old buffer, alive until the frame is complete.
+    /// Source: the old buffer, alive until the frame is complete.
     pub src: RawBuffer<D>,
-    /// First byte there.
+    /// Offset of the first byte in the source.
     pub src_offset: u64,
-    /// Copied to.
+    /// Destination: the new buffer.
     pub dst: RawBuffer<D>,
-    /// First byte there.
+    /// Offset of the first byte in the destination.
     pub dst_offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub size: u64,
 }
 
-/// A mip of every layer to be copied on the device.
+/// A copy of one mip, with all layers, on the device.
 pub struct MipCopy<D: Device> {
-    /// Copied from: the old texture, alive until the frame is complete.
+    /// Source: the old texture, alive until the frame is complete.
     pub src: RawTexture<D>,
-    /// Mip level there.
+    /// Mip level in the source.
     pub src_mip: u32,
-    /// Copied to.
+    /// Destination: the new texture.
     pub dst: RawTexture<D>,
-    /// Mip level there.
+    /// Mip level in the destination.
     pub dst_mip: u32,
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down.
+    /// Height in texels.
     pub height: u32,
-    /// Texels deep; 1 unless the texture has three dimensions.
+    /// Depth in texels; 1 unless the texture has three dimensions.
     pub depth: u32,
-    /// Array layers, from the first on.
+    /// Number of array layers, from layer 0 on.
     pub layers: u32,
 }
 
-/// What a swap of mips leaves to do.
+/// The work that a swap of mips leaves to the program.
 pub struct MipSwap<D: Device> {
-    /// What both textures have.
+    /// Copies of the mips that both textures have.
     pub copies: Vec<MipCopy<D>>,
     /// Mips of the new texture that the old one does not have, ascending: the program fills them.
     pub to_fill: Vec<u32>,
@@ -147,7 +147,7 @@ pub(super) fn swap_mips<D: Device>(
     let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
     hold_resident(texture, frame)?;
     let new = Texture::create(shared, &info, desc, texture.pool().as_ref())?;
-    // SAFETY: `info` was described by it.
+    // SAFETY: `info` was created from this description.
     let new = unsafe { new.described(*wanted) };
     let count = (present.mips - src_first).min(wanted.mips - dst_first);
     let copies = (0..count).map(|step| {
@@ -165,13 +165,13 @@ pub(super) fn swap_mips<D: Device>(
     });
     let copies: Vec<_> = copies.collect();
     texture.become_other(new, (!copies.is_empty()).then_some(frame));
-    // Large mips are new, and small ones that the old chain did not reach down to.
+    // The new mips are larger than the old chain, or smaller than its last mip.
     let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Brings the memory of what is copied from back, if it is evicted, and holds it until the frame is complete: once it
-/// is replaced, no list of uses takes it.
+/// Makes the memory of the copy's source resident, and keeps it resident until the frame is complete: after the
+/// replacement the source can no longer be added to a use list.
 fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
     resource: &Resource<D, K>,
     frame: &Frame,
@@ -184,7 +184,7 @@ fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
     [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
 }
 
-/// The first mip that both have: its level here and there.
+/// Returns the first mip that both textures have: its level in `present` and in `wanted`.
 fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), ReplaceError> {
     let shape = |desc: &TextureDesc| (extent(desc, 0), desc.mips);
     let refused = ReplaceError::NotOneChain { present: shape(present), wanted: shape(wanted) };
@@ -192,7 +192,7 @@ fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), Re
         let side = desc.width.max(desc.height).max(desc.depth);
         side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
     };
-    // A cube is an array of its faces; not every API tells them apart once they are made.
+    // A cube is an array of its faces; not every API distinguishes the two after creation.
     let dimension = |desc: &TextureDesc| if desc.dimension == Dimension::Cube { Dimension::D2 } else { desc.dimension };
     let kind = |desc: &TextureDesc| (dimension(desc), desc.format, desc.layers, desc.samples);
     if !is_chain(present) || !is_chain(wanted) || kind(present) != kind(wanted) {

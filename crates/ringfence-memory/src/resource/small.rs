@@ -1,19 +1,19 @@
-//! Small buffers that share the driver's buffers: a driver object for each of them would cost more than they hold.
+//! Small buffers that share a driver's buffer, because a driver object for each would cost more than its contents.
 //!
 //! ```text
 //!   driver's buffer, 1 MiB   ├ a │ b │   c   │ d ├·········free·········┤
 //!                              └ SmallBuffer { object, offset, size }
 //! ```
 //!
-//! *Safe by usage class*: buffers that shaders may write never share with those that they only read, since a driver's
-//! buffer is in one state as a whole (Direct3D 12) and barriers name it as a whole. Within a class the driver's buffer
-//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the
-//! driver's buffer and in its memory.
+//! *Safe by usage class*: buffers that shaders may write never share a driver's buffer with buffers that shaders only
+//! read, because a driver's buffer has one state as a whole (Direct3D 12) and barriers name it as a whole. Within a
+//! class the driver's buffer is created with every usage of the class. The start of a small buffer is aligned for each
+//! of its usages, both in the driver's buffer and in memory.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | make | O(1), one short lock; a driver's buffer once a MiB |
-//! | drop, `destroy_now` | O(1); where it is not recycled, one short lock when the device is done |
+//! | create | O(1), one short lock; a driver's buffer once a MiB |
+//! | drop, `destroy_now` | O(1); if it is not recycled, one short lock when the device is done |
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -34,9 +34,10 @@ use crate::memory::{
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
-/// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage, constants and texels.
+/// The largest alignment, in bytes, that a device may require for storage, constants and texels on Vulkan and Direct3D
+/// 12.
 const SHADER_ALIGNMENT: u64 = 256;
-/// What shaders see a buffer as.
+/// Usages that make a buffer accessible to shaders.
 const SHOWN: BufferUsage = BufferUsage::CONSTANT
     .union(BufferUsage::STORAGE)
     .union(BufferUsage::STORAGE_READ)
@@ -71,7 +72,7 @@ impl<D: Device> SmallBuffer<D> {
         let state = shared.small.of(class);
         let (buffer, allocation) = small_range(shared, state, class, size, alignment)?;
         let offset = allocation.offset();
-        // SAFETY: the range lies inside the driver's buffer, which is mapped as a whole if it is mapped.
+        // SAFETY: the range is inside the driver's buffer, which is mapped as a whole if it is mapped.
         let mapped = buffer.mapped.map(|base| unsafe { base.add(offset) });
         let address = buffer.address.map(|address| address + offset);
         let (object, at) = (buffer.object.clone(), buffer.place.offset + offset);
@@ -87,50 +88,50 @@ impl<D: Device> SmallBuffer<D> {
         Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) })
     }
 
-    /// The driver's buffer, which others share.
+    /// Returns the driver's buffer, which other small buffers share.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         &self.bound.object
     }
 
-    /// Its first byte in [`SmallBuffer::object`].
+    /// Returns the offset of its first byte in [`SmallBuffer::object`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.bound.offset
     }
 
-    /// Its bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.bound.size
     }
 
-    /// Whether the host can reach its bytes.
+    /// Returns `true` if its memory is mapped.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.bound.mapped.is_some()
     }
 
-    /// The device address of its first byte, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives every
-    /// buffer one.
+    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or the API
+    /// gives every buffer an address.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address
     }
 
-    /// As [`Buffer::write`].
+    /// Copies bytes into the buffer, as [`Buffer::write`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::write`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: the bytes are this buffer's alone, and `&mut self` keeps other access away.
+        // SAFETY: the bytes belong to this buffer alone, and `&mut self` excludes other access.
         unsafe { self.host().write(offset, bytes) }
     }
 
-    /// As [`Buffer::read`].
+    /// Copies bytes out of the buffer, as [`Buffer::read`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::read`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.host().read(offset, into)
     }
@@ -145,10 +146,11 @@ impl<D: Device> SmallBuffer<D> {
         unsafe { Shared::destroy_now(owner, Item::Small(bound)) };
     }
 
-    /// Retires it until `points` have passed, whatever other submissions are under way.
+    /// Retires it until `points` have passed; other submissions are not waited for.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
+    /// If a point belongs to a timeline of another allocator, or to none. The buffer is then retired as if it were
+    /// dropped.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
@@ -159,12 +161,12 @@ impl<D: Device> SmallBuffer<D> {
 
     fn into_bound(self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again.
+        // SAFETY: `held` is never dropped or used again.
         unsafe { held.take() }
     }
 
     /// # Safety
-    /// The value is neither used nor dropped afterwards.
+    /// The value is not used or dropped afterwards.
     unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
         // SAFETY: as the caller promises.
         unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) }
@@ -190,7 +192,7 @@ impl<D: Device> fmt::Debug for SmallBuffer<D> {
     }
 }
 
-/// Bytes and alignment for every usage that the buffer has.
+/// Returns the size and the alignment, in bytes, that satisfy every usage of the buffer.
 fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
     let capabilities = shared.device.capabilities();
     let atom = capabilities.non_coherent_atom_bytes;
@@ -199,7 +201,7 @@ fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
         alignment = alignment.max(SHADER_ALIGNMENT);
     }
     alignment = alignment.max(capabilities.range_alignment(desc.usage));
-    // So that buffers of nearly the same size can be recycled for one another.
+    // Rounded, so buffers of nearly the same size can be recycled for one another.
     (grained(desc.size).next_multiple_of(atom), alignment)
 }
 
@@ -222,12 +224,12 @@ fn small_range<D: Device>(
         let buffer = Arc::new(shared_buffer(shared, class)?);
         let mut blocks = state.blocks.lock();
         let id = blocks.insert(Arc::clone(&buffer), Tlsf::exact(SHARED_BYTES));
-        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
+        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block has room for a small buffer");
         Ok((buffer, allocation))
     })
 }
 
-/// Makes the driver's buffer that small ones of a class share.
+/// Creates the driver's buffer that the small buffers of a class share.
 #[track_caller]
 fn shared_buffer<D: Device>(shared: &Arc<Shared<D>>, class: UsageClass) -> Result<SharedBuffer<D>, Error> {
     let (device, usage) = (&shared.device, class.usage());

@@ -1,10 +1,10 @@
-//! Resources in memory that another process made.
+//! Resources in memory that another process created.
 //!
 //! ```text
 //!   handle + SharedMemory ──checked──▶ prepare_shared ──measured──▶ import_memory ──▶ place ──▶ Resource
 //! ```
 //!
-//! To the allocator it is a resource with dedicated memory: counted, traced, and retired like any other.
+//! To the allocator, an import is a resource with dedicated memory: counted, traced, and retired like any other.
 
 use std::panic;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::memory::{AllocationDesc, Place, Prepared, Shared};
 use crate::observe::{Call, Event};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
-/// What a resource can be tied to memory as.
+/// A resource kind that memory can be tied to.
 trait Tie<D: Share>: ResourceKind {
     fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D>
     where
@@ -42,32 +42,32 @@ impl<D: Share> Tie<D> for Textures {
 /// A resource in another process's memory, and that memory.
 type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-/// What the device supports of shared memory for such a buffer. On Vulkan a driver call.
+/// Returns the device's support for sharing the memory of such a buffer. On Vulkan a driver call.
 #[must_use]
 pub fn buffer_support<D: Device>(memory: &Allocator<D>, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
     Create::<Buffers>::share_support(memory.device(), info, kind)
 }
 
-/// What the device supports of shared memory for such a texture. On Vulkan a driver call.
+/// Returns the device's support for sharing the memory of such a texture. On Vulkan a driver call.
 #[must_use]
 pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
     Create::<Textures>::share_support(memory.device(), info, kind)
 }
 
-/// Makes a buffer in memory that another process (or another allocator) has exported. Of `desc` name, location and user
-/// data are used; the location is recorded, and the memory type is that of the exported memory. A dma-buf may be
-/// another device's, with types of its own: it gets the best type for `desc` that this device takes it for. Memory that
-/// the driver cannot map is not mapped.
+/// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location
+/// and user data are used; the location is only recorded, because the memory type is that of the exported memory. A
+/// dma-buf may come from another device, which has its own memory types: it gets the best type for `desc` with which
+/// this device accepts it. Memory that the driver cannot map is not mapped.
 ///
 /// Dropping the buffer retires it, as any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
-/// The handle is another device's, the buffer does not lie in the memory as `from` says, it needs more bytes than were
-/// exported, the driver refuses it.
+/// The handle belongs to another device, the buffer does not fit into the memory as `from` describes, it needs more
+/// bytes than were exported, or the driver refuses it.
 ///
 /// # Safety
-/// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
-/// the host reads or writes its bytes through this value, no other code writes them.
+/// The handle was exported together with `from`, and `info` describes the buffer as the exporter created it. While the
+/// host reads or writes its bytes through this value, no other code writes them.
 #[track_caller]
 pub unsafe fn import_buffer<D: Share>(
     memory: &Allocator<D>,
@@ -80,13 +80,13 @@ pub unsafe fn import_buffer<D: Share>(
     unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
 }
 
-/// Makes a texture in memory that another process has exported, as [`import_buffer`] does a buffer.
+/// Creates a texture in memory that another process has exported, as [`import_buffer`] does for a buffer.
 ///
 /// # Errors
-/// As there.
+/// As [`import_buffer`].
 ///
 /// # Safety
-/// As there.
+/// As [`import_buffer`].
 #[track_caller]
 pub unsafe fn import_texture<D: Share>(
     memory: &Allocator<D>,
@@ -100,10 +100,10 @@ pub unsafe fn import_texture<D: Share>(
 }
 
 /// Imports a whole memory object that another process has exported, to bind resources in it
-/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
+/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is the class of the block.
 ///
 /// # Errors
-/// As [`import_buffer`]; [`ShareError::Tied`].
+/// As [`import_buffer`]; also [`ShareError::Tied`].
 ///
 /// # Safety
 /// As [`import_buffer`].
@@ -129,13 +129,13 @@ pub unsafe fn import_memory<D: Share>(
         requires_dedicated: false,
     };
     let from = SharedMemory { offset: 0, ..importer.taken_as(&handle, from, whole.memory_type_bits, &desc)? };
-    // SAFETY: the caller promises what is asked; the memory is tied to nothing.
+    // SAFETY: the caller promises the same; the memory is not tied to a resource.
     let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
     importer.note_import(&place, &desc);
     Ok(Allocation::of_place(Arc::clone(memory.shared()), place, &whole, &desc, false))
 }
 
-/// Makes memory and resources of handles.
+/// Creates memory and resources from handles.
 struct Importer<'a, D: Device> {
     shared: &'a Arc<Shared<D>>,
 }
@@ -158,23 +158,23 @@ impl<D: Share> Importer<'_, D> {
         let shared = self.shared;
         let (unplaced, needs) = shared.make_object(|| shared.prepare::<K>(info, Some(from.kind)))?;
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
-        // SAFETY: the caller promises what is asked of the handle.
+        // SAFETY: the caller promises the same for the handle.
         let (placed, place) = unsafe { self.import_prepared::<K>(unplaced.get(), &needs, handle, from, &desc) }?;
         unplaced.used_up();
         shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
+            // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
         }
         self.note_import(&place, &desc);
-        // SAFETY: the object was made of `info` just now, and bound to the place.
+        // SAFETY: the object was just created from `info`, and bound to the place.
         let resource =
             unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info) };
         Ok(resource.with_user_data(desc.user_data))
     }
 
     /// # Safety
-    /// As [`import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
+    /// As [`import_buffer`]; `unplaced` belongs to the device, is not bound, and has these needs.
     unsafe fn import_prepared<K: Tie<D>>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -191,9 +191,9 @@ impl<D: Share> Importer<'_, D> {
             return Err(ShareError::Larger { size: needs.size, exported_bytes: from.size });
         }
         let tied = if from.is_tied { K::tie(unplaced) } else { Tied::Nothing };
-        // SAFETY: the caller promises what is asked of the handle; it is tied to this resource, if to any.
+        // SAFETY: the caller promises the same for the handle; if it is tied to a resource, then to this one.
         let place = unsafe { self.import_place(handle, from, needs, tied, desc) }?;
-        // SAFETY: the memory type is one of those allowed, and the range lies inside the memory, aligned.
+        // SAFETY: the memory type is allowed, and the range is inside the memory and aligned.
         Ok(unsafe { self.shared.place_at::<K>(unplaced, place) }?)
     }
 
@@ -215,8 +215,9 @@ impl<D: Share> Importer<'_, D> {
         }
     }
 
-    /// The memory with the type, one of `memory_type_bits`, that the device takes it with: the exporter's if it may be
-    /// and is this device's, else the best for the request.
+    /// Returns the description of the memory, with a memory type out of `memory_type_bits` that the device accepts for
+    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best type for the
+    /// request.
     fn taken_as(
         &self,
         handle: &D::Handle,
@@ -237,7 +238,7 @@ impl<D: Share> Importer<'_, D> {
         Ok(SharedMemory { memory_type, ..*from })
     }
 
-    /// Imports the memory, and makes a place of it at `from.offset`.
+    /// Imports the memory, and returns a place in it at `from.offset`.
     ///
     /// # Safety
     /// As [`Share::import_memory`].
@@ -265,7 +266,7 @@ impl<D: Share> Importer<'_, D> {
             priority: desc.priority,
             share: Some(kind),
         };
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises the same.
         let import = || unsafe { shared.device.import_memory(handle, &memory_desc, tied) };
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
     }

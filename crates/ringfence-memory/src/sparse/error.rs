@@ -1,33 +1,33 @@
-//! What can be asked for, and why it was not bound.
+//! Errors of binding sparse pages.
 
 use crate::device::TexelBox;
 use crate::error::Error;
 
-/// Why pages were not bound. Nothing has changed.
+/// The reason why pages were not bound. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {
-    /// The pages lie outside the buffer.
-    #[error("pages {first}..{end} lie outside the sparse buffer of {page_count} pages")]
+    /// The pages are outside of the buffer.
+    #[error("pages {first}..{end} are outside the sparse buffer of {page_count} pages")]
     OutOfRange {
-        /// The first page that was asked for.
+        /// The first page of the request.
         first: u64,
         /// The page after the last one.
         end: u64,
-        /// Pages of the buffer.
+        /// Number of pages of the buffer.
         page_count: u64,
     },
-    /// The texels lie outside the texture, or there are none of them, or it has no such aspect.
-    #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
+    /// The region is outside of the texture or empty, or the texture does not have its aspect.
+    #[error("{region:?} is outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
     OutsideTexture {
-        /// What was asked for.
+        /// The region of the request.
         region: TexelBox,
-        /// Mip levels of the texture.
+        /// Number of mip levels of the texture.
         mips: u32,
-        /// Array layers of the texture.
+        /// Number of array layers of the texture.
         layers: u32,
     },
-    /// There is no memory for them.
+    /// The memory of the pages could not be allocated.
     #[error(transparent)]
     Memory(#[from] Error),
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pages of a buffer                         by number
-//!   region (mip, layer, texels) of a texture ──▶ the tiles that it touches, or the tail that the mip lies in ──▶ numbers
+//!   region (mip, layer, texels) of a texture ──▶ its tiles, or the tail that contains the mip ──▶ numbers
 //! ```
 
 use std::fmt;
@@ -23,54 +23,54 @@ use crate::memory::{AllocationDesc, Shared};
 use crate::observe::{Call, Event};
 use crate::resource::ResourceKind;
 
-/// A buffer of addresses, whose pages get memory as they are needed. See [`SparseResource`].
+/// A buffer with addresses for all pages; a page gets memory when it is bound. See [`SparseResource`].
 pub type SparseBuffer<D> = SparseResource<D, Buffers>;
-/// A texture whose tiles get memory as they are needed. See [`SparseResource`].
+/// A texture with tiles that get memory when they are bound. See [`SparseResource`].
 pub type SparseTexture<D> = SparseResource<D, Textures>;
 
-/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, pages of one
+/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, or pages of one
 /// mip tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRun<P> {
     /// The first page.
     pub first: P,
-    /// How many.
+    /// Number of pages.
     pub count: u64,
-    /// Whether they get memory; else they lose it.
+    /// `true` if the pages get memory, `false` if they lose it.
     pub is_bound: bool,
 }
 
-/// What sparse resources are cut into: [`Buffers`] into pages, [`Textures`] into tiles and tails.
+/// The kinds of sparse resources: [`Buffers`] are divided into pages, [`Textures`] into tiles and tails.
 pub trait SparseKind: ResourceKind {
-    /// How the device cuts one.
+    /// The device's division of a resource into pages.
     type Layout: fmt::Debug + Send + Sync;
     /// A page.
     type Page: Copy + fmt::Debug;
-    /// What can be bound.
+    /// A part of a resource that can be bound.
     type Region;
 
-    /// What a page needs: bytes, memory types (a bit each), class.
+    /// Returns the requirements of a page: bytes, memory types (one bit each), class.
     fn page(layout: &Self::Layout) -> (u64, u32, ResourceClass);
-    /// How many pages there are.
+    /// Returns the number of pages.
     fn page_count(layout: &Self::Layout) -> u64;
-    /// The page of this number.
+    /// Returns the page with this number.
     fn place(layout: &Self::Layout, page: u64) -> Self::Page;
-    /// The number of a page.
+    /// Returns the number of a page.
     fn number(layout: &Self::Layout, page: Self::Page) -> u64;
-    /// Whether a page begins a run of its own, whatever lies before it.
+    /// Returns `true` if a page always begins a new run.
     fn begins_run(layout: &Self::Layout, page: u64) -> bool;
-    /// The pages of a region, by number.
+    /// Returns the pages of a region, by number.
     ///
     /// # Errors
-    /// The region lies outside the resource.
+    /// The region is outside of the resource.
     fn pages(layout: &Self::Layout, region: Self::Region) -> Result<impl Iterator<Item = u64>, SparseError>;
-    /// Has the device bind pages.
+    /// Binds pages on the device.
     ///
     /// # Errors
     /// As [`Sparse::bind_pages`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Sparse::bind_pages`].
     unsafe fn bind<D: Sparse + Create<Self>>(
         device: &D,
         queue: &D::BindQueue,
@@ -159,7 +159,7 @@ impl SparseKind for Textures {
         if !are_there || !inside(x, width, across) || !inside(y, height, down) || !inside(z, depth, 1) {
             return Err(SparseError::OutsideTexture { region, mips, layers });
         }
-        // Rows of pages in each layer: of tiles, or the one of a tail, which layers may have in common.
+        // The rows of pages in each layer: the rows of tiles, or the one row of a tail, which layers may share.
         let is_tail = mip >= tail_first_mip;
         let held = if is_tail && layout.is_tail_shared { 0..1 } else { layer..layer + region.layers };
         let (column, row) = (x / tile[0], y / tile[1]);
@@ -189,7 +189,7 @@ impl SparseKind for Textures {
     }
 }
 
-/// A resource whose pages get memory as they are needed. See [`sparse`](crate::sparse).
+/// A resource with pages that get memory when they are bound. See [`sparse`](crate::sparse).
 ///
 /// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
 pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {
@@ -199,7 +199,7 @@ pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {
 }
 
 impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
-    /// Has the driver `make` an object and say how it is cut.
+    /// Calls `make` to create the driver's object and its layout.
     fn made(
         shared: &Arc<Shared<D>>,
         desc: AllocationDesc<'_>,
@@ -209,38 +209,38 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         let (object, layout) = shared.make_object(|| make(&shared.device))?;
         shared.notify(Event::Called(Call::CreateObject));
         if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
+            // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&shared.device, &object, desc.name) };
         }
         let table = PageTable::new(shared, K::page(&layout), desc);
         Ok(Self { object: ManuallyDrop::new(object), layout, table })
     }
 
-    /// The driver's object.
+    /// Returns the driver's object.
     #[must_use]
     pub fn object(&self) -> &<D as Create<K>>::Object {
         &self.object
     }
 
-    /// How many pages it has.
+    /// Returns the number of its pages.
     #[must_use]
     pub fn page_count(&self) -> u64 {
         K::page_count(&self.layout)
     }
 
-    /// How many of them have memory once the pending changes are submitted.
+    /// Returns the number of pages that have memory once the pending changes are submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
         self.table.bound_count()
     }
 
-    /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
+    /// Returns the memory of a page that a submission has bound: the memory object and the offset in it.
     #[must_use]
     pub fn behind(&self, page: K::Page) -> Option<(&D::Memory, u64)> {
         self.table.behind(K::number(&self.layout, page))
     }
 
-    /// What the next submission does, as data.
+    /// Returns the changes of the next submission, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<PageRun<K::Page>> {
         let runs = self.table.runs(|page| K::begins_run(&self.layout, page)).into_iter();
@@ -248,23 +248,23 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         runs.map(|held| run(held.page, held.count, held.change)).collect()
     }
 
-    /// Binds pages with the next submission: those of a buffer by number; of a texture every tile that the region
-    /// touches, with all aspects, or the whole mip tail that its mip is in. Pages that have memory keep it; for the
-    /// others it is allocated now. The contents of new pages are undefined.
+    /// Binds pages with the next submission. For a buffer, the region is a range of pages. For a texture, it selects
+    /// every tile that it touches, with all aspects, or the whole mip tail that contains its mip. Pages that have
+    /// memory keep it; for the others it is allocated now. The contents of new pages are undefined.
     ///
     /// # Errors
-    /// The region lies outside the resource, the region of a texture is empty, or there is no memory. Nothing has
+    /// The region is outside of the resource, the region of a texture is empty, or there is no memory. Nothing has
     /// changed then.
     #[track_caller]
     pub fn bind(&mut self, region: K::Region) -> Result<(), SparseError> {
         Ok(self.table.bind(K::pages(&self.layout, region)?)?)
     }
 
-    /// Unbinds pages with the next submission; those without memory stay as they are. Of a mip tail all pages are
-    /// unbound, with all mips that are in it.
+    /// Unbinds pages with the next submission; pages without memory do not change. If the region touches a mip tail,
+    /// all pages of the tail are unbound, with all mips in it.
     ///
     /// # Errors
-    /// The region lies outside the resource, or the region of a texture is empty.
+    /// The region is outside of the resource, or the region of a texture is empty.
     pub fn unbind(&mut self, region: K::Region) -> Result<(), SparseError> {
         self.table.unbind(K::pages(&self.layout, region)?);
         Ok(())
@@ -272,11 +272,12 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Makes a sparse buffer, without memory. Of `desc` the fields that choose the memory of its pages are used; pages
-    /// are neither moved nor evicted.
+    /// Creates a sparse buffer without memory. Only the fields of `desc` that choose the memory of its pages are used;
+    /// pages are neither moved nor evicted.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
+    /// [`DeviceError::Unsupported`] if the device does not support sparse buffers; or the driver refuses the
+    /// description.
     pub fn new(memory: &Allocator<D>, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse(info) })
@@ -284,25 +285,26 @@ impl<D: Sparse> SparseBuffer<D> {
 }
 
 impl<D: Device> SparseBuffer<D> {
-    /// The bytes of its pages: as it was described, rounded up to whole pages. Addresses, not memory.
+    /// Returns the size of all pages in bytes: the described size, rounded up to whole pages. This is address space,
+    /// not memory.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
     }
 
-    /// Bytes of a page.
+    /// Returns the size of a page in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.layout.alignment
     }
 
-    /// Whether a page has memory once the pending changes are submitted.
+    /// Returns `true` if a page has memory once the pending changes are submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
         self.table.is_bound(page)
     }
 
-    /// The pages that bytes lie in: none for an empty range.
+    /// Returns the pages that contain the bytes; an empty range for an empty range.
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
         let first = bytes.start / self.layout.alignment;
@@ -311,12 +313,12 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Makes a sparse texture, without memory. Of `desc` the fields that choose the memory of its pages are used; pages
-    /// are neither moved nor evicted.
+    /// Creates a sparse texture without memory. Only the fields of `desc` that choose the memory of its pages are used;
+    /// pages are neither moved nor evicted.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses
-    /// the description.
+    /// [`DeviceError::Unsupported`] if the device does not support sparse textures, or not this format or usage; or the
+    /// driver refuses the description.
     pub fn new(memory: &Allocator<D>, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse_texture(info) })
@@ -324,20 +326,20 @@ impl<D: Sparse> SparseTexture<D> {
 }
 
 impl<D: Device> SparseTexture<D> {
-    /// How it is cut into pages.
+    /// Returns its division into pages.
     #[must_use]
     pub fn tiling(&self) -> &TextureTiling {
         &self.layout
     }
 
-    /// Whether every tile that the region touches has memory once the pending changes are submitted; `false` outside
-    /// the texture.
+    /// Returns `true` if every tile that the region touches has memory once the pending changes are submitted; `false`
+    /// if the region is outside of the texture.
     #[must_use]
     pub fn is_bound(&self, region: TexelBox) -> bool {
         Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
     }
 
-    /// All texels of a mip of a layer.
+    /// Returns the region of all texels of one mip of one layer.
     #[must_use]
     pub fn whole(&self, mip: u32, layer: u32) -> TexelBox {
         let [width, height] = self.layout.extent(mip);
@@ -348,19 +350,19 @@ impl<D: Device> SparseTexture<D> {
 }
 
 impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
-    /// Submits the pending binds and unbinds to a queue: they happen after `waits` and the queue's earlier work, and
-    /// then `signal` is signalled. Memory of unbound pages is retired. If nothing is pending, it only waits and
+    /// Submits the pending binds and unbinds to a queue. They execute after `waits` and the queue's earlier work, then
+    /// `signal` is signalled. Memory of unbound pages is retired. If nothing is pending, the submission only waits and
     /// signals.
     ///
     /// # Errors
-    /// Device lost or out of memory: the changes stay pending.
+    /// The device is lost or out of memory: the changes stay pending.
     ///
     /// # Safety
     /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted)
-    ///   of the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses
-    ///   it.
-    /// - Work that uses pages which are unbound is ordered before, on this queue or through `waits`; work that uses
-    ///   newly bound ones is ordered after.
+    ///   of the frame whose value and fence are `signal`. The queue belongs to the device and supports binding, and no
+    ///   other thread uses it.
+    /// - Work that uses unbound pages is ordered before the submission, on this queue or through `waits`; work that
+    ///   uses newly bound pages is ordered after it.
     pub unsafe fn submit(
         &mut self,
         queue: &D::BindQueue,
@@ -372,8 +374,8 @@ impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
         let bind = |page, count, memory| PageBind { first: K::place(layout, page), count, memory };
         let runs = self.table.binds(|page| K::begins_run(layout, page)).into_iter();
         let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
-        // SAFETY: runs of a map do not overlap, and those of a texture are of one row or tail each; pages are the
-        // resource's, and their memory was made for them; the rest is the caller's promise.
+        // SAFETY: the runs of a map do not overlap, and each run of a texture is inside one row or tail; the pages
+        // belong to the resource, and their memory was allocated for them; the caller promises the rest.
         unsafe { K::bind(self.table.device(), queue, (&self.object, layout), &binds, waits, signal) }?;
         self.table.settle();
         Ok(())

@@ -1,13 +1,13 @@
-//! The page table: what memory is behind which page, and what the next submission changes.
+//! The page table: the memory of each page, and the changes of the next submission.
 //!
 //! ```text
-//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     as the last submission has left it
-//!   changes               │ 4 ▶ none  │ 7 ▶ slot │                what the next one will do
+//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     after the last submission
+//!   changes               │ 4 ▶ none  │ 7 ▶ slot │                of the next submission
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | bind | a page's memory each (O(1), lock-free when pages of 64 KiB are common) |
+//! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
 //! | unbind | O(log batch) a page |
 //! | runs, settle | O(batch) |
 
@@ -20,10 +20,10 @@ use crate::error::Error;
 use crate::memory::{AllocationDesc, RawObject, Shared};
 use crate::resource::Allocation;
 
-/// Where the memory of a run begins: the memory object, and the byte in it.
+/// The beginning of the memory of a run: the memory object, and the offset in it.
 pub(super) type Behind<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
 
-/// Pages that follow each other, and what becomes of them.
+/// Consecutive pages with the same change.
 pub(super) struct Run<M> {
     pub(super) page: u64,
     pub(super) count: u64,
@@ -32,14 +32,15 @@ pub(super) struct Run<M> {
 
 pub(super) struct PageTable<D: Device> {
     shared: Arc<Shared<D>>,
-    /// What a page needs.
+    /// Memory requirements of a page.
     page: Requirements,
-    /// How pages get memory.
+    /// Request for the memory of a page.
     desc: AllocationDesc<'static>,
     name: Box<str>,
-    /// By page: what is behind those that the last submission left bound.
+    /// The memory of each page that is bound since the last submission, by page.
     table: BTreeMap<u64, Allocation<D>>,
-    /// What the next submission changes. A page is bound here only if the table has it not, and unbound only if it has.
+    /// The changes of the next submission. It binds only pages that are not in `table`, and unbinds only pages that
+    /// are.
     changes: BTreeMap<u64, Option<Allocation<D>>>,
 }
 
@@ -58,7 +59,7 @@ impl<D: Device> PageTable<D> {
             requires_dedicated: false,
         };
         let name = desc.name.into();
-        // No list of uses takes a sparse resource, and a page that was moved could not be bound again.
+        // A sparse resource cannot be added to a use list, and a page that was moved could not be bound again.
         let desc = AllocationDesc { name: "", share: None, movable: false, evictable: false, ..desc };
         Self { shared: Arc::clone(shared), page, desc, name, table: BTreeMap::new(), changes: BTreeMap::new() }
     }
@@ -79,7 +80,7 @@ impl<D: Device> PageTable<D> {
         self.table.get(&page).map(|held| (held.memory(), held.offset()))
     }
 
-    /// Takes memory for those pages that have none. If there is none for all of them, nothing has changed.
+    /// Allocates memory for the pages that have none. If one allocation fails, nothing has changed.
     #[track_caller]
     pub(super) fn bind(&mut self, pages: impl Iterator<Item = u64>) -> Result<(), Error> {
         let mut added = Vec::new();
@@ -89,7 +90,7 @@ impl<D: Device> PageTable<D> {
                 continue;
             }
             if self.changes.remove(&page).is_some() {
-                // It was to lose the memory that it has.
+                // The page has memory that the next submission would have unbound.
                 kept.push(page);
                 continue;
             }
@@ -109,7 +110,7 @@ impl<D: Device> PageTable<D> {
         Ok(())
     }
 
-    /// Has those pages lose their memory that have some.
+    /// Unbinds the pages that have memory.
     pub(super) fn unbind(&mut self, pages: impl Iterator<Item = u64>) {
         for page in pages {
             if !self.is_bound(page) {
@@ -123,7 +124,7 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    /// Frees memory that was taken for a page and never bound.
+    /// Frees memory that was allocated for a page and never bound.
     fn take_back(&mut self, page: u64) {
         if let Some(Some(allocation)) = self.changes.remove(&page) {
             // SAFETY: no submission has bound it.
@@ -131,8 +132,8 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    /// What the next submission does. Pages of one run follow each other, and so does their memory; none but its first
-    /// page `begins` a run of its own.
+    /// Returns the changes of the next submission. The pages of a run are consecutive, and so is their memory. Only the
+    /// first page of a run may satisfy `begins`.
     pub(super) fn binds(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<Option<Behind<'_, D>>>> {
         let page_bytes = self.page.size;
         let follows = |last: &Run<Option<Behind<'_, D>>>, next: Option<Behind<'_, D>>| match (last.change, next) {
@@ -147,13 +148,13 @@ impl<D: Device> PageTable<D> {
         runs(changes, follows, begins)
     }
 
-    /// The same as data: whether pages get memory or lose it.
+    /// Returns the same runs as data: `true` if the pages get memory, `false` if they lose it.
     pub(super) fn runs(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<bool>> {
         let changes = self.changes.iter().map(|(page, held)| (*page, held.is_some()));
         runs(changes, |last, is_bound| last.change == is_bound, begins)
     }
 
-    /// What was pending has been submitted. What has lost its memory is retired.
+    /// Applies the pending changes, which have been submitted. Memory of unbound pages is retired.
     pub(super) fn settle(&mut self) {
         for (page, change) in take(&mut self.changes) {
             match change {
@@ -172,7 +173,7 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Retires the object that the table is of, with all memory that it has or was to get.
+    /// Retires the object of the table, with the memory of its pages, pending changes included.
     pub(super) fn retire(&mut self, object: RawObject<D>) {
         let Self { table, changes, .. } = self;
         let pages = take(table).into_values().chain(take(changes).into_values().flatten());
@@ -180,7 +181,7 @@ impl<D: Device> PageTable<D> {
     }
 }
 
-/// Neighbours of equal fate as one.
+/// Merges consecutive pages with the same change into runs.
 fn runs<M: Copy>(
     changes: impl Iterator<Item = (u64, M)>,
     follows: impl Fn(&Run<M>, M) -> bool,

@@ -1,4 +1,4 @@
-//! What a release waits for, while frames begin and end on other threads: the rule at the top of
+//! The points that a release waits for, while frames begin and end on other threads: the rule at the top of
 //! `ringfence_core::retire_bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
@@ -19,13 +19,13 @@ struct World {
     lifetimes: Lifetimes<sim::Device>,
     clock: Arc<Clock>,
     bin: RetireBin<u32>,
-    /// Says that a frame has begun which uses the object.
+    /// Set once a frame has begun that uses the object.
     used: AtomicBool,
 }
 
 impl World {
     fn new() -> Self {
-        // What is retired goes where no other thread puts anything.
+        // Each thread retires into its own queue.
         ringfence_core::thread_slot::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
@@ -45,7 +45,7 @@ fn what_a_frame_uses_that_had_begun_waits_for_it() {
     model(3, || {
         let world = Arc::new(World::new());
         assert_eq!(world.lifetimes.begin(&world.clock), 1);
-        // The shard keeps the set of this turn.
+        // The shard caches the set of this turn.
         world.lifetimes.retire_into(&world.bin, 0);
         let other = Arc::clone(&world);
         let other = thread::spawn(move || {
@@ -55,7 +55,7 @@ fn what_a_frame_uses_that_had_begun_waits_for_it() {
         let used = world.used.load(Ordering::Acquire);
         world.lifetimes.retire_into(&world.bin, 7);
         let early = world.passed(1);
-        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was retired");
+        assert!(early.contains(&0), "frame 1 is complete, and no other frame had begun when the item was retired");
         assert!(!used || !early.contains(&7), "frame 2 uses it");
         other.join().unwrap();
     });
@@ -74,12 +74,12 @@ fn the_end_of_one_frame_does_not_hide_another() {
         let value = world.lifetimes.begin(&world.clock);
         world.lifetimes.retire_into(&world.bin, 7);
         other.join().unwrap();
-        assert_eq!(world.passed(value - 1), [], "it waits for the frame that has begun last");
+        assert_eq!(world.passed(value - 1), [], "it waits for the latest frame");
         assert_eq!(world.passed(value), [7]);
     });
 }
 
-/// While a frame is dropped, its value counts as open or as unknown: never as over.
+/// While a frame is being dropped, its value counts as open or as unknown, never as complete.
 #[test]
 fn a_frame_that_is_dropped_is_not_over_before_a_later_one() {
     model(3, || {
@@ -92,7 +92,7 @@ fn a_frame_that_is_dropped_is_not_over_before_a_later_one() {
         world.lifetimes.retire_into(&world.bin, 8);
         other.join().unwrap();
         assert_eq!(world.clock.passed(0), 0);
-        assert_eq!(world.passed(world.clock.passed(0)), [], "what was dropped may be under way");
+        assert_eq!(world.passed(world.clock.passed(0)), [], "the dropped frame may be under way");
         let value = world.lifetimes.begin(&world.clock);
         assert_eq!(world.clock.submit(value), Ok(()));
         assert_eq!(world.passed(world.clock.passed(value)), [7, 8]);

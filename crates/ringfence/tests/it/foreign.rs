@@ -478,7 +478,7 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
             "different",
             "no pass of this execution",
             "no open move",
-            "was said to be submitted on timeline",
+            "was begun on another timeline",
         ];
         if !names.iter().any(|name| said.contains(name)) {
             wrong.push(format!("{name}: {said}"));

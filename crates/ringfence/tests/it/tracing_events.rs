@@ -78,7 +78,7 @@ fn what_is_leaked_at_the_end_is_reported_and_nothing_else() {
             drop(base);
             assert_eq!(device.live().buffers, u64::from(leaks));
         });
-        let reports = listener.count("what a dropped frame may use is leaked");
+        let reports = listener.count("objects of a dropped frame are leaked");
         assert_eq!(reports, usize::from(leaks));
     }
 }

@@ -1,16 +1,17 @@
-//! What a defragmentation asks of an arena: how its blocks stand, which ranges may be moved, and where to.
+//! The interface of an arena for defragmentation: the state of its blocks, the ranges that may be moved, and their new
+//! places.
 //!
-//! Every call takes the arena's lock once and makes no driver call under it. What is reserved is a range that
-//! no other can have, allocated like any other.
+//! Every call takes the arena's lock once and makes no driver call under it. A reserved range is allocated like any
+//! other, for its owner alone.
 //!
 //! | call | under the lock |
 //! |---|---|
 //! | `facts` | O(blocks) |
 //! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
 //! | `destinations` | O(blocks) |
-//! | `reserve_elsewhere` | O(log blocks) a move, and as much for each of the few times that a block may refuse in a pass |
+//! | `reserve_elsewhere` | O(log blocks) a move, and the same for each of the few refusals of blocks in a pass |
 //! | `reserve_below` | O(1) a move |
-//! | the rest | O(1), or the removal of a block |
+//! | the others | O(1), or the removal of a block |
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -67,9 +68,9 @@ pub(crate) struct BlockFacts {
     pub(crate) is_evicted: bool,
 }
 
-/// A range for what is to be moved there.
+/// A range that is reserved for a move.
 pub(crate) struct Reserved<D: Device> {
-    /// Of the range that is to be moved.
+    /// The ticket of the range to move.
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) name: Box<str>,
     pub(crate) from_residence: Option<Arc<Residence<D>>>,
@@ -77,21 +78,22 @@ pub(crate) struct Reserved<D: Device> {
     pub(crate) allocation: BlockAllocation,
 }
 
-/// Blocks that ranges are moved into, as they were when a pass was planned and with what it has taken since.
+/// The blocks that ranges can be moved into: their state when a pass was planned, updated by its reservations.
 pub(crate) struct Destinations {
     tree: FitTree,
     /// By leaf.
     blocks: Vec<BlockId>,
-    /// By leaf: how often it has refused what it seemed to hold.
+    /// By leaf: number of refusals of requests that seemed to fit.
     refusals: Vec<u8>,
     leaves: HashMap<BlockId, usize>,
 }
 
-/// A block that has refused so often is not asked again in the pass: so that no plan asks every block for every range.
+/// Number of refusals after which a block is not tried again in a pass, so that a plan does not try every block for
+/// every range.
 const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
-    /// So much goes there in one piece; 0 for nothing from now on.
+    /// Sets the largest free range of a block; 0 excludes the block from now on.
     pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
         if let Some(leaf) = self.leaves.get(&block) {
             self.tree.set(*leaf, largest_free);
@@ -99,7 +101,7 @@ impl Destinations {
     }
 }
 
-/// An arena, whatever cuts its blocks. See the [module](self).
+/// An arena with any algorithm. See the [module](self).
 pub(crate) trait Compact<D: Device> {
     fn facts(&self) -> Vec<BlockFacts>;
 
@@ -107,18 +109,18 @@ pub(crate) trait Compact<D: Device> {
 
     fn moves_inside(&self) -> bool;
 
-    /// Whether the order of ranges means something, so that nothing is to be moved.
+    /// Returns `true` if the order of ranges has a meaning, so ranges must not be moved.
     fn is_ordered(&self) -> bool;
 
-    /// The ranges of a block that may be moved, and how many will stay.
+    /// Collects the ranges of a block that may be moved, and returns the number of the other ranges.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
-    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones
-    /// yet.
+    /// Returns the blocks that ranges may be moved into, the fullest first. Empty blocks are left out, and `emptied`
+    /// blocks accept no range yet.
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done
-    /// with.
+    /// Reserves ranges in the destinations for `queue`, from its end. Returns the number of ranges that found no place;
+    /// they are removed from the queue.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
@@ -127,15 +129,16 @@ pub(crate) trait Compact<D: Device> {
         into: &mut Vec<Reserved<D>>,
     ) -> usize;
 
-    /// Ranges below where they are for the last of `queue`, and on. Those without one are not tried again.
+    /// Reserves ranges at lower offsets for `queue`, from its end. Ranges without a lower place are removed from the
+    /// queue.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
-    /// A ticket for what was reserved, and now holds what the range of `ticket` held.
+    /// Creates a ticket for the reserved range, which now contains the contents of the range of `ticket`.
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
 
     fn is_live(&self, allocation: &BlockAllocation) -> bool;
 
-    /// Takes a block out, if it is here and empty.
+    /// Takes a block out, if it exists and is empty.
     fn take_block(&self, block: BlockId) -> Option<Memory<D>>;
 }
 
@@ -223,7 +226,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
             if !limits.allow(size) {
                 return;
             }
-            let ticket = queue.pop().expect("it is the last");
+            let ticket = queue.pop().expect("the queue is not empty");
             if !ticket.take() {
                 continue;
             }
@@ -241,7 +244,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket> {
         let renewed = Arc::new(ticket.renewed(allocation));
         let mut state = self.state.lock();
-        let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range is here");
+        let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range exists");
         block.movable_count += 1;
         block.notes.entry(allocation.range().slot()).or_default().ticket = Some(Arc::clone(&renewed));
         renewed
@@ -271,15 +274,15 @@ fn facts<D: Device>(id: BlockId, block: &super::Block<D>, ranges: &impl RangeAll
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
-    /// In the first destination that grants it.
+    /// Allocates in the first destination that grants the request.
     fn allocate_among(&mut self, destinations: &mut Destinations, ticket: &Ticket) -> Option<BlockAllocation> {
         let (size, alignment) = (ticket.allocation().size(), ticket.alignment());
         loop {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested
-            // of it.
+            // On a refusal the block has the bytes, but not aligned, or not any more: it gets no request of this size
+            // again.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,
@@ -295,7 +298,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
     }
 
-    /// Counts the new range in, under the name and user data of the old one.
+    /// Counts the new range, with the name and user data of the old one.
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));

@@ -1,4 +1,4 @@
-//! What an arena promises other threads, and what it is of.
+//! The locks that allocations in an arena wait for, and the classes that share an arena.
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
@@ -25,7 +25,7 @@ fn allocator(profile: Profile) -> Allocator<sim::Device> {
     Allocator::over(sim::Device::new(profile, SimOptions::default()), AllocatorDesc::default())
 }
 
-/// Were a lock of an arena needed, the other thread would wait for as long as it is held here.
+/// Slots are allocated and freed without a lock of the arenas: this thread holds all of these locks meanwhile.
 #[test]
 fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held() {
     let memory = allocator(Profile::h200());
@@ -36,9 +36,9 @@ fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held
         let info = BufferDesc { size: 1000, usage: BufferUsage::COPY_DST };
         memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")
     };
-    // So many that the class has pools with room.
+    // Enough for the class to get pools with free slots.
     let held: Vec<_> = (0..400).map(|_| allocate(&memory)).collect();
-    // SAFETY: nothing uses them.
+    // SAFETY: no submission uses them.
     held.into_iter().for_each(|held| unsafe { held.destroy_now() });
     let arenas = memory.shared().arenas.iter();
     let locks: Vec<_> = arenas
@@ -50,23 +50,23 @@ fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held
     let worker = thread::spawn(move || {
         for _ in 0..100 {
             let held: Vec<_> = (0..100).map(|_| allocate(&other)).collect();
-            // SAFETY: nothing uses them.
+            // SAFETY: no submission uses them.
             held.into_iter().for_each(|held| unsafe { held.destroy_now() });
-            // Resources come another way.
+            // Resources use another path.
             let buffers: Vec<_> = (0..20).map(|_| create(&other)).collect();
-            // SAFETY: nothing uses them.
+            // SAFETY: no submission uses them.
             buffers.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
         }
-        sender.send(()).expect("it is waited for");
+        sender.send(()).expect("the receiver waits");
     });
-    receiver.recv_timeout(Duration::from_secs(60)).expect("no lock is waited for");
+    receiver.recv_timeout(Duration::from_secs(60)).expect("the thread waits for no lock");
     drop((locks, lists));
-    worker.join().expect("it has not failed");
+    worker.join().expect("the thread has not panicked");
     memory.debug().validate().expect("the allocator is sound");
 }
 
-/// The first part of a chain's key: an arena is of one memory type, and of classes that may lie in one block. It is
-/// found by an index: O(1), whatever there is.
+/// An arena has one memory type and one group of classes that share blocks, and there is one arena for each such pair.
+/// It is found by its index, in O(1).
 #[test]
 fn seed_003_04_an_arena_is_of_one_memory_type_and_one_group_of_classes() {
     for profile in Profile::all() {
@@ -86,6 +86,6 @@ fn seed_003_04_an_arena_is_of_one_memory_type_and_one_group_of_classes() {
         let mut distinct: Vec<_> = keys.values().collect();
         distinct.sort_unstable();
         distinct.dedup();
-        assert_eq!(distinct.len(), keys.len(), "and one arena for each key");
+        assert_eq!(distinct.len(), keys.len(), "one arena for each key");
     }
 }

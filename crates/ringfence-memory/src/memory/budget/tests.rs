@@ -13,7 +13,7 @@ fn budgets(limit: u64) -> Budgets {
 fn what_one_thread_is_taking_counts_for_the_others() {
     let budgets = budgets(100);
     let first = budgets.take(0, 60, BEYOND).expect("60 of 100");
-    assert!(budgets.take(0, 60, BEYOND).is_none(), "beyond the limit, though the driver has made nothing yet");
+    assert!(budgets.take(0, 60, BEYOND).is_none(), "beyond the limit, although the driver has not allocated yet");
     assert_eq!(budgets.heap(0).reserved_bytes, 60);
     drop(first);
     assert_eq!(budgets.heap(0).reserved_bytes, 0, "the driver failed");

@@ -1,4 +1,4 @@
-//! The ranges that keep their distance.
+//! The distance between ranges of different classes.
 
 use super::*;
 use crate::sim::Profile;

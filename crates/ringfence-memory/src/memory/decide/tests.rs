@@ -1,4 +1,4 @@
-//! A decision over a table of requests.
+//! The decisions for a table of requests.
 
 use super::*;
 use crate::device::MemoryProperties;
@@ -8,7 +8,7 @@ use crate::sim::Profile;
 
 const MIB: u64 = 1 << 20;
 
-/// An allocator as far as a decision sees it: requests of up to 32 MiB share a block.
+/// The state of an allocator that a decision depends on: requests of up to 32 MiB share a block.
 struct World {
     capabilities: Capabilities,
     order: TypeOrder,
@@ -52,11 +52,12 @@ fn decided(needs: Requirements, desc: AllocationDesc<'_>, view: View<'_>) -> Vec
     decide(needs, &desc, view).map(|step| (step.memory_type, step.way)).collect()
 }
 
-/// On a device with types 0 host, 1 device, 2 coherent, 3 coherent and cached, 4 device and coherent.
+/// Each request gets the steps of the table, on a device with types 0 host, 1 device, 2 coherent, 3 coherent and
+/// cached, 4 device and coherent.
 #[test]
 fn a_request_goes_to_these_types_in_these_ways() {
     use Way::{Block, Dedicated as Own};
-    // Blocks of each type, then memory of its own in each.
+    // Blocks of each type, then dedicated memory in each.
     let each = |types: &[u32]| [Block, Own].iter().flat_map(|way| types.iter().map(|held| (*held, *way))).collect();
     let world = World::of(Profile::h200());
     let plain = AllocationDesc::default();
@@ -77,11 +78,11 @@ fn a_request_goes_to_these_types_in_these_ways() {
         ("one type", needs(1), only(0b10), each(&[1])),
         ("half a block", needs(32 * MIB), only(0b10), each(&[1])),
         ("more than half a block", large, only(0b10), vec![(1, Own)]),
-        ("more than half a block, never its own", large, never, vec![(1, Block)]),
+        ("more than half a block, never dedicated", large, never, vec![(1, Block)]),
         ("preferred by the driver", preferring, only(0b11), vec![(1, Own), (1, Block), (0, Own), (0, Block)]),
-        ("preferred by the driver, never its own", preferring, never, vec![(1, Block)]),
-        ("required by the driver, never its own", requiring, never, vec![(1, Own)]),
-        ("always its own", needs(1), always, vec![(1, Own)]),
+        ("preferred by the driver, never dedicated", preferring, never, vec![(1, Block)]),
+        ("required by the driver, never dedicated", requiring, never, vec![(1, Own)]),
+        ("always dedicated", needs(1), always, vec![(1, Own)]),
         ("shared", needs(1), shared, vec![(1, Own)]),
         ("cached", needs(1), required, each(&[3])),
         ("no type", needs(1), only(0), vec![]),
@@ -91,14 +92,14 @@ fn a_request_goes_to_these_types_in_these_ways() {
     }
     let scarce = View { preferred_bytes_min: 2, ..world.view() };
     let blocks = decided(preferring, only(0b10), scarce);
-    assert_eq!(blocks, [(1, Block), (1, Own)], "memory objects are scarce, and it is small");
+    assert_eq!(blocks, [(1, Block), (1, Own)], "memory objects are scarce, and the resource is small");
     let larger = Requirements { size: 2, ..preferring };
     assert_eq!(decided(larger, only(0b10), scarce), [(1, Own), (1, Block)]);
     let device_bytes = world.capabilities.memory_heaps[0].bytes;
     let beyond = decided(needs(device_bytes + 1), plain, world.view());
-    assert_eq!(beyond, [], "larger than any memory object may be");
+    assert_eq!(beyond, [], "larger than the largest memory object");
     let pool = Some(PoolView { memory_type: 4, is_equal: false });
-    assert_eq!(decided(requiring, always, View { pool, ..world.view() }), [(4, Block)], "a pool has blocks alone");
+    assert_eq!(decided(requiring, always, View { pool, ..world.view() }), [(4, Block)], "a pool has only blocks");
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_step_has_room_for_atoms_and_guards() {
     assert_eq!(equal.margins, Margins::default(), "ranges of one size have no room for guards");
 }
 
-/// What is cached for plain requests is what is decided for each of them.
+/// The cached decision for plain requests is the same as the decision for each of them.
 #[test]
 fn plain_requests_go_where_a_decision_sends_them() {
     for profile in Profile::all() {

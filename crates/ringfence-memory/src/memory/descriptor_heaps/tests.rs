@@ -5,7 +5,7 @@ use super::*;
 use crate::sim::{self, Profile, SimOptions};
 use crate::{Allocator, AllocatorDesc};
 
-/// A heap of the program's own, which calls back from where it is visited.
+/// A heap of the program that calls back in from its `reclaim`.
 struct Calling {
     own: Weak<Self>,
     visits: AtomicU32,
@@ -35,13 +35,13 @@ fn a_heap_may_call_back_from_where_it_is_visited() {
     memory.reclaim();
     assert!(
         memory.shared().descriptor_heaps.is_empty(),
-        "it said that it is closed, both times that it was in the list"
+        "it has reported that it is closed, both times that it was in the list"
     );
     memory.reclaim();
     assert_eq!(heap.visits.load(Ordering::Relaxed), 1);
 }
 
-/// A closed heap that takes its time to be destroyed, and until then has another thread reclaim too.
+/// A closed heap with a slow destruction; meanwhile another thread reclaims too.
 struct Slow {
     begun: std::sync::Barrier,
     visits: AtomicU32,

@@ -1,4 +1,4 @@
-//! Guards: bytes beside a range that no resource has, written when the range is made and compared later.
+//! Guards: bytes on both sides of a range that no resource owns, written when the range is created and compared later.
 //!
 //! ```text
 //!   offset of the range          offset of its owner's bytes                     end
@@ -6,7 +6,8 @@
 //!   │ alignment, at least margin │                                    │ margin    │
 //! ```
 //!
-//! The host sees them through the mapping of the whole memory object. A damaged guard is mended when it is found.
+//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored when it is
+//! found.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,7 @@ use crate::device::{DeviceError, Mapped, Requirements};
 
 const GUARD: u8 = 0x9e;
 
-/// How wide the guards of a range are, in bytes.
+/// Sizes of the guards of a range, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Margins {
     pub(crate) front: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// For a range that needs this, which is padded to `atom` already.
+    /// Returns the margins for these requirements, which are already padded to `atom`.
     pub(crate) fn of(margin_bytes: u32, needs: &Requirements, atom: u64) -> Self {
         if margin_bytes == 0 {
             return Self::default();
@@ -34,7 +35,7 @@ impl Margins {
         Self { front: margin.next_multiple_of(needs.alignment), back: margin }
     }
 
-    /// What the range needs with its guards.
+    /// Returns the requirements of the range with its guards.
     pub(crate) fn around(self, needs: Requirements) -> Requirements {
         Requirements { size: needs.size.saturating_add(self.front + self.back), ..needs }
     }
@@ -47,7 +48,7 @@ pub(super) struct Guards {
     pub(super) back: Range<u64>,
 }
 
-/// A guard that was written.
+/// A damaged guard.
 pub(super) struct Damage {
     pub(super) side: Side,
     pub(super) distance_bytes: u64,
@@ -56,7 +57,7 @@ pub(super) struct Damage {
 }
 
 impl Guards {
-    /// Of a range at `offset` whose owner has `size` bytes; `None` if it has none.
+    /// Returns the guards of a range at `offset` whose owner has `size` bytes; `None` without margins.
     pub(super) fn around(margins: Margins, offset: u64, size: u64) -> Option<Self> {
         let Margins { front, back } = margins;
         let end = offset + size;
@@ -67,13 +68,13 @@ impl Guards {
         [(Side::Before, &self.front), (Side::After, &self.back)]
     }
 
-    /// Writes both.
+    /// Writes both guards.
     ///
     /// # Errors
-    /// A flush failed: the device sees other bytes there, so that they must not be compared.
+    /// A flush failed: the device sees other bytes there, so they must not be compared.
     ///
     /// # Safety
-    /// The memory is alive and mapped at `base`; no resource has the guards' bytes.
+    /// The memory is alive and mapped at `base`; no resource owns the guards' bytes.
     pub(super) unsafe fn write<M: Watched>(
         &self,
         context: &M::Context,
@@ -87,8 +88,8 @@ impl Guards {
         Ok(())
     }
 
-    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as
-    /// they should again; if not, they must not be compared any more.
+    /// Compares both guards, in the host's view and in the device's, and restores damaged ones. Returns the damages,
+    /// and `true` if the guards are intact again; if not, they must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].
@@ -112,13 +113,13 @@ impl Guards {
     }
 }
 
-/// Sets mapped bytes, for the host and for the device.
+/// Fills mapped bytes, for the host and for the device.
 ///
 /// # Errors
 /// The flush failed or panicked.
 ///
 /// # Safety
-/// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; no other code uses its bytes.
+/// The memory is alive and mapped at `base`; the range is inside it, in whole atoms; no other code uses its bytes.
 pub(super) unsafe fn fill<M: Watched>(
     context: &M::Context,
     memory: &M,
@@ -127,15 +128,15 @@ pub(super) unsafe fn fill<M: Watched>(
     value: u8,
 ) -> Result<(), DeviceError> {
     let bytes = range.end - range.start;
-    // SAFETY: the range is inside the mapping and, as the caller promises, used by no other code.
+    // SAFETY: the range is inside the mapping, and the caller promises that no other code uses it.
     unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
-    // The resource is made by now, and debugging must not make its request fail: a flush that panics, in a device of the
-    // program's own, counts as one that failed.
+    // The resource is already created, and debugging must not fail its request: if the program's own device panics in
+    // the flush, the flush counts as failed.
     let flushed = catch_unwind(AssertUnwindSafe(|| memory.flush(context, range)));
     flushed.unwrap_or(Err(DeviceError::Other(-1)))
 }
 
-/// The bytes of a guard: those that the host wrote, and where they are as they should be those that the device sees.
+/// Returns the bytes of a guard: the host's view, or the device's view if the host's is intact.
 ///
 /// # Safety
 /// As for [`fill`].
@@ -143,7 +144,7 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     let size = (range.end - range.start) as usize;
     // SAFETY: inside the mapping, as the caller promises.
     let first = unsafe { base.add(range.start) };
-    // Volatile: what writes here is a fault of the program's, on any thread.
+    // Volatile, because a faulty program may write here on any thread.
     // SAFETY: `size` mapped bytes follow `first`.
     let mut bytes: Vec<u8> = (0..size).map(|at| unsafe { first.as_ptr().add(at).read_volatile() }).collect();
     let by_host = bytes.iter().any(|byte| *byte != GUARD);
@@ -151,7 +152,7 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
         let mut device_side = vec![GUARD; size];
         // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
         let read = || unsafe { memory.read_device_side(context, range.start, first, &mut device_side) };
-        // As of a flush: the range is about to be freed, which a panic must not prevent.
+        // The range is about to be freed, and a panic must not prevent that.
         if catch_unwind(AssertUnwindSafe(read)).unwrap_or(false) {
             bytes = device_side;
         }
@@ -159,7 +160,7 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     bytes
 }
 
-/// What differs in a guard, from the side where the range lies.
+/// Returns the damage of a guard, measured from the side of the range.
 fn damage(side: Side, bytes: &[u8]) -> Option<Damage> {
     let wrong = |byte: &&u8| **byte != GUARD;
     let damaged_bytes = bytes.iter().filter(wrong).count() as u64;

@@ -1,16 +1,16 @@
-//! The live ranges, what happened to them, and what was found.
+//! The live ranges, the history of operations, and the findings.
 //!
 //! ```text
-//!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ gone: guards compared, bytes filled
-//!                             │   │ moved: another entry at the new place, guarded anew; the old one is retired
+//!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ guards compared, bytes filled
+//!                             │   │ moved: another entry at the new place, with new guards; the old one is retired
 //!                             │   └────▶ live[block, offset] …                           │
 //!                             │ every step                                               │
 //!                             ▼                                                          ▼
 //!                          history: the last N                                        findings: the last 1024
 //! ```
 //!
-//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the
-//! lock before its bytes are free again. It exists only where something is looked for.
+//! One lock protects all of it, and is held while guards are compared: `released` waits for the lock before the bytes
+//! are free again, so a range cannot be reused meanwhile. It exists only if a debugging check is on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -26,32 +26,32 @@ use crate::observe::{Event, Warning, slow_paths};
 
 const FINDINGS_MAX: usize = 1024;
 
-/// What identifies a live range.
+/// The identity of a live range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
     pub(crate) block: u64,
     pub(crate) offset: u64,
-    /// Whether it is a range of a buffer that others share.
+    /// `true` for a range of a buffer that small buffers share.
     pub(crate) is_small: bool,
 }
 
-/// A range that was made just now.
+/// A range that was just allocated.
 pub(crate) struct NewRange<'a, M: Watched> {
     pub(crate) key: Key,
     pub(crate) memory: &'a Arc<M>,
-    /// Bytes that its owner has, in whole atoms.
+    /// Size of the owner's bytes, in whole atoms.
     pub(crate) size: u64,
     pub(crate) name: &'a str,
     pub(crate) user_data: u64,
     pub(crate) margins: Margins,
-    /// Where the host sees the owner's first byte.
+    /// Mapped address of the owner's first byte.
     pub(crate) host: Option<Mapped>,
 }
 
-/// Where a range lies that was moved just now.
+/// The new place of a range that was just moved.
 pub(crate) struct NewPlace<'a, M: Watched> {
     pub(crate) memory: &'a Arc<M>,
-    /// Where the host sees the owner's first byte.
+    /// Mapped address of the owner's first byte.
     pub(crate) host: Option<Mapped>,
     pub(crate) device_address: Option<u64>,
 }
@@ -62,15 +62,15 @@ struct Entry<M: Watched> {
     size: u64,
     memory_type: u32,
     memory: Weak<M>,
-    /// The room for its guards, which the range has whether they could be written or not.
+    /// Size of the guards. The range contains room for them even if they could not be written.
     margins: Margins,
-    /// There iff the guards stand as they should, as far as is known.
+    /// `Some` if the guards are intact, as far as is known.
     guards: Option<Guards>,
     host: Option<Mapped>,
     device_address: Option<u64>,
     made_at: Option<&'static Location<'static>>,
     is_retired: bool,
-    /// Whether it was reported as a leak.
+    /// `true` if the range was reported as a leak.
     is_reported: bool,
 }
 
@@ -87,12 +87,12 @@ impl<M: Watched> Entry<M> {
         }
     }
 
-    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so
-    /// that each damage is reported once.
+    /// Compares the guards; returns `None` if the range has none that the host sees. Guards that cannot be restored are
+    /// removed, so each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
-        // SAFETY: the range is live, so its memory is, and no resource has its guards' bytes.
+        // SAFETY: the range is live, so its memory is alive, and no resource owns the bytes of its guards.
         let (damages, is_mended) = unsafe { guards.check(context, &*memory, base) };
         if !is_mended {
             self.guards = None;
@@ -109,14 +109,14 @@ impl<M: Watched> Entry<M> {
         Some(damages.into_iter().map(overrun).collect())
     }
 
-    /// Sets the owner's bytes, if the host sees them.
+    /// Fills the owner's bytes, if they are mapped.
     fn fill(&self, context: &M::Context, key: Key, value: u8) {
         let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
         match memory.mapped() {
-            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush
-            // that fails leaves other bytes than the pattern, which promise nothing either.
+            // SAFETY: the range is live and its owner cannot access it: it does not have the range yet, or has released
+            // it. If a flush fails, the bytes are not the pattern, but their contents are undefined anyway.
             Some(base) => _ = unsafe { fill(context, &*memory, base, key.offset..key.offset + self.size, value) },
-            // SAFETY: as above; the API maps resources, and this one with all its bytes.
+            // SAFETY: as above; the API maps resources, and maps this one as a whole.
             None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },
         }
     }
@@ -129,7 +129,7 @@ struct State<M: Watched> {
     operations: u64,
 }
 
-/// What an allocator keeps to find what went wrong. There iff something is looked for.
+/// The debugging state of an allocator. It exists only if a debugging check is on.
 pub(crate) struct Debugger<M: Watched> {
     desc: DebugDesc,
     state: Lock<State<M>>,
@@ -150,7 +150,7 @@ impl<M: Watched> Debugger<M> {
         self.desc.margin_bytes
     }
 
-    /// Notes an event of a range.
+    /// Handles an event of a range.
     #[cold]
     pub(in super::super) fn on(&self, context: &M::Context, event: Event<'_, M>) {
         match event {
@@ -165,10 +165,10 @@ impl<M: Watched> Debugger<M> {
         }
     }
 
-    /// Writes the guards of a new range, fills it and notes it.
+    /// Adds a new range, writes its guards and fills it.
     fn made(&self, context: &M::Context, new: NewRange<'_, M>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
-        // A small buffer lies in one that was filled as a whole, and so has no guards either.
+        // A small buffer is inside a buffer that was filled as a whole, so it has no guards.
         let margins = if key.is_small { Margins::default() } else { margins };
         let guards = Guards::around(margins, key.offset, size);
         let mut entry = Entry {
@@ -191,12 +191,12 @@ impl<M: Watched> Debugger<M> {
         self.note(&mut state, key, OperationKind::Made);
     }
 
-    /// Writes the guards of a range that was given out just now, and fills it.
+    /// Writes the guards of a range that was just allocated, and fills it.
     fn dress(&self, context: &M::Context, key: Key, entry: &mut Entry<M>, memory: &M) {
         if let (Some(guards), Some(base)) = (&entry.guards, memory.guards()) {
-            // SAFETY: the range was given out just now with room for its guards, which no resource has.
+            // SAFETY: the range was just allocated with room for its guards, which no resource owns.
             let written = unsafe { guards.write(context, memory, base) };
-            // Without guards rather than with some that look damaged: a driver's fault is no overrun.
+            // On failure the guards are removed, because they would look damaged: a driver's failure is not an overrun.
             entry.guards = entry.guards.take().filter(|_| written.is_ok());
         }
         if let Some(value) = self.desc.fill_new {
@@ -204,13 +204,13 @@ impl<M: Watched> Debugger<M> {
         }
     }
 
-    /// How wide the guards of a live range are.
+    /// Returns the size of the guards of a live range.
     pub(crate) fn margins_of(&self, key: Key) -> Margins {
         self.state.lock().live.get(&key).map_or_else(Margins::default, |entry| entry.margins)
     }
 
-    /// The owner's bytes lie elsewhere from now on, under the same name, in a range as wide. The old range stays
-    /// what it is until the device is done with it.
+    /// Moves an entry: the owner's bytes are now in another range of the same size, under the same name. The old range
+    /// keeps its entry until the device is done with it.
     fn moved(&self, context: &M::Context, from: Key, to: Key, place: NewPlace<'_, M>) {
         let NewPlace { memory, host, device_address } = place;
         let entry = self.state.lock().live.get(&from).map(|old| Entry {
@@ -235,7 +235,7 @@ impl<M: Watched> Debugger<M> {
         self.note(&mut state, to, OperationKind::Moved { from });
     }
 
-    /// Notes which line made it, and its address in shaders.
+    /// Records the line that created the range, and its address in shaders.
     fn handed_out(&self, key: Key, at: &'static Location<'static>, device_address: Option<u64>) {
         let mut state = self.state.lock();
         if let Some(entry) = state.live.get_mut(&key) {
@@ -264,8 +264,8 @@ impl<M: Watched> Debugger<M> {
         self.note(&mut state, key, OperationKind::Retired);
     }
 
-    /// Compares the guards of a range that the device is done with, fills it and forgets it. The object that lies there
-    /// may still be alive, the bytes have to be the range's.
+    /// Compares the guards of a range that the device is done with, fills it and removes its entry. The object in the
+    /// range may still be alive, but the bytes must still belong to the range.
     fn released(&self, context: &M::Context, key: Key) {
         let mut state = self.state.lock();
         self.note(&mut state, key, OperationKind::Released);
@@ -273,7 +273,7 @@ impl<M: Watched> Debugger<M> {
         for overrun in entry.check(context, key, true).unwrap_or_default() {
             state.found(Finding::Overrun(overrun));
         }
-        // What other processes see belongs to them as well.
+        // Shared memory is not filled, because it also belongs to other processes.
         let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.is_shared());
         if let Some(value) = self.desc.fill_released.filter(|_| !is_shared()) {
             entry.fill(context, key, value);
@@ -300,8 +300,8 @@ impl<M: Watched> Debugger<M> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// The allocator is shut down: live ranges are reported, once. If not all `is_over`, retired ones wait for the
-    /// device and are no leaks.
+    /// Reports live ranges at shutdown, each once. Unless `is_over`, retired ranges still wait for the device and are
+    /// no leaks.
     fn report_leaks(&self, is_over: bool) {
         if !self.desc.leaks {
             return;
@@ -309,7 +309,8 @@ impl<M: Watched> Debugger<M> {
         let mut state = self.state.lock();
         let (mut leaks, mut small) = (Vec::new(), None);
         for (key, entry) in state.live.iter_mut().rev() {
-            // What small buffers lie in comes just before them, and leaks because they do.
+            // The buffer that small buffers share is not a leak of its own if one of them leaks. It comes just before
+            // them.
             let end = key.offset + entry.size;
             let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
             small = key.is_small.then_some(*key).or(small);
@@ -321,12 +322,12 @@ impl<M: Watched> Debugger<M> {
         leaks.into_iter().rev().for_each(|leak| state.found(Finding::Leak(leak)));
     }
 
-    /// What is known of a live range.
+    /// Returns the description of a live range.
     pub(crate) fn described(&self, key: Key) -> Option<Leak> {
         self.state.lock().live.get(&key).map(|entry| entry.describe(key))
     }
 
-    /// Copies to a resource were lost.
+    /// Records that copies to a resource were lost.
     pub(crate) fn lost(&self, content: Leak) {
         self.state.lock().found(Finding::LostContent(content));
     }

@@ -1,4 +1,4 @@
-//! What debugging asks of a memory object. The allocator implements it.
+//! The functions of a memory object that debugging needs. The allocator implements them.
 
 use std::ops::Range;
 
@@ -6,30 +6,30 @@ use crate::device::{DeviceError, Mapped};
 
 /// A memory object in which ranges are watched.
 pub(crate) trait Watched {
-    /// Through what its bytes are flushed and read.
+    /// Access to the device, to flush and read the bytes.
     type Context;
 
     fn memory_type(&self) -> u32;
 
-    /// Where the host sees its first byte, where the API maps memory objects.
+    /// Returns the mapped address of its first byte, if the API maps memory objects.
     fn mapped(&self) -> Option<Mapped>;
 
-    /// Where debugging sees its first byte: through the mapping, or through a buffer over all of it.
+    /// Returns the address at which debugging accesses its first byte: the mapping, or a buffer over all of it.
     fn guards(&self) -> Option<Mapped>;
 
-    /// Whether other processes or APIs see it too.
+    /// Returns `true` if other processes or APIs access it too.
     fn is_shared(&self) -> bool;
 
-    /// Has the device see what the host wrote to these bytes, up to whole atoms.
+    /// Makes host writes to these bytes visible to the device, up to whole atoms.
     ///
     /// # Errors
     /// The flush failed.
     fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
 
-    /// Reads bytes as the device sees them, beginning at `first`, which the host sees at `at`. `false` where that is
-    /// what the host sees, or where it cannot be read.
+    /// Reads the device's view of the bytes from `first` on, which the host sees at `at`. Returns `false` if the host's
+    /// view is the same, or if the device's cannot be read.
     ///
     /// # Safety
-    /// The memory is alive and mapped; `at` is its byte `first`, and the bytes lie inside it.
+    /// The memory is alive and mapped; `at` is its byte `first`, and the bytes are inside it.
     unsafe fn read_device_side(&self, context: &Self::Context, first: u64, at: Mapped, into: &mut [u8]) -> bool;
 }

@@ -38,7 +38,7 @@ fn memory_that_was_made_for_one_resource_takes_no_other() {
     let texture = TextureDesc { usage: TextureUsage::SAMPLED, ..Default::default() };
     let texture = Create::<Textures>::describe(&rig.device, &texture).expect("a plain texture");
     let buffer = BufferInfo::new(256, vk::BufferUsageFlags::TRANSFER_DST);
-    let expected = "a resource over memory that was made for another";
+    let expected = "a resource in memory that was allocated for another";
     // SAFETY: the device described them; each is discarded, unbound, before its memory is freed.
     unsafe {
         let (image, needs) = Create::<Textures>::prepare(&rig.device, &texture).expect("a plain texture");

@@ -256,7 +256,7 @@ fn what_requires_memory_of_its_own_is_refused() {
     let info = Create::<Textures>::describe(world.memory.device(), &target).expect("a plain texture");
     let class = ResourceClass::Texture;
     let pool = world.memory.create_pool(PoolDesc { memory_type: 0, class, ..Default::default() }).expect("such a pool");
-    let refused = Error::from(DeviceError::unsupported("a pool's block for what requires memory of its own"));
+    let refused = Error::from(DeviceError::unsupported("a pool's block for a resource that requires dedicated memory"));
     assert_eq!(pool.create_texture(&info, AllocationDesc::default()).err(), Some(refused));
     let needs = Requirements { requires_dedicated: true, class, ..needs(KIB, 256) };
     assert_eq!(pool.allocate(needs, AllocationDesc::default()).err(), Some(refused));
