@@ -21,7 +21,7 @@ const SAMPLES_MAX: u32 = 16;
 /// What a buffer needs.
 pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
     DeviceError::invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-    DeviceError::invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)?;
+    DeviceError::invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
     let alignment = profile.buffer_alignment;
     let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {

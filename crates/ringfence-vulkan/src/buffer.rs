@@ -196,7 +196,7 @@ impl Device {
             .flags(info.flags.as_raw().into(), (info.flags & !replayed).as_raw().into())?;
         // Flags of the high half are chained.
         if info.p_next.is_null() {
-            DeviceError::invalid("a buffer is for something").at_least(usage.as_raw().into(), 1)?;
+            DeviceError::invalid("a buffer has at least one usage").at_least(usage.as_raw().into(), 1)?;
         }
         DeviceError::unsupported("a buffer as large as this").at_most(info.size, self.0.found.buffer_bytes_max)?;
         let device_address = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);

@@ -82,7 +82,7 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     let samples = info.samples.as_raw();
     if !samples.is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
         let (given, max) = (samples.into(), vk::SampleCountFlags::TYPE_64.as_raw().into());
-        return Err(DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given, max }));
+        return Err(DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given, max }));
     }
     if !is_known(info.format) {
         let format = Numbers::Given(info.format.as_raw() as u32 as u64);
@@ -155,7 +155,7 @@ fn check_cube(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
 
 fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
     let number = |usage: vk::ImageUsageFlags| u64::from(usage.as_raw());
-    DeviceError::invalid("a texture is for something").at_least(number(usage), 1)?;
+    DeviceError::invalid("a texture has at least one usage").at_least(number(usage), 1)?;
     DeviceError::invalid("usage flags of a texture that safe descriptions do not take")
         .flags(number(usage), number(IMAGE_USAGES))?;
     let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;

@@ -25,7 +25,7 @@ const PLACED_BYTES_MAX: u64 = 1 << 20;
 /// Reasons that occur on every device. Those of features that most devices have are not among them.
 const BUFFER_REASONS: [&str; 4] = [
     "a buffer has at least one byte",
-    "a buffer is for something",
+    "a buffer has at least one usage",
     "a buffer as large as this",
     "usage flags of a buffer that safe descriptions do not take",
 ];
@@ -33,11 +33,11 @@ const TEXTURE_REASONS: [&str; 22] = [
     "a texture is at least one texel wide",
     "a texture has at least one mip level",
     "a texture has at least one array layer",
-    "a texture is for something",
+    "a texture has at least one usage",
     "usage flags of a texture that safe descriptions do not take",
     "a transient attachment is for nothing but attachments",
     "a transient attachment is an attachment",
-    "samples come in powers of two",
+    "the number of samples is a power of two",
     "a format that safe descriptions do not take",
     "more mip levels than the size allows",
     "a texture with several samples has one mip level",
@@ -392,7 +392,7 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
     assert_eq!(
         refused,
         Err(Error::Device(
-            DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given: 3, max: 64 })
+            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
     trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is as valid as before");
