@@ -38,7 +38,7 @@ pub enum DeviceError {
 }
 
 /// The rule that a description breaks, and the numbers that break it. Prints as
-/// `a texture as wide as this (20000, at most 16384)`.
+/// `a texture of this width (20000, at most 16384)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reason {
     /// The rejected request, or the rule that the description must follow.
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn numbers_print_as_what_was_given_and_what_is_allowed() {
-        let error = DeviceError::unsupported("a texture as wide as this");
-        assert_eq!(error.to_string(), "the device does not support this: a texture as wide as this");
+        let error = DeviceError::unsupported("a texture of this width");
+        assert_eq!(error.to_string(), "the device does not support this: a texture of this width");
         assert_eq!((error.at_most(16384, 16384), error.at_least(1, 1)), (Ok(()), Ok(())));
         assert_eq!((error.exactly(1, 1), error.multiple_of(12, 6), error.flags(5, 7)), (Ok(()), Ok(()), Ok(())));
         let real = Numbers::AtMostReal { given: 16.5_f32.to_bits(), max: 15.75_f32.to_bits() };

@@ -120,18 +120,18 @@ fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
         Dimension::D1 => {
             invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
             invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
-            invalid("a one-dimensional texture has one sample a texel").exactly(samples, 1)
+            invalid("a one-dimensional texture has one sample per texel").exactly(samples, 1)
         }
         Dimension::D2 => invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
         Dimension::Cube => {
             invalid("the faces of a cube are one texel deep").exactly(depth, 1)?;
             invalid("the faces of a cube are as high as they are wide").exactly(height, wide)?;
             invalid("a cube has six layers, several cubes have six each").multiple_of(layers, 6)?;
-            invalid("a cube has one sample a texel").exactly(samples, 1)
+            invalid("a cube has one sample per texel").exactly(samples, 1)
         }
         Dimension::D3 => {
             invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
-            invalid("a three-dimensional texture has one sample a texel").exactly(samples, 1)
+            invalid("a three-dimensional texture has one sample per texel").exactly(samples, 1)
         }
     }
 }
@@ -292,13 +292,13 @@ mod tests {
             (TextureDesc { depth: 2, ..valid }, "one texel deep (2, only 1)"),
             (TextureDesc { height: 5, ..d1 }, "one texel high (5, only 1)"),
             (TextureDesc { depth: 6, ..d1 }, "one texel deep (6, only 1)"),
-            (TextureDesc { samples: 2, ..d1 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { samples: 2, ..d1 }, "one sample per texel (2, only 1)"),
             (TextureDesc { depth: 2, ..cube }, "one texel deep (2, only 1)"),
             (TextureDesc { height: 32, ..cube }, "as they are wide (32, only 64)"),
             (TextureDesc { layers: 7, ..cube }, "six each (7, a multiple of 6)"),
-            (TextureDesc { samples: 8, ..cube }, "one sample a texel (8, only 1)"),
+            (TextureDesc { samples: 8, ..cube }, "one sample per texel (8, only 1)"),
             (TextureDesc { layers: 9, ..d3 }, "one array layer (9, only 1)"),
-            (TextureDesc { samples: 2, ..d3 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { samples: 2, ..d3 }, "one sample per texel (2, only 1)"),
             (TextureDesc { clear_value, ..valid }, "depth target (0x6, of 0x30)"),
         ];
         for (broken, numbers) in table {

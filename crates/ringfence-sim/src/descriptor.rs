@@ -157,7 +157,7 @@ unsafe impl Descriptors for Device {
             state.counts.write_view += 1;
             let made = state.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
             if made.is_some_and(|(kind, _)| kind != view.kind()) {
-                return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
+                return Err(DeviceError::invalid("the kind of the descriptor differs from the heap's"));
             }
             let access = state.view_access(*heap, slot, view).ok_or(DeviceError::invalid("no such view"))?;
             state.set_slot(*heap, slot, Some(access));

@@ -56,9 +56,9 @@ fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
     Textures::check(desc)?;
     for (given, max, refused) in [
         (desc.longest(), SIDE_MAX, "a texture as wide or as high as this"),
-        (desc.depth, DEPTH_MAX, "a texture as deep as this"),
-        (desc.layers, LAYERS_MAX, "a texture with as many layers as this"),
-        (desc.samples, SAMPLES_MAX, "a texture with as many samples as this"),
+        (desc.depth, DEPTH_MAX, "a texture of this depth"),
+        (desc.layers, LAYERS_MAX, "a texture with this many layers"),
+        (desc.samples, SAMPLES_MAX, "a texture with this many samples"),
     ] {
         DeviceError::invalid(refused).at_most(given.into(), max.into())?;
     }
