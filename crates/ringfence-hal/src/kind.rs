@@ -53,8 +53,7 @@ impl Kind for Buffers {
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
         invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
         invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
-        invalid("an unknown usage flag of a buffer")
-            .flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
+        invalid("an unknown usage flag of a buffer").flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
     }
 
     fn is_copied(desc: &BufferDesc) -> bool {

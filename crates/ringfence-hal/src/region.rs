@@ -124,7 +124,9 @@ pub enum TexelError {
     },
     /// The region does not begin at a block boundary, or ends neither at a block boundary nor at the edge of the mip
     /// level.
-    #[error("{extent:?} texels at {first:?} in a mip level of {size:?} texels are not whole blocks of {block:?} texels")]
+    #[error(
+        "{extent:?} texels at {first:?} in a mip level of {size:?} texels are not whole blocks of {block:?} texels"
+    )]
     PartOfBlock {
         /// Offset of the first texel: x, y, z.
         first: [u32; 3],
@@ -148,7 +150,7 @@ pub enum TexelError {
         size: [u32; 3],
     },
     /// The region is not made of whole units of the queue (`minImageTransferGranularity`).
-    #[error("{extent:?} texels at {first:?} in a mip level of {size:?} texels are not whole units of the queue ({unit:?} texels)")]
+    #[error("{extent:?} texels at {first:?} in a mip level of {size:?} are not whole units of the queue ({unit:?})")]
     PartOfUnit {
         /// Offset of the first texel: x, y, z.
         first: [u32; 3],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Features::DESCRIPTOR_BUFFER   ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
-//!        else UPDATE_AFTER_BIND ─────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
+//!        else UPDATE_AFTER_BIND ────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
 //!        else ──────────────────────▶ PlainSets         heap = slots; each bind after a write   (plain.rs, pool.rs)
 //!                                                       writes a set from a pool
 //! ```

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   prepare_shared    VkExternalMemoryBufferCreateInfo / VkExternalMemoryImageCreateInfo
-//!   allocate          VkExportMemoryAllocateInfo, or VkImportMemoryFdInfoKHR with the handle, which the driver owns after
-//!                     success; with VkMemoryDedicatedAllocateInfo if the memory is tied to a resource
+//!   allocate          VkExportMemoryAllocateInfo, or VkImportMemoryFdInfoKHR with the handle, which the driver owns
+//!                     after success; with VkMemoryDedicatedAllocateInfo if the memory is tied to a resource
 //!   import_types      vkGetMemoryFdPropertiesKHR, for a dma-buf
 //!   export_memory     vkGetMemoryFdKHR, vkGetMemoryWin32HandleKHR
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pages of a buffer   VkSparseMemoryBind of the buffer
-//!   tiles of an image   VkSparseImageMemoryBind, one per tile: Vulkan does not define the memory order of several tiles
+//!   tiles of an image   VkSparseImageMemoryBind, one per tile: Vulkan does not define the order of several tiles
 //!   pages of a tail     VkSparseMemoryBind, opaque
 //! ```
 

@@ -82,7 +82,9 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     let samples = info.samples.as_raw();
     if !samples.is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
         let (given, max) = (samples.into(), vk::SampleCountFlags::TYPE_64.as_raw().into());
-        return Err(DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given, max }));
+        return Err(
+            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given, max })
+        );
     }
     if !is_known(info.format) {
         let format = Numbers::Given(info.format.as_raw() as u32 as u64);
@@ -111,9 +113,21 @@ fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         return Err(DeviceError::invalid("a raw description changed by safe code must not have chained structures"));
     }
     let numbers = [
-        (info.tiling.as_raw(), vk::ImageTiling::OPTIMAL.as_raw(), "a raw description changed by safe code must have optimal tiling"),
-        (info.sharing_mode.as_raw(), vk::SharingMode::EXCLUSIVE.as_raw(), "a raw description changed by safe code must have exclusive sharing mode"),
-        (info.initial_layout.as_raw(), vk::ImageLayout::UNDEFINED.as_raw(), "a raw description changed by safe code must begin in the layout UNDEFINED"),
+        (
+            info.tiling.as_raw(),
+            vk::ImageTiling::OPTIMAL.as_raw(),
+            "a raw description changed by safe code must have optimal tiling",
+        ),
+        (
+            info.sharing_mode.as_raw(),
+            vk::SharingMode::EXCLUSIVE.as_raw(),
+            "a raw description changed by safe code must have exclusive sharing mode",
+        ),
+        (
+            info.initial_layout.as_raw(),
+            vk::ImageLayout::UNDEFINED.as_raw(),
+            "a raw description changed by safe code must begin in the layout UNDEFINED",
+        ),
     ];
     for (given, wanted, changed) in numbers {
         DeviceError::invalid(changed).exactly(given as u32 as u64, wanted as u32 as u64)?;
@@ -165,9 +179,8 @@ fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
     }
     if usage == transient {
         let (given, allowed) = (number(usage), number(ATTACHMENTS | transient));
-        return Err(
-            DeviceError::invalid("a transient attachment has an attachment usage").with(Numbers::Flags { given, allowed })
-        );
+        return Err(DeviceError::invalid("a transient attachment has an attachment usage")
+            .with(Numbers::Flags { given, allowed }));
     }
     Ok(())
 }

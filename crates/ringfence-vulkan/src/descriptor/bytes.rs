@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   CPU-only         slot 0     slot 1    …            each with the size of the largest type
-//!   shader-visible   ├ constants ─ 0 1 2 … ┤├ storage buffers ─ 0 1 2 … ┤ …    each array at the offset that the driver reports
+//!   shader-visible   ├ constants ─ 0 1 2 … ┤├ storage buffers ─ 0 1 2 … ┤ …    arrays at offsets from the driver
 //!                      element i of an array at offset + i * bytes of its type
 //! ```
 //!

@@ -144,7 +144,9 @@ impl Real {
         let binding = match view {
             View::Attachment(_) => 0,
             _ => device.0.descriptors.binding_of(descriptor_type, view.in_arrays_of()).ok_or(
-                DeviceError::unsupported("a view of this dimension or format in plain sets; add it to DeviceDesc::plain_views"),
+                DeviceError::unsupported(
+                    "a view of this dimension or format in plain sets; add it to DeviceDesc::plain_views",
+                ),
             )?,
         };
         let own = |object| Some(Arc::new(Owned { device: device.clone(), object }));
