@@ -240,9 +240,9 @@ impl BufferViewKind {
 /// ```
 /// use ringfence_hal::descriptors::{TextureView, TextureViewKind, ViewDimension};
 ///
-/// The natural dimension: `Cube` if the texture is a cube.
+/// // The natural dimension: `Cube` if the texture is a cube.
 /// let sky = TextureView::new(TextureViewKind::Sampled, 0..1, 0..6);
-/// The same faces as an array of six two-dimensional layers.
+/// // The same faces as an array of six two-dimensional layers.
 /// let faces = sky.clone().dimension(ViewDimension::D2Array);
 /// assert_ne!(sky, faces);
 /// ```

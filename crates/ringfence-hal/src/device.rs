@@ -130,7 +130,6 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     ///
     /// # Safety
     /// All of the memory belongs to this device and is evicted.
-    /// All of it is this device's, and evicted.
     unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
         Err(DeviceError::unsupported("residency"))
@@ -221,9 +220,9 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
-    /// Returns the key by which a bound object may be passed to another owner once the device has finished with it,
-    /// because its state is then one that a new object could have. Returns `None` if the state in which the previous
-    /// owner left it matters. [`Create::key`] by default. Middleware forwards this call.
+    /// Returns the key of the description if an object of it may be passed to another owner, still bound, once the
+    /// device has finished with it: its state is then one that a new object could have. Returns `None` if the state in
+    /// which the previous owner left it matters. [`Create::key`] by default. Middleware forwards this call.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
     }

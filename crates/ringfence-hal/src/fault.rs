@@ -16,7 +16,7 @@
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
 //! use ringfence_hal::{DeviceError, Driver, MemoryDesc, Priority, ResourceClass};
 //!
-//! Works with any device, such as `ringfence_sim::Device`.
+//! /// Works with any device, such as `ringfence_sim::Device`.
 //! fn memory_runs_out<D: Driver>(device: D) {
 //!     let (device, faults) = FaultInjector::new(device);
 //!     faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });

@@ -53,7 +53,7 @@
 //! ```
 //! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};
 //!
-//! Creates a buffer of 4 KiB with dedicated memory and destroys it.
+//! /// Creates a buffer of 4 KiB with dedicated memory and destroys it.
 //! fn dedicated<D>(device: &D) -> Result<(), DeviceError>
 //! where
 //!     D: Driver + Create<Buffers>,
@@ -72,7 +72,7 @@
 //!     };
 //!     // SAFETY: the requirements allow the description, and `unplaced` is not used again.
 //!     let (placed, memory) = unsafe { device.dedicate(&unplaced, &desc) }?;
-//! SAFETY: no work uses the buffer, and no other resource is placed in the memory.
+//!     // SAFETY: no work uses the buffer, and no other resource is placed in the memory.
 //!     unsafe {
 //!         device.destroy(placed.object);
 //!         device.free_memory(memory);

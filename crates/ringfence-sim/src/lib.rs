@@ -34,10 +34,10 @@
 //!
 //! let fence = device.create_fence(0);
 //! device.submit(0, &[], vec![], (fence, 1))?;
-//! SAFETY: the fence belongs to this device.
+//! // SAFETY: the fence belongs to this device.
 //! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }?);
 //!
-//! SAFETY: this device checks its arguments and reports mistakes as hazards.
+//! // SAFETY: this device checks its arguments and reports mistakes as hazards.
 //! unsafe {
 //!     device.free_memory(memory);
 //!     device.free_memory(memory);

@@ -15,8 +15,8 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// Largest size of a texel in bytes. Copies to textures need offsets that are a multiple of the texel size, so a
-/// multiple of this size is valid for all formats.
+/// Smallest alignment of offsets in texture copies, in bytes. It is valid for texels whose size is a power of two of at
+/// most this number of bytes.
 const TEXEL_BYTES_MAX: u64 = 16;
 
 /// Properties that are read once from a physical device.

@@ -20,7 +20,7 @@
 //!
 //! # fn wrap(instance: &ash::Instance, physical: ash::vk::PhysicalDevice, device: ash::Device) {
 //! let features = Features::BUFFER_DEVICE_ADDRESS | Features::MEMORY_PRIORITY;
-//! SAFETY: the handles belong together and outlive `device`. Timeline semaphores and the features are enabled.
+//! // SAFETY: the handles belong together and outlive `device`. Timeline semaphores and the features are enabled.
 //! let device = unsafe { Device::new(instance, physical, device, DeviceDesc { features, ..Default::default() }) };
 //! # }
 //! ```

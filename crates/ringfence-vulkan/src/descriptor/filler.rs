@@ -15,7 +15,7 @@ use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
 use ringfence_hal::lock::Lock;
 use ringfence_hal::{DeviceError, Driver, MemoryProperties, ResourceClass};
 
-/// Size of the buffer in bytes: at least one texel of any format, and a multiple of the alignment of views.
+/// Size of the buffer in bytes: large enough for a texel of any format, and larger than the alignment of views.
 const BYTES: u64 = 256;
 /// Number of numeric types.
 const NUMERICS: u32 = 3;
