@@ -43,7 +43,8 @@ pub enum DescriptorError {
     },
     /// No range of free slots is large enough at the moment.
     #[error(
-        "the {region} has no room for {need} descriptors: {free} are free, at most {largest_free} of them in a row"
+        "the {region} has no room for {need} descriptors: {free} are free, at most {largest_free} of them in a row; \
+         release some or create a larger heap"
     )]
     Full {
         /// The region that was searched.
