@@ -1,5 +1,5 @@
 #![no_main]
-//! Rows and dumps for `ringfence plan` from a stranger.
+//! Reads untrusted rows and dumps as `ringfence plan` does.
 
 use ringfence_alias::Problem;
 

@@ -1,6 +1,6 @@
 #![no_main]
-//! A trace for `ringfence replay` from a stranger: the command line's CSV, a recording of another allocator, or our
-//! own.
+//! Reads an untrusted trace as `ringfence replay` does: the CSV of the command line, a recording of another allocator,
+//! or Ringfence's own format.
 
 mod failure {
     pub type Failure = Box<dyn std::error::Error>;

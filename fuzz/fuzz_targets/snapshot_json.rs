@@ -1,5 +1,5 @@
 #![no_main]
-//! A snapshot or a report from a stranger: read, and shown as a page.
+//! Reads an untrusted snapshot or report, and renders it as a page.
 
 use ringfence_trace::Snapshot;
 use ringfence_report::{Figures, Report};

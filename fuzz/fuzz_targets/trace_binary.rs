@@ -1,5 +1,6 @@
 #![no_main]
-//! A trace from a stranger: read to its end or to its damage, applied event by event, shown.
+//! Reads an untrusted trace to its end or to the first damage, applies each event, and computes snapshot and
+//! statistics.
 
 use ringfence_trace::{Reader, State};
 

@@ -1,5 +1,5 @@
 #![no_main]
-//! A dump of another allocator from a stranger: read, and shown as a page.
+//! Reads an untrusted dump of another allocator, and renders it as a page.
 
 use ringfence_report::Report;
 use ringfence_report::import::{is_vma_dump, vma_dump};

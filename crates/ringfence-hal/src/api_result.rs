@@ -1,8 +1,8 @@
-//! What an API's call returned, as people look it up: by name and number, with the call that failed.
+//! Failure codes of graphics APIs, printed by name and number, with the call that failed.
 
 use std::fmt;
 
-/// Whose call failed.
+/// The API that a call belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Api {
     /// Vulkan: the code is a `VkResult`.
@@ -19,13 +19,13 @@ pub enum Api {
 pub struct ApiResult {
     /// The API.
     pub api: Api,
-    /// The code, negative as every failure.
+    /// The failure code, which is negative.
     pub code: i32,
-    /// The call, as the API's pages name it.
+    /// The call, as the API's documentation names it.
     pub call: &'static str,
 }
 
-/// Those that Direct3D 12, DXGI and COM return, in the order of their numbers.
+/// Failure codes of Direct3D 12, DXGI and COM, in ascending order.
 const HRESULTS: [(u32, &str); 43] = [
     (0x8000_4001, "E_NOTIMPL"),
     (0x8000_4002, "E_NOINTERFACE"),
@@ -72,7 +72,7 @@ const HRESULTS: [(u32, &str); 43] = [
     (0x887E_0002, "D3D12_ERROR_DRIVER_VERSION_MISMATCH"),
 ];
 
-/// Those that the commands used by a device return, and the one of `vkCreateSwapchainKHR`, the greatest first.
+/// Failure codes of the Vulkan commands that a device uses and of `vkCreateSwapchainKHR`, in descending order.
 const VK_RESULTS: [(i32, &str); 15] = [
     (-1, "VK_ERROR_OUT_OF_HOST_MEMORY"),
     (-2, "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
@@ -92,7 +92,7 @@ const VK_RESULTS: [(i32, &str); 15] = [
 ];
 
 impl ApiResult {
-    /// Its name in the API's headers, if it is a known one.
+    /// Returns the name of the code in the API's headers, if it is known.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self.api {

@@ -1,4 +1,4 @@
-//! What a device has: its memory, which resources may share memory, and its limits.
+//! Properties of a device: its memory, the resources that may share memory, and its limits.
 
 use std::ops::Range;
 
@@ -8,26 +8,27 @@ use super::format::TextureAspect;
 use super::usage::BufferUsage;
 
 bitflags::bitflags! {
-    /// What a memory type is.
+    /// Property flags of a memory type.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct MemoryProperties: u32 {
-        /// Near the device.
+        /// In device-local memory, which the device accesses fastest.
         const DEVICE_LOCAL = 1 << 0;
-        /// Can be mapped.
+        /// Can be mapped by the host.
         const HOST_VISIBLE = 1 << 1;
-        /// Host writes need no flush, host reads no invalidation.
+        /// Host writes need no flush and host reads need no invalidation.
         const HOST_COHERENT = 1 << 2;
-        /// Host reads go through the host's caches (fast); without it they may be very slow.
+        /// Host reads use the host's caches and are fast. Without this flag, they may be very slow.
         const HOST_CACHED = 1 << 3;
-        /// Given out page by page as it is used (tiled renderers' transient targets).
+        /// Committed page by page on first use (transient targets of tiled renderers).
         const LAZILY_ALLOCATED = 1 << 4;
-        /// Not readable by the host or by unprotected work.
+        /// Protected memory: neither the host nor unprotected work can read it.
         const PROTECTED = 1 << 5;
-        /// Special purposes only (device-coherent, RDMA and the like): chosen only if it is required or preferred by
-        /// name.
+        /// For special purposes (device-coherent, RDMA and others). The library selects such a type only if the user
+        /// requires or prefers this flag.
         const SPECIAL = 1 << 6;
-        /// The device refuses memory of this type: it takes a feature that was not enabled, or has rules that are not
-        /// kept here. Chosen only if it is required by name and no other is left, to be refused by name.
+        /// The device does not allocate memory of this type, because it needs a feature that was not enabled or has
+        /// rules that the device does not implement. The library selects such a type only if the user requires this
+        /// flag and no other type matches. The allocation then fails with an error that names the reason.
         const REFUSED = 1 << 7;
     }
 }
@@ -35,120 +36,122 @@ bitflags::bitflags! {
 /// A physical memory of the device (`VkMemoryHeap`, DXGI segment group).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryHeap {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it is near the device.
+    /// `true` if the heap is device-local.
     pub device_local: bool,
 }
 
-/// A kind of memory (`VkMemoryType`; on Direct3D 12 a heap type).
+/// A memory type (`VkMemoryType`; on Direct3D 12 a heap type).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryType {
     /// Index into [`Capabilities::memory_heaps`].
     pub heap: u32,
-    /// What it is.
+    /// Its property flags.
     pub properties: MemoryProperties,
 }
 
-/// How much a memory object matters when device-local memory is short.
+/// Priority of a memory object when device-local memory is short.
 ///
-/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is the default; Direct3D 12's five
-/// named ones.
+/// On Vulkan, the levels are 0, 0.25, 0.5, 0.75 and 1, and `Normal` is Vulkan's default. On Direct3D 12, they are the
+/// five values of `D3D12_RESIDENCY_PRIORITY`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Priority {
-    /// The first to go.
+    /// Evicted first.
     Lowest,
-    /// Before most others.
+    /// Evicted before most memory.
     Low,
     /// The default.
     #[default]
     Normal,
-    /// After most others: what each frame reads.
+    /// Evicted after most memory, for data that each frame reads.
     High,
-    /// Evicted last: render targets, resources that shaders write.
+    /// Evicted last, for render targets and resources that shaders write.
     Highest,
 }
 
 impl Priority {
-    /// All, the first to go first.
+    /// All priorities, in the order of eviction.
     pub const ALL: [Self; 5] = [Self::Lowest, Self::Low, Self::Normal, Self::High, Self::Highest];
 
-    /// Vulkan's number for it.
+    /// Returns Vulkan's number for the priority.
     #[must_use]
     pub const fn as_f32(self) -> f32 {
         self as u8 as f32 / 4.0
     }
 }
 
-/// When the system takes a [`Priority`].
+/// The times at which the system accepts a [`Priority`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum MemoryPriority {
-    /// Not at all: only the library uses priorities.
+    /// Never: only the library uses priorities.
     #[default]
     None,
-    /// When memory is made (`VK_EXT_memory_priority`).
+    /// When memory is allocated (`VK_EXT_memory_priority`).
     AtAllocation,
     /// At any time (`VK_EXT_pageable_device_local_memory`, `SetResidencyPriority`).
     AtAnyTime,
 }
 
-/// The strictest alignment in bytes of what is used by its address: acceleration structures.
+/// The largest alignment, in bytes, that a use by device address requires: that of acceleration structures.
 const ADDRESS_ALIGNMENT: u64 = 256;
 
-/// What a device is and can do.
+/// Properties and limits of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// The device's name, for people.
+    /// The device's name, for display.
     pub name: String,
-    /// Physical memories.
+    /// The memory heaps.
     pub memory_heaps: Vec<MemoryHeap>,
-    /// Kinds of memory, the driver's preference first; at most 32.
+    /// The memory types, in the driver's order of preference; at most 32.
     pub memory_types: Vec<MemoryType>,
-    /// Which resource classes may share a block without further rules: those with equal numbers, by [`ResourceClass`]
-    /// as index (`bufferImageGranularity` above 1 separates buffers and textures; heap tier 1 separates all three).
-    /// Buffers may share a block with textures of another number if
-    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and the distance is kept.
+    /// Group number of each [`ResourceClass`], used as index. Resources of classes with equal numbers may share a
+    /// block. `bufferImageGranularity` above 1 separates buffers from textures; heap tier 1 separates all three.
+    /// Buffers may also share a block with textures of another number if
+    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and they share no page of that size.
     pub class_groups: [u8; 3],
-    /// The alignment in bytes of a memory object that may hold any render target: 4 MiB on Direct3D 12, for
-    /// multisampled ones; 1 where the driver aligns memory itself.
+    /// Alignment in bytes of a memory object that may contain any render target: 4 MiB on Direct3D 12, for multisampled
+    /// targets; 1 if the driver aligns memory itself.
     pub target_memory_alignment: u64,
-    /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
+    /// Size in bytes of the pages that a buffer and a texture in one memory object must not share
+    /// (`bufferImageGranularity`; 1 if there is no such rule).
     pub class_granularity_bytes: u64,
-    /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.
+    /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if there is no such rule); a power of two.
     pub non_coherent_atom_bytes: u64,
-    /// Whether the device needs flushes of host writes even to coherent memory (the simulated one does).
+    /// `true` if the device needs flushes of host writes even to coherent memory, as the simulated device does.
     pub notice_host_writes: bool,
-    /// Largest number of memory objects alive at once.
+    /// Largest number of live memory objects.
     pub memory_objects_max: u64,
-    /// Largest memory object in bytes.
+    /// Size of the largest memory object, in bytes.
     pub memory_object_bytes_max: u64,
-    /// Alignment in bytes of a buffer range that is copied to a texture.
+    /// Alignment in bytes of the offset of texels in a buffer that is copied to a texture.
     pub texture_copy_offset_alignment: u64,
-    /// Alignment in bytes of a row in a buffer that is copied to a texture.
+    /// Alignment in bytes of the row pitch in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
-    /// The same of a row of a format with depth and stencil, which are planes of their own on Direct3D 12: drivers there
-    /// lay such rows out at twice the distance. At least [`texture_copy_row_alignment`](Self::texture_copy_row_alignment).
+    /// Alignment in bytes of the row pitch for a format with depth and stencil. On Direct3D 12 they are separate
+    /// planes, and drivers there need twice the row pitch. At least
+    /// [`texture_copy_row_alignment`](Self::texture_copy_row_alignment).
     pub depth_stencil_copy_row_alignment: u64,
-    /// Whether a part of a mip level of depth or stencil can be copied to or from a buffer; Direct3D 12 copies all of
-    /// it.
+    /// `true` if part of a mip level of depth or stencil can be copied to or from a buffer. Direct3D 12 copies whole
+    /// mip levels only.
     pub partial_depth_copies: bool,
-    /// Alignment in bytes of constants, in their buffer and in its memory; a power of two.
+    /// Alignment in bytes of constants, both in their buffer and in its memory; a power of two.
     pub constant_alignment: u64,
-    /// The same of words and structures that shaders read or write; a power of two. Structures lie at multiples of
-    /// their stride too.
+    /// The same for words and structures that shaders read or write; a power of two. Structures are also aligned to
+    /// their stride.
     pub storage_alignment: u64,
-    /// The same of texels in a buffer; a power of two.
+    /// The same for texels in a buffer; a power of two.
     pub texel_alignment: u64,
-    /// Whether the program decides what is resident ([`Driver::evict`](super::Driver::evict),
-    /// [`Driver::make_resident`](super::Driver::make_resident)); else the system does.
+    /// `true` if the program controls residency ([`Driver::evict`](super::Driver::evict),
+    /// [`Driver::make_resident`](super::Driver::make_resident)); `false` if the system does.
     pub residency: bool,
-    /// When the system takes priorities.
+    /// The times at which the system accepts priorities.
     pub memory_priority: MemoryPriority,
 }
 
 impl Capabilities {
-    /// Alignment in bytes of a row of this aspect in a buffer that is copied to a texture or from one: of depth and of
-    /// stencil what a format with both needs.
+    /// Returns the alignment in bytes of the row pitch in a buffer that is copied to or from this aspect of a texture.
+    /// For depth and stencil, this is the alignment that a format with both needs.
     #[must_use]
     pub const fn copy_row_alignment(&self, aspect: TextureAspect) -> u64 {
         match aspect {
@@ -157,7 +160,8 @@ impl Capabilities {
         }
     }
 
-    /// Bytes of the largest memory object of a memory type: what its heap has, but no more than any object may have.
+    /// Returns the size in bytes of the largest memory object of a memory type: the size of its heap, at most the
+    /// device's limit for one object.
     ///
     /// # Panics
     /// If there is no such memory type.
@@ -167,14 +171,14 @@ impl Capabilities {
         self.memory_heaps[heap as usize].bytes.min(self.memory_object_bytes_max)
     }
 
-    /// Whether host writes to memory of this type have to be followed by [`Driver::flush`](super::Driver::flush).
+    /// Returns `true` if host writes to memory of this type need a [`Driver::flush`](super::Driver::flush).
     #[inline]
     #[must_use]
     pub fn needs_flush(&self, memory_type: u32) -> bool {
         self.notice_host_writes || self.is_non_coherent(memory_type)
     }
 
-    /// Whether memory of this type is host-visible without being coherent.
+    /// Returns `true` if memory of this type is host-visible but not coherent.
     #[inline]
     #[must_use]
     pub fn is_non_coherent(&self, memory_type: u32) -> bool {
@@ -182,8 +186,8 @@ impl Capabilities {
         properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
     }
 
-    /// What a flush of `bytes` of such memory takes with it: the rest of the atoms that they begin and end in. Empty
-    /// where memory is coherent, and where no bytes are flushed.
+    /// Returns the bytes before and after `bytes` that a flush of `bytes` also covers: the rest of the first and of the
+    /// last atom. Both ranges are empty if the memory is coherent or `bytes` is empty.
     #[must_use]
     pub fn rest_of_atoms(&self, memory_type: u32, bytes: Range<u64>) -> [Range<u64>; 2] {
         let Range { start, end } = bytes;
@@ -192,9 +196,9 @@ impl Capabilities {
         [start / atom * atom..start, end..end.next_multiple_of(atom)]
     }
 
-    /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first
-    /// bytes has an address that the API takes. On Vulkan the requirements have at least this alignment; on Direct3D 12
-    /// with tight alignment they may have less, as they ignore the usage.
+    /// Returns the alignment in bytes that a buffer of this usage needs in its memory, so that a view of its first
+    /// bytes has an address that the API accepts. On Vulkan, the driver's requirements have at least this alignment. On
+    /// Direct3D 12 with tight alignment, they may have less, because they ignore the usage.
     #[must_use]
     pub fn buffer_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -205,10 +209,14 @@ impl Capabilities {
         rules.into_iter().filter(|(of, _)| usage.intersects(*of)).map(|(_, bytes)| bytes).fold(1, u64::max)
     }
 
-    /// The alignment in bytes of a range that shares a buffer of this usage, for every rule that a range may meet:
-    /// those of [`Capabilities::buffer_alignment`], of flushes, of copies to textures, and of what is reached by its
-    /// address (256: acceleration structures; shader tables take 64). The buffer needs this alignment too: an address
-    /// is relative to memory, an offset to the buffer.
+    /// Returns the alignment in bytes for a range that shares a buffer of this usage with others. It is the maximum of:
+    ///
+    /// - [`Capabilities::buffer_alignment`];
+    /// - the alignment of flushes;
+    /// - the alignment of copies to textures, for [`BufferUsage::COPY_SRC`];
+    /// - 256, for [`BufferUsage::DEVICE_ADDRESS`]: acceleration structures need 256, shader tables 64.
+    ///
+    /// The buffer itself needs this alignment too, because the address of a range depends on the address of the buffer.
     #[must_use]
     pub fn range_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -219,7 +227,7 @@ impl Capabilities {
         shared.fold(self.buffer_alignment(usage).max(self.non_coherent_atom_bytes), u64::max)
     }
 
-    /// The properties of a memory type; none if there is no such type.
+    /// Returns the property flags of a memory type; empty if there is no such type.
     #[inline]
     #[must_use]
     pub fn properties(&self, memory_type: u32) -> MemoryProperties {
@@ -227,25 +235,25 @@ impl Capabilities {
     }
 }
 
-/// Resources that some devices keep apart.
+/// Classes of resources that some devices do not place in the same memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResourceClass {
     /// Buffers, and images with linear tiling.
     Buffer,
-    /// Textures that are neither of the next.
+    /// Textures that are neither render targets nor depth-stencil targets.
     Texture,
-    /// Render targets and depth-stencils.
+    /// Render targets and depth-stencil targets.
     RenderTarget,
 }
 
-/// Usage and budget of a memory heap at a moment, in bytes.
+/// Current usage and budget of a memory heap, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeapBudget {
-    /// What the process uses of the heap.
+    /// Bytes of the heap that the process uses.
     pub usage_bytes: u64,
-    /// What the process may use before allocations fail or performance drops.
+    /// Bytes that the process may use before allocations fail or performance drops.
     pub budget_bytes: u64,
 }
 
-/// One for each memory heap: no host memory is taken for up to 16, which is all that Vulkan has.
+/// One budget for each memory heap. Up to 16 heaps (Vulkan's maximum) need no host allocation.
 pub type HeapBudgets = SmallVec<[HeapBudget; 16]>;

@@ -1,5 +1,5 @@
-//! Descriptors: the trait that a device implements for them. Mechanism only: code above this crate decides which slot a
-//! view gets, and when a slot may be written again.
+//! Descriptors: the trait that a device implements for them. It is mechanism only: the crates above decide which slot a
+//! view is written to, and when a slot may be written again.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
@@ -44,7 +44,7 @@ impl HeapKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Resources, Self::Samplers, Self::RenderTargets, Self::DepthStencils];
 
-    /// Whether shaders go through such descriptors.
+    /// Returns `true` if a heap of this kind can be shader-visible.
     #[must_use]
     pub const fn can_be_shader_visible(self) -> bool {
         matches!(self, Self::Resources | Self::Samplers)
@@ -63,8 +63,8 @@ impl fmt::Display for HeapKind {
 }
 
 bitflags::bitflags! {
-    /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every
-    /// slot; on Vulkan each type is an array of its own, with limits of its own, so that fewer types allow more slots.
+    /// The types of view that a heap of kind [`HeapKind::Resources`] can contain. On Direct3D 12, each slot accepts
+    /// every type. On Vulkan, each type is a separate array with its own limits, so fewer types allow more slots.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct ViewTypes: u32 {
         /// Constants.
@@ -82,45 +82,46 @@ bitflags::bitflags! {
     }
 }
 
-/// A descriptor heap to be made.
+/// Description of a descriptor heap to create.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapDesc<'a> {
-    /// What its slots show.
+    /// The kind of descriptors in the heap.
     pub kind: HeapKind,
-    /// For resources: the types of view. Ignored for other kinds.
+    /// The types of view that a heap of resources can contain. Ignored for other kinds.
     pub types: ViewTypes,
-    /// How many; at least 1.
+    /// Number of slots; at least 1.
     pub slots: u32,
-    /// The slots of the set layout, at least `slots`. Pipelines work with every heap of the same kind, types and layout
-    /// slots, so that a heap that grows keeps its pipelines. Used for shader-visible heaps on Vulkan.
+    /// Number of slots in the set layout; at least `slots`. Pipelines work with every heap of the same kind, types and
+    /// layout slots, so a heap that grows keeps its pipelines. Used for shader-visible heaps on Vulkan.
     pub layout_slots: u32,
-    /// Whether shaders see it.
+    /// `true` if the heap is shader-visible.
     pub shader_visible: bool,
-    /// A name for debuggers; empty for none.
+    /// A name for debuggers; empty for no name.
     pub name: &'a str,
 }
 
-/// Where the slots of a heap are, as the device counts: slot `i` is at `cpu + i * increment`. A device without
-/// addresses of descriptors counts slots: its heaps start at 0, and the increment is 1.
+/// Location of the slots of a heap: slot `i` is at `cpu + i * increment`. A device without descriptor addresses counts
+/// slots: its heaps start at 0, and the increment is 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapStart {
-    /// Of the first slot, for the host.
+    /// Location of the first slot for the host.
     pub cpu: u64,
-    /// Of the first slot, for shaders; `Some` iff the heap is shader-visible.
+    /// Location of the first slot for shaders; `Some` if and only if the heap is shader-visible.
     pub gpu: Option<u64>,
-    /// From one slot to the next.
+    /// Distance between consecutive slots.
     pub increment: u64,
 }
 
-/// The host's handle of a slot (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
+/// The CPU handle of a slot (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; on other devices the index of the slot).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CpuHandle(pub u64);
 
-/// The device handle of a slot, for command lists (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; elsewhere the slot's number).
+/// The GPU handle of a slot, for command lists (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; on other devices the index of the
+/// slot).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GpuHandle(pub u64);
 
-/// How a device keeps the descriptors that shaders see.
+/// The way in which a device stores shader-visible descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DescriptorModel {
@@ -128,80 +129,82 @@ pub enum DescriptorModel {
     Heaps,
     /// Bytes in a buffer (`VK_EXT_descriptor_buffer`).
     Buffers,
-    /// One set that is written while it is bound (descriptor indexing).
+    /// One descriptor set, which may be written while it is bound (descriptor indexing).
     UpdateAfterBind,
-    /// A set is never written while it is bound: each bind after a write writes another one, from a pool.
+    /// Descriptor sets from a pool, which are never written while they are bound: each bind after a write uses another
+    /// set.
     PlainSets,
 }
 
-/// What a device can do with descriptors. Never changes.
+/// The descriptor features and limits of a device. They never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorSupport {
-    /// How the device keeps them.
+    /// The way in which the device stores descriptors.
     pub model: DescriptorModel,
-    /// Alignment in bytes of a buffer range shown as constants.
+    /// Alignment in bytes of a buffer range viewed as constants.
     pub constant_alignment: u64,
-    /// Alignment in bytes of a buffer range shown as bytes or structures. Structures are aligned to their stride too.
+    /// Alignment in bytes of a buffer range viewed as words or structures. Structures are also aligned to their stride.
     pub storage_alignment: u64,
-    /// Alignment in bytes of a buffer range shown as texels.
+    /// Alignment in bytes of a buffer range viewed as texels.
     pub texel_alignment: u64,
-    /// The largest buffer range in bytes shown as constants.
+    /// Largest buffer range viewed as constants, in bytes.
     pub constant_bytes_max: u64,
-    /// The largest buffer range in bytes shown as words or structures.
+    /// Largest buffer range viewed as words or structures, in bytes.
     pub storage_bytes_max: u64,
-    /// The most words or structures shown at once.
+    /// Largest number of words or structures in a view.
     pub storage_elements_max: u64,
-    /// The most texels in a buffer shown at once.
+    /// Largest number of texels in a view of a buffer.
     pub texel_elements_max: u64,
-    /// Whether slots own objects of the driver, which have to be cleared from a slot that is freed.
+    /// `true` if slots own driver objects, so that freed slots must be cleared.
     pub slots_own_objects: bool,
-    /// The largest anisotropy of samplers; 1 if there is none.
+    /// Largest anisotropy of samplers; 1 without anisotropic filtering.
     pub anisotropy_max: u8,
 }
 
 impl DescriptorSupport {
-    /// Whether a command list sees the slots as they were when it was bound. Then writes never meet pending work, and
-    /// what is written after the bind shows in the next one only.
+    /// Returns `true` if a command list sees the slots as they were when the heap was bound. Writes then never affect
+    /// pending work, and later writes are visible only after the next bind.
     #[must_use]
     pub const fn is_snapshot(&self) -> bool {
         matches!(self.model, DescriptorModel::PlainSets)
     }
 }
 
-/// What a slot of a buffer shows.
+/// A view of a buffer range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufferView {
-    /// As what.
+    /// The kind of view.
     pub kind: BufferViewKind,
-    /// First byte.
+    /// Offset of the range in the buffer, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size of the range in bytes.
     pub size: u64,
 }
 
-/// As what a range of a buffer is shown.
+/// The kind of a buffer view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BufferViewKind {
     /// Constants (CBV, uniform buffer).
     Constants,
     /// Words, or structures of `stride` bytes if that is not 0 (SRV or UAV, storage buffer).
     Storage {
-        /// Bytes of a structure, a multiple of 4; 0 for words.
+        /// Size of a structure in bytes, a multiple of 4; 0 for words.
         stride: u32,
-        /// Whether shaders write.
+        /// `true` if shaders write.
         writes: bool,
     },
     /// Texels (typed SRV or UAV, texel buffer).
     Texels {
         /// The format of a texel.
         format: Format,
-        /// Whether shaders write.
+        /// `true` if shaders write.
         writes: bool,
     },
 }
 
 impl BufferViewKind {
-    /// The usage that the buffer needs. Words and structures that are only read may be of [`BufferUsage::STORAGE`] too.
+    /// Returns the usage that the buffer needs. For read-only words and structures, [`BufferUsage::STORAGE`] also
+    /// suffices.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {
@@ -213,14 +216,14 @@ impl BufferViewKind {
         }
     }
 
-    /// Whether a buffer with `usage` can have such a view.
+    /// Returns `true` if a buffer with `usage` can have such a view.
     #[must_use]
     pub const fn is_served_by(self, usage: BufferUsage) -> bool {
         let is_read = matches!(self, Self::Storage { writes: false, .. });
         usage.contains(self.usage()) || is_read && usage.contains(BufferUsage::STORAGE)
     }
 
-    /// The type that its heap has to have.
+    /// Returns the view type that the heap must support.
     #[must_use]
     pub const fn view_type(self) -> ViewTypes {
         match self {
@@ -237,7 +240,7 @@ impl BufferViewKind {
 /// ```
 /// use ringfence_hal::descriptors::{TextureView, TextureViewKind, ViewDimension};
 ///
-/// // The natural dimension: a cube, if the texture is one.
+/// // The natural dimension: `Cube` if the texture is a cube.
 /// let sky = TextureView::new(TextureViewKind::Sampled, 0..1, 0..6);
 /// // The same faces as an array of six two-dimensional layers.
 /// let faces = sky.clone().dimension(ViewDimension::D2Array);
@@ -245,19 +248,19 @@ impl BufferViewKind {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TextureView {
-    /// The way in which shaders or draws use it.
+    /// The kind of access that the view is for.
     pub kind: TextureViewKind,
-    /// Mip levels; one for everything but [`TextureViewKind::Sampled`].
+    /// Mip levels; exactly one for all kinds but [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers; `0..1` of three dimensions. On Direct3D 12, whose plain views are of the first layer, another single
-    /// layer is an array of one layer.
+    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, views without an array show layer 0, so a
+    /// view of another single layer becomes an array of one layer.
     pub layers: Range<u32>,
-    /// The dimension that shaders declare; `None` is the natural one, see [`TextureView::dimension_in`].
+    /// The dimension that shaders declare; `None` for the natural one, see [`TextureView::dimension_in`].
     pub dimension: Option<ViewDimension>,
-    /// The aspect that shaders read. Required if the format has depth and stencil; `None` for colour, and for targets, which
-    /// have all aspects.
+    /// The aspect that shaders read. Required if the format has depth and stencil. `None` for colour formats, and for
+    /// targets, which have all aspects.
     pub aspect: Option<TextureAspect>,
-    /// The layout that the texture is in when shaders use the view. Vulkan alone has layouts.
+    /// The layout of the texture when shaders use the view. Only Vulkan has layouts.
     pub layout: ViewLayout,
 }
 
@@ -338,18 +341,18 @@ pub enum ViewDimension {
     D3,
 }
 
-/// The layout that a texture is in when shaders use a view of it. Direct3D 12 and the simulated device have no layouts.
+/// The layout of a texture when shaders use a view of it. Direct3D 12 and the simulated device have no layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ViewLayout {
-    /// `VK_IMAGE_LAYOUT_GENERAL`: the layout in which a copy recorder leaves textures, unless another one is set there.
+    /// `VK_IMAGE_LAYOUT_GENERAL`: the layout in which a copy recorder leaves textures, unless it is given another one.
     #[default]
     General,
-    /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views alone. On some hardware reads are faster than in the
-    /// general layout. The program transitions the texture, or sets this layout on the copy recorder.
+    /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views only. On some hardware, reads are faster than in
+    /// the general layout. The program must transition the texture, or set this layout on the copy recorder.
     ReadOnly,
 }
 
-/// As what a texture is shown.
+/// The kind of a texture view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextureViewKind {
     /// Read by shaders (SRV, sampled image).
@@ -363,7 +366,7 @@ pub enum TextureViewKind {
 }
 
 impl TextureViewKind {
-    /// What the texture has to be made for.
+    /// Returns the usage that the texture needs.
     #[must_use]
     pub const fn usage(self) -> TextureUsage {
         match self {
@@ -374,7 +377,7 @@ impl TextureViewKind {
         }
     }
 
-    /// The heap that such a view goes to.
+    /// Returns the kind of heap for such views.
     #[must_use]
     pub const fn heap_kind(self) -> HeapKind {
         match self {
@@ -385,29 +388,29 @@ impl TextureViewKind {
     }
 }
 
-/// How a sampler reads between texels.
+/// A texture filter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Filter {
-    /// The nearest one.
+    /// The nearest texel.
     Nearest,
-    /// A mix of the neighbours.
+    /// Interpolation between neighbouring texels.
     Linear,
 }
 
-/// What a sampler reads outside of a texture.
+/// Result of sampling outside of a texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AddressMode {
-    /// The texture again.
+    /// Repeats the texture.
     Repeat,
-    /// The texture mirrored.
+    /// Repeats the texture, mirrored each time.
     Mirror,
-    /// The texel at the edge.
+    /// Uses the texel at the edge.
     Clamp,
-    /// The border's colour.
+    /// Uses the border colour.
     Border,
 }
 
-/// How a sampler compares depths.
+/// A depth comparison of a sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum Compare {
@@ -421,7 +424,7 @@ pub enum Compare {
     Always,
 }
 
-/// The colour outside of a texture.
+/// The border colour of a sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BorderColour {
     /// Black, alpha 0.
@@ -432,31 +435,31 @@ pub enum BorderColour {
     White,
 }
 
-/// A sampler, described portably.
+/// The portable description of a sampler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SamplerDesc {
-    /// When a texel covers several pixels.
+    /// Magnification filter.
     pub magnify: Filter,
-    /// When a pixel covers several texels.
+    /// Minification filter.
     pub minify: Filter,
-    /// Between mip levels.
+    /// Filter between mip levels.
     pub mip: Filter,
-    /// Outside of the texture, across, down and deep.
+    /// Address modes for u, v and w.
     pub address: [AddressMode; 3],
-    /// Added to the level.
+    /// Bias that is added to the level of detail.
     pub level_bias: f32,
-    /// The levels that are read, from the finest to the coarsest.
+    /// Smallest and largest level of detail.
     pub levels: [f32; 2],
-    /// The most samples along the direction in which a pixel is stretched, 1 to 16; 1 for none.
+    /// Largest anisotropy, 1 to 16; 1 disables anisotropic filtering.
     pub anisotropy: u8,
-    /// Compares instead of reading.
+    /// The comparison, for samplers that compare depths.
     pub compare: Option<Compare>,
-    /// Where an address is [`AddressMode::Border`].
+    /// The border colour, used with [`AddressMode::Border`].
     pub border: BorderColour,
 }
 
 impl Default for SamplerDesc {
-    /// Linear in all, repeated, all levels.
+    /// Returns a sampler with linear filters, repeated addresses and all mip levels.
     fn default() -> Self {
         Self {
             magnify: Filter::Linear,
@@ -472,93 +475,94 @@ impl Default for SamplerDesc {
     }
 }
 
-/// A view, described portably and checked: the resource is alive, made for it, and long enough.
+/// A portable view that has passed the checks: the resource is alive, has the usage, and contains the range.
 #[derive(Clone, Debug)]
 pub enum PortableView<'a, D: Device> {
     /// A range of a buffer.
     Buffer {
         /// The driver's object.
         object: &'a RawBuffer<D>,
-        /// What it was made as.
+        /// The description of the buffer.
         desc: BufferDesc,
-        /// What is shown.
+        /// The view.
         view: BufferView,
     },
     /// Subresources of a texture.
     Texture {
         /// The driver's object.
         object: &'a RawTexture<D>,
-        /// What it was made as.
+        /// The description of the texture.
         desc: TextureDesc,
-        /// What is shown.
+        /// The view.
         view: TextureView,
     },
     /// A sampler.
     Sampler(SamplerDesc),
 }
 
-/// Slots to be copied from a CPU-only heap to another heap of its kind.
+/// A copy of slots from a CPU-only heap to another heap of the same kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewCopy<'a, H> {
-    /// Copied from: not shader-visible.
+    /// The source, which is not shader-visible.
     pub src: &'a H,
-    /// First slot there.
+    /// First slot in the source.
     pub src_start: u32,
-    /// Copied to.
+    /// The destination.
     pub dst: &'a H,
-    /// First slot there.
+    /// First slot in the destination.
     pub dst_start: u32,
-    /// Slots.
+    /// Number of slots.
     pub count: u32,
 }
 
 /// A device that has descriptors. See the [module](self).
 ///
 /// # Safety
-/// As for [`Driver`](super::Driver): heaps are what the driver made, and views that [`Descriptors::describe_view`]
-/// gives are valid as long as what they were made of.
+/// The rules of [`Driver`](super::Driver). Heaps are those that the driver created. Views from
+/// [`Descriptors::describe_view`] are valid as long as their resources are.
 pub unsafe trait Descriptors: Device {
-    /// The driver's heap. A copy names the same heap.
+    /// The driver's descriptor heap. A clone refers to the same heap.
     type Heap: Clone + Send + Sync + fmt::Debug + 'static;
-    /// What a command list takes to go through a heap. A copy names the same thing.
+    /// The object that a command list binds to use a heap. A clone refers to the same object.
     type Bound: Clone + Send + Sync + fmt::Debug + 'static;
-    /// A view as the device describes it.
+    /// The device's own description of a view.
     type View<'a>: Clone;
-    /// A driver object (image view, sampler) that a slot no longer shows and that pending work may still use.
+    /// A driver object (image view, sampler) of a slot that has been overwritten or cleared. Pending work may still use
+    /// it.
     type Leftover: Send + 'static;
 
-    /// What the device can do with descriptors.
+    /// Returns the descriptor features and limits of the device.
     fn descriptor_support(&self) -> DescriptorSupport;
 
-    /// The most slots of a shader-visible heap of this kind and these types.
+    /// Returns the largest number of slots of a shader-visible heap of this kind and these types.
     fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32;
 
-    /// The device's view for a portable one.
+    /// Returns the device's own description for a portable view.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device has no such view.
+    /// [`DeviceError::Unsupported`] if the device does not support such a view.
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<Self::View<'a>, DeviceError>;
 
-    /// Makes a heap with empty slots.
+    /// Creates a heap with empty slots.
     ///
     /// # Errors
-    /// Out of memory, more slots than the device takes, device lost. Nothing is left behind.
+    /// Out of memory, more slots than the device supports, device lost. A failed call leaves no object behind.
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(Self::Heap, HeapStart), DeviceError>;
 
-    /// Destroys a heap, and whatever its slots own.
+    /// Destroys a heap and the objects that its slots own.
     ///
     /// # Safety
-    /// This device made it; it is destroyed once; no pending work uses it.
+    /// This device created it, it is not destroyed, and no pending work uses it.
     unsafe fn destroy_heap(&self, heap: Self::Heap);
 
-    /// Writes a view into a slot, and returns the object of the view that it had before.
+    /// Writes a view into a slot. Returns the driver object of the view that the slot had before.
     ///
     /// # Errors
-    /// Out of memory, or the view is not one that the heap takes. The slot is then as before.
+    /// Out of memory, or the heap does not accept the view. The slot is then unchanged.
     ///
     /// # Safety
-    /// The heap is this device's and has the slot; the view is valid; nothing else accesses the slot meanwhile, and,
-    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads it.
+    /// The heap belongs to this device and has the slot. The view is valid. No other thread accesses the slot during
+    /// the call. Unless [`DescriptorSupport::is_snapshot`] is `true`, no pending work reads the slot.
     unsafe fn write_view(
         &self,
         heap: &Self::Heap,
@@ -566,39 +570,41 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Clears a slot, and returns the object of the view that it had before. A shader that reads the slot sees zeros if
-    /// the device has null descriptors.
+    /// Clears a slot. Returns the driver object of the view that the slot had before. A shader that reads the slot sees
+    /// zeros if the device has null descriptors.
     ///
     /// # Safety
-    /// As [`Descriptors::write_view`].
+    /// The rules of [`Descriptors::write_view`].
     unsafe fn clear_view(&self, heap: &Self::Heap, slot: u32) -> Option<Self::Leftover>;
 
     /// Copies slots, all ranges in one driver call if the API allows it.
     ///
     /// # Safety
-    /// The heaps are this device's, of one kind and of equal types, and have the slots; no source is shader-visible;
-    /// nothing writes the sources or accesses the destinations meanwhile; ranges of destinations do not overlap; and,
-    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
+    /// - The heaps belong to this device, have the same kind and types, and have the slots.
+    /// - No source is shader-visible.
+    /// - During the call, no thread writes the sources or accesses the destinations.
+    /// - Destination ranges do not overlap.
+    /// - Unless [`DescriptorSupport::is_snapshot`] is `true`, no pending work reads a destination.
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, Self::Heap>]);
 
-    /// The object that a command list binds to use a shader-visible heap.
+    /// Returns the object that a command list binds to use a shader-visible heap.
     ///
     /// # Errors
     /// Out of memory.
     ///
     /// # Safety
-    /// The heap is this device's and shader-visible.
+    /// The heap belongs to this device and is shader-visible.
     unsafe fn bind_heap(&self, heap: &Self::Heap) -> Result<Self::Bound, DeviceError>;
 
-    /// Releases what [`Descriptors::bind_heap`] returned.
+    /// Releases an object that [`Descriptors::bind_heap`] returned.
     ///
     /// # Safety
-    /// It is of this heap and released once; the work that it was bound for is complete.
+    /// It was bound from this heap and is not released, and the work that it was bound for is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
-    /// Destroys the object of a view that a slot had before.
+    /// Destroys the driver object of a view that a slot had before.
     ///
     /// # Safety
-    /// It is this device's; no pending work uses it.
+    /// It belongs to this device, and no pending work uses it.
     unsafe fn discard_leftover(&self, leftover: Self::Leftover);
 }

@@ -1,4 +1,4 @@
-//! The traits of a device: its memory and fences, and how it makes resources.
+//! The traits of a device: its memory and fences, and the creation of resources.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,57 +9,60 @@ use super::format::TextureParts;
 use super::kind::{Buffers, Kind, Textures};
 use super::memory::{Mapped, MemoryDesc, Placed, Requirements, ShareKind, ShareSupport};
 
-/// The memory and the fences of a device. See the [crate](crate) for how the parts fit.
+/// The memory and the fences of a device. The [crate](crate) documentation shows the other traits.
 ///
 /// # Safety
-/// Implementers promise that [`Mapped`] pointers stay valid for reads and writes of the whole memory object until it
-/// is freed (of the whole resource until it is destroyed), and that objects are what the driver made.
+/// [`Mapped`] pointers stay valid for reads and writes of the whole memory object until it is freed, or of the whole
+/// resource until it is destroyed. Objects are those that the driver created.
 pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The driver's memory object (`VkDeviceMemory`, `ID3D12Heap`).
     type Memory: Send + Sync + 'static;
-    /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
+    /// A fence with a monotonically increasing value (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
-    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`).
-    /// It may outlive the memory object, and has no effect then. `()` where there is no such thing.
+    /// The object that makes a memory object resident or evicts it, if the program controls residency
+    /// (`ID3D12Pageable`). It may outlive the memory object, and then has no effect. `()` if the system controls
+    /// residency.
     type Pageable: Clone + Send + Sync + 'static;
 
-    /// What the device is and can do. Never changes.
+    /// Returns the properties and limits of the device. They never change.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Makes a memory object, mapped for its whole life if its type is host-visible.
+    /// Allocates a memory object. It stays mapped until it is freed if its type is host-visible.
     ///
     /// # Errors
-    /// Out of memory, too many objects, map failed, device lost. Nothing is left behind.
+    /// Out of memory, too many objects, map failed, device lost. A failed call leaves no object behind.
     ///
     /// # Safety
     /// `desc.memory_type` is an index into [`Capabilities::memory_types`].
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Self::Memory, DeviceError>;
 
-    /// Frees a memory object; unmaps it first.
+    /// Unmaps and frees a memory object.
     ///
     /// # Safety
-    /// This device made it; no resource is placed in it; no work that uses it is pending.
+    /// This device allocated it, no resource is placed in it, and no pending work uses it.
     unsafe fn free_memory(&self, memory: Self::Memory);
 
-    /// Makes host writes in `offset..offset + size` visible to the device. Called after the writes, and only where
-    /// [`Capabilities::needs_flush`] says so.
+    /// Makes host writes in `offset..offset + size` visible to the device. Called after the writes, and only if
+    /// [`Capabilities::needs_flush`] returns `true`.
     ///
     /// # Errors
     /// Device lost or out of memory.
     ///
     /// # Safety
-    /// The memory is this device's and mapped; the range lies inside it. If the memory is non-coherent, the range is
-    /// aligned to [`Capabilities::non_coherent_atom_bytes`] or ends with the memory; if it is coherent, the range is
-    /// what was written and no byte more. Nothing writes to the range meanwhile.
+    /// The memory belongs to this device and is mapped, the range is inside it, and no thread writes to the range
+    /// during the call. If the memory is non-coherent, the range is aligned to
+    /// [`Capabilities::non_coherent_atom_bytes`] or ends with the memory. If it is coherent, the range is exactly the
+    /// written bytes.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// Copies what the device wrote at `offset..` into `into`, invalidating the host's caches first where needed.
+    /// Copies the bytes at `offset` into `into`, after it has invalidated the host's caches if necessary.
     ///
     /// # Errors
     /// Device lost or out of memory.
     ///
     /// # Safety
-    /// The memory is this device's and was mapped at `mapped` for the byte at `offset`; the range lies inside it.
+    /// The memory belongs to this device, the byte at `offset` is mapped at `mapped`, and the range is inside the
+    /// memory.
     unsafe fn read_back(
         &self,
         memory: &Self::Memory,
@@ -68,199 +71,202 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         into: &mut [u8],
     ) -> Result<(), DeviceError>;
 
-    /// The value that the fence has reached. Does not wait.
+    /// Returns the current value of the fence. Does not wait.
     ///
     /// # Errors
     /// Device lost or out of memory.
     ///
     /// # Safety
-    /// The fence is this device's and alive.
+    /// The fence belongs to this device and is alive.
     unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError>;
 
-    /// Waits until the fence reaches `value`, at most for `timeout`; returns whether it did.
+    /// Waits up to `timeout` until the fence reaches `value`. Returns `true` if the fence has reached it.
     ///
     /// # Errors
     /// Device lost or out of memory.
     ///
     /// # Safety
-    /// The fence is this device's and alive.
+    /// The fence belongs to this device and is alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
 
-    /// Called before (`may_overlap`) and after a range of memory is used for aliased resources (transient memory): for
-    /// a device that checks lifetimes. Does nothing by default.
+    /// Notifies the device that a range of memory is about to be used for aliased resources (`may_overlap` is `true`)
+    /// or no longer is (`false`). For devices that check lifetimes. Does nothing by default.
     fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
         let _ = (memory, offset, size, may_overlap);
     }
 
-    /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
-    /// type; `None` for imported memory that the driver cannot map. Direct3D 12 maps resources, not heaps: `None`, as by default.
+    /// Returns a pointer to the first byte of the memory, if the API maps memory objects and this one is host-visible.
+    /// Returns `None` for imported memory that the driver cannot map. Direct3D 12 maps resources instead of heaps, so
+    /// it returns `None`, as the default does.
     fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
         let _ = memory;
         None
     }
 
-    /// Where the host sees the memory's first byte, for debugging: as [`Driver::mapped`], by default. Where the API
-    /// maps resources only, a device may make one buffer over all of the memory, which is destroyed with it. `None`
-    /// where the host does not see the memory, or the device makes none.
+    /// Returns a pointer to the first byte of the memory, for debugging. Calls [`Driver::mapped`] by default. If the
+    /// API maps resources only, a device may create one buffer over the whole memory, which is destroyed with the
+    /// memory. Returns `None` if the memory is not host-visible or the device does not create such a buffer.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
     }
 
-    /// Whether the memory was made for one resource and takes no other ([`Create::dedicate`],
-    /// [`Create::allocate_memory_for`], where the API ties both). `false` by default.
+    /// Returns `true` if the API ties the memory to the one resource that it was allocated for ([`Create::dedicate`],
+    /// [`Create::allocate_memory_for`]). `false` by default.
     fn is_tied(&self, memory: &Self::Memory) -> bool {
         let _ = memory;
         false
     }
 
-    /// The object with which this memory is evicted and made resident; `None` without [`Capabilities::residency`].
+    /// Returns the object for evictions of this memory; `None` without [`Capabilities::residency`].
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;
         None
     }
 
-    /// Makes evicted memory resident. Returns when it may be used.
+    /// Makes evicted memory resident. Returns when the memory may be used.
     ///
     /// # Errors
-    /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
+    /// Out of memory or device lost; then nothing has changed. [`DeviceError::Unsupported`] by default.
     ///
     /// # Safety
-    /// All of it is this device's, and evicted.
+    /// All of the memory belongs to this device and is evicted.
     unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
         Err(DeviceError::unsupported("residency"))
     }
 
-    /// Evicts memory; its contents are kept. It does not count as usage of its heap any more.
+    /// Evicts memory and keeps its contents. The memory no longer counts as usage of its heap.
     ///
     /// # Errors
-    /// As [`Driver::make_resident`].
+    /// Those of [`Driver::make_resident`].
     ///
     /// # Safety
-    /// All of it is this device's, and resident; no work that uses it is pending, or is submitted before it is made
-    /// resident again.
+    /// All of the memory belongs to this device and is resident. No pending work uses it, and no work that uses it is
+    /// submitted before it is resident again.
     unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
         Err(DeviceError::unsupported("residency"))
     }
 
-    /// Sets the priority of memory that exists, where [`Capabilities::memory_priority`] says that the system takes one.
+    /// Sets the priority of existing memory, if [`Capabilities::memory_priority`] says that the system accepts one.
     /// Does nothing by default.
     ///
     /// # Safety
-    /// The memory is this device's and alive.
+    /// The memory belongs to this device and is alive.
     unsafe fn set_priority(&self, memory: &Self::Memory, priority: Priority) {
         let _ = (memory, priority);
     }
 
-    /// Usage and budget of each memory heap now, as the driver reports them; `None` if it does not.
+    /// Returns the current usage and budget of each memory heap; `None` if the driver does not report them.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// For how long a result of [`Driver::budgets`] may be used while no memory object is made or freed: the call takes
-    /// some drivers microseconds. Zero by default.
+    /// Returns the time for which a result of [`Driver::budgets`] may be reused, as long as no memory object is
+    /// allocated or freed. The call takes microseconds on some drivers. Zero by default.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// How a device makes resources of one kind.
+/// Creation of resources of one kind.
 ///
 /// # Safety
-/// As for [`Driver`].
+/// The rules of [`Driver`].
 pub unsafe trait Create<K: Kind>: Driver {
-    /// What the user describes a resource with (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
+    /// The device's own description of a resource (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
     type Info<'a>;
-    /// Described and measured, not yet in memory. A copy names the same thing.
+    /// A resource that is described and measured, but not bound to memory. A clone refers to the same resource.
     type Unplaced: Clone + Send + Sync;
-    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
-    /// does.
+    /// The driver's object, bound to memory. A clone refers to the same object. Two values are equal only if they refer
+    /// to the same live object.
     type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
-    /// What the API's own calls take: a handle (`vk::Buffer`), or a reference to an interface (`&ID3D12Resource`).
+    /// The object as the API's own calls take it: a handle (`vk::Buffer`), or a reference to an interface
+    /// (`&ID3D12Resource`).
     type Raw<'a>;
 
-    /// The object for the API's own calls.
+    /// Returns the object as the API's own calls take it.
     fn raw(object: &Self::Object) -> Self::Raw<'_>;
 
-    /// The device's own description for a portable one.
+    /// Returns the device's own description for a portable one.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device has no such resource.
+    /// [`DeviceError::Unsupported`] if the device does not support such a resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
-    /// The portable description of the device's own one, without usages that the portable one lacks; `None` if the
-    /// portable one lacks the format or the shape. Views are checked against it. Middleware forwards it.
+    /// Returns the portable description for the device's own one, without usages that the portable description lacks.
+    /// Returns `None` if the portable description lacks the format or the shape. Views are checked against it.
+    /// Middleware forwards this call.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
     }
 
-    /// The subresources of a texture of this description, to copy it as a whole; `None` for buffers and for formats of
-    /// several planes. By default, those of the portable description. Middleware forwards it.
+    /// Returns the subresources of a texture, for copies of the whole texture. Returns `None` for buffers and for
+    /// formats with several planes. Uses the portable description by default. Middleware forwards this call.
     fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
         self.portable(info).as_ref().and_then(K::parts)
     }
 
-    /// Whether what this description makes can be copied from and to, as when it is moved. By default what the portable
-    /// description says, and `true` where there is none. Middleware forwards it.
+    /// Returns `true` if the usage of the resource includes copies from it and to it, which a move needs. Uses the
+    /// portable description by default, and returns `true` if there is none. Middleware forwards this call.
     fn is_copied(&self, info: &Self::Info<'_>) -> bool {
         self.portable(info).as_ref().is_none_or(K::is_copied)
     }
 
-    /// What distinguishes this description from others, so that objects made from it can be kept for the next request
-    /// (`TransientAllocator`). Equal keys have equal requirements and give
-    /// objects that can stand for one another: the implementer ensures that. `None` if the description
-    /// holds more than a key does; such objects are made anew each time.
+    /// Returns a key of the description, by which objects are cached for later requests (`TransientAllocator`). The
+    /// implementer ensures that descriptions with equal keys have equal requirements and interchangeable objects.
+    /// Returns `None` if a key cannot hold the whole description; such objects are not cached.
     fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         let _ = info;
         None
     }
 
-    /// As [`Create::key`], if an object of this description may be given to another owner, bound as it is, once the
-    /// device is done with it: its state is then one that a new object could be in. `None` if the state in which its
-    /// owner left it matters. [`Create::key`] by default. Middleware forwards it.
+    /// Returns the key of the description if an object of it may be passed to another owner, still bound, once the
+    /// device has finished with it: its state is then one that a new object could have. Returns `None` if the state in
+    /// which the previous owner left it matters. [`Create::key`] by default. Middleware forwards this call.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
     }
 
-    /// The same description with the size that `round` returns, which is no smaller; and by how many bytes it is
-    /// larger. `None` for textures, and if the device cannot change the size. Middleware forwards it.
+    /// Returns the same description with the size that `round` returns, which must not be smaller, and the number of
+    /// added bytes. Returns `None` for textures, and if the device cannot change the size. Middleware forwards this
+    /// call.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let _ = (info, round);
         None
     }
 
-    /// Called when the device is done with an object that will be given to another owner, bound as it is; returns the
-    /// object for the new owner. A device that checks lifetimes gives it another identity, so that a use of the old one
-    /// is detected. The same object by default. Middleware forwards it.
+    /// Called before a bound object that the device has finished with is passed to another owner. Returns the object
+    /// for the new owner. A device that checks lifetimes returns a new identity, so that it detects uses of the old
+    /// one. Returns the same object by default. Middleware forwards this call.
     ///
     /// # Safety
-    /// It is this device's and alive; no work that uses it is pending.
+    /// The object belongs to this device and is alive, and no pending work uses it.
     unsafe fn recycle(&self, object: Self::Object) -> Self::Object {
         object
     }
 
-    /// Measures the resource (and makes its object, where the API makes it before its memory).
+    /// Measures a resource. Also creates its object if the API creates objects before their memory.
     ///
     /// # Errors
-    /// Out of memory, or the description is invalid or unsupported. Nothing is left behind.
+    /// Out of memory, or the description is invalid or unsupported. A failed call leaves no object behind.
     ///
     /// # Safety
-    /// What `info` points to is valid, as the API demands.
+    /// Everything that `info` points to is valid according to the API.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// What the device supports of shared memory for a resource of this description: nothing by default.
+    /// Returns the device's support of shared memory for a resource of this description. No support by default.
     fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
         let _ = (info, kind);
         ShareSupport::default()
     }
 
-    /// As [`Create::prepare`], for a resource in memory that is shared with other processes.
+    /// Does the same as [`Create::prepare`] for a resource in memory that is shared with other processes.
     ///
     /// # Errors
-    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
+    /// Those of [`Create::prepare`], and [`DeviceError::Unsupported`] if the device cannot share such a resource.
     ///
     /// # Safety
-    /// As [`Create::prepare`].
+    /// The rules of [`Create::prepare`].
     unsafe fn prepare_shared(
         &self,
         info: &Self::Info<'_>,
@@ -270,20 +276,20 @@ pub unsafe trait Create<K: Kind>: Driver {
         Err(DeviceError::unsupported("sharing memory with other processes"))
     }
 
-    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
+    /// Destroys a result of [`Create::prepare`] or [`Create::prepare_shared`].
     ///
     /// # Safety
-    /// It was neither placed, nor dedicated, nor discarded.
+    /// It was neither placed, dedicated nor discarded before.
     unsafe fn discard(&self, unplaced: Self::Unplaced);
 
-    /// Makes the resource at `offset` of `memory`.
+    /// Binds or creates the resource at `offset` of `memory`.
     ///
     /// # Errors
-    /// Out of memory or device lost; `unplaced` is then as before and may be tried again or discarded.
+    /// Out of memory or device lost. `unplaced` is then unchanged and may be placed again or discarded.
     ///
     /// # Safety
-    /// `unplaced` is this device's and not used up; the memory is of a type and class that its requirements allow, and
-    /// the range lies inside it, aligned. On success `unplaced` is used up.
+    /// `unplaced` belongs to this device and is not used up. Its requirements allow the type and class of the memory.
+    /// The range is inside the memory and aligned. A successful call uses up `unplaced`.
     unsafe fn place(
         &self,
         unplaced: &Self::Unplaced,
@@ -291,90 +297,91 @@ pub unsafe trait Create<K: Kind>: Driver {
         offset: u64,
     ) -> Result<Placed<Self::Object>, DeviceError>;
 
-    /// Makes the resource with dedicated memory.
+    /// Creates the resource with dedicated memory.
     ///
     /// # Errors
-    /// Out of memory, too many objects, map failed, device lost; `unplaced` is then as before.
+    /// Out of memory, too many objects, map failed, device lost. `unplaced` is then unchanged.
     ///
     /// # Safety
-    /// `unplaced` is this device's and not used up, and its requirements allow `desc`. On success `unplaced` is used
-    /// up.
+    /// `unplaced` belongs to this device and is not used up, and its requirements allow `desc`. A successful call uses
+    /// up `unplaced`.
     unsafe fn dedicate(
         &self,
         unplaced: &Self::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
 
-    /// Allocates dedicated memory for this resource, which its owner will bind. Plain memory if the API has no
-    /// dedicated memory, which is the default.
+    /// Allocates dedicated memory for this resource, which the caller will bind. If the API has no dedicated memory,
+    /// allocates other memory; this is the default.
     ///
     /// # Errors
-    /// As [`Driver::allocate_memory`].
+    /// Those of [`Driver::allocate_memory`].
     ///
     /// # Safety
-    /// As [`Driver::allocate_memory`]; `unplaced` is this device's and alive, its requirements allow `desc`, and the
-    /// size is the one that they say.
+    /// The rules of [`Driver::allocate_memory`]. `unplaced` belongs to this device and is alive, its requirements allow
+    /// `desc`, and `desc` has the required size.
     unsafe fn allocate_memory_for(
         &self,
         unplaced: &Self::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<Self::Memory, DeviceError> {
         let _ = unplaced;
-        // SAFETY: the caller promises that the memory type exists, as `allocate_memory` demands.
+        // SAFETY: the caller promises that the memory type exists, which `allocate_memory` requires.
         unsafe { self.allocate_memory(desc) }
     }
 
-    /// Whether a resource of this description has a device address.
+    /// Returns `true` if a resource of this description has a device address.
     fn has_address(&self, info: &Self::Info<'_>) -> bool {
         let _ = info;
         false
     }
 
-    /// The device address of the resource.
+    /// Returns the device address of the resource.
     ///
     /// # Safety
-    /// The object is this device's and alive, and [`Create::has_address`] was `true` for its description.
+    /// The object belongs to this device and is alive, and [`Create::has_address`] returned `true` for its description.
     unsafe fn address(&self, object: &Self::Object) -> u64 {
         let _ = object;
         0
     }
 
-    /// Called when the owner has released an object that pending work may still use: no work that begins from now on
-    /// uses it, and it is destroyed, or recycled, when what had begun by now is complete. A device that writes whole
-    /// descriptor sets from a heap leaves it out of later ones. Does nothing by default. Middleware forwards it.
+    /// Called when the owner has released an object that pending work may still use. Work that begins later does not
+    /// use it. The object is destroyed or recycled once all work that has begun is complete. A device that writes whole
+    /// descriptor sets from a heap omits the object from later sets. Does nothing by default. Middleware forwards this
+    /// call.
     fn note_retired(&self, object: &Self::Object) {
         let _ = object;
     }
 
-    /// Destroys the resource; its memory stays.
+    /// Destroys the resource, but not its memory.
     ///
     /// # Safety
-    /// It is this device's and not destroyed yet; no work that uses it is pending.
+    /// The object belongs to this device and is not destroyed, and no pending work uses it.
     unsafe fn destroy(&self, object: Self::Object);
 
-    /// Gives the driver's object a name that debuggers and validation messages show.
+    /// Sets the name of the driver's object that debuggers and validation messages show.
     ///
     /// # Safety
-    /// The object is this device's and alive.
+    /// The object belongs to this device and is alive.
     unsafe fn set_name(&self, object: &Self::Object, name: &str);
 }
 
-/// What distinguishes a description from others: see [`Create::key`].
+/// Key of a description: see [`Create::key`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct InfoKey {
-    /// Two of its words in each. Those that are not used are 0.
+    /// The words, two in each number. Unused words are 0.
     pairs: [u64; InfoKey::WORDS / 2],
     used: u8,
 }
 
 impl InfoKey {
-    /// How many words a key holds.
+    /// Number of words in a key.
     pub const WORDS: usize = 20;
 
-    /// A key of these words, the rest 0.
+    /// Returns a key of these words. The remaining words are 0.
     ///
     /// # Panics
-    /// If there are more than [`InfoKey::WORDS`].
+    /// If there are more than [`InfoKey::WORDS`] words.
     #[inline(always)]
     #[must_use]
     pub fn new(words: &[u32]) -> Self {
@@ -389,14 +396,14 @@ impl InfoKey {
         key
     }
 
-    /// Its words, two in each number.
+    /// Returns the words of the key, two in each number.
     #[inline]
     #[must_use]
     pub const fn pairs(&self) -> &[u64; Self::WORDS / 2] {
         &self.pairs
     }
 
-    /// How many of the pairs hold words that it was made of.
+    /// Returns the number of pairs that contain words passed to [`InfoKey::new`].
     #[inline]
     #[must_use]
     pub fn used(&self) -> usize {
@@ -404,7 +411,7 @@ impl InfoKey {
     }
 }
 
-/// A whole device: follows from its parts.
+/// A whole device. Implemented for all types that can create buffers and textures.
 pub trait Device: Create<Buffers> + Create<Textures> {}
 
 impl<D: Create<Buffers> + Create<Textures>> Device for D {}
@@ -413,7 +420,7 @@ impl<D: Create<Buffers> + Create<Textures>> Device for D {}
 pub type RawBuffer<D> = <D as Create<Buffers>>::Object;
 /// The driver's texture of device `D`: `vk::Image`, `ID3D12Resource`.
 pub type RawTexture<D> = <D as Create<Textures>>::Object;
-/// What a buffer of device `D` is described with.
+/// The buffer description of device `D`.
 pub type BufferInfo<'a, D> = <D as Create<Buffers>>::Info<'a>;
-/// What a texture of device `D` is described with.
+/// The texture description of device `D`.
 pub type TextureInfo<'a, D> = <D as Create<Textures>>::Info<'a>;

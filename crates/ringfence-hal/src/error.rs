@@ -1,10 +1,10 @@
-//! Errors of a driver, and the rule that a description breaks, with its numbers.
+//! Errors of a driver. An error about a description names the rule that the description breaks, and the numbers.
 
 use std::fmt;
 
 use super::api_result::ApiResult;
 
-/// What went wrong in the driver.
+/// An error of the driver or of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -14,16 +14,16 @@ pub enum DeviceError {
     /// The device has no memory left.
     #[error("the device is out of memory")]
     OutOfDeviceMemory,
-    /// As many memory objects are alive as the driver allows.
-    #[error("the driver's limit of memory objects is reached")]
+    /// The number of live memory objects has reached the driver's limit.
+    #[error("the driver's limit of memory objects is reached; free memory objects first")]
     TooManyObjects,
     /// Memory could not be mapped.
     #[error("the memory could not be mapped")]
     MapFailed,
-    /// The device is lost: nothing that was submitted will complete.
+    /// The device is lost: submitted work will never complete.
     #[error("the device is lost")]
     Lost,
-    /// The device has no such thing.
+    /// The device lacks a feature or exceeds a limit, as the reason says.
     #[error("the device does not support this: {0}")]
     Unsupported(Reason),
     /// The description is not valid.
@@ -32,18 +32,18 @@ pub enum DeviceError {
     /// Any other failure of Vulkan or Direct3D 12, with the call that failed.
     #[error("{0}")]
     Api(ApiResult),
-    /// Anything else, as a number of the driver's own.
+    /// Any other failure, as a code that only the driver defines.
     #[error("the driver failed with code {0}")]
     Other(i64),
 }
 
 /// The rule that a description breaks, and the numbers that break it. Prints as
-/// `a texture as wide as this (20000, at most 16384)`.
+/// `a texture of this width (20000, at most 16384)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reason {
-    /// What is refused, or what should be.
+    /// The rejected request, or the rule that the description must follow.
     pub rule: &'static str,
-    /// What was requested, and what the limit is.
+    /// The requested number and the limit.
     pub numbers: Numbers,
 }
 
@@ -51,50 +51,50 @@ pub struct Reason {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Numbers {
-    /// The rule is about no number: a feature that is missing, an object that is not alive.
+    /// The rule has no number, for example because a feature is missing or an object is not alive.
     None,
-    /// What was requested; the rule says what is allowed.
+    /// The requested number. The rule says which numbers are allowed.
     Given(u64),
-    /// More than a limit was requested.
+    /// The requested number is above the limit.
     AtMost {
-        /// What was requested.
+        /// The requested number.
         given: u64,
         /// The limit.
         max: u64,
     },
-    /// Less than a limit was requested.
+    /// The requested number is below the limit.
     AtLeast {
-        /// What was requested.
+        /// The requested number.
         given: u64,
         /// The limit.
         min: u64,
     },
-    /// Another value than the only one that is allowed was requested.
+    /// The requested number is not the only allowed one.
     Exactly {
-        /// What was requested.
+        /// The requested number.
         given: u64,
-        /// What is allowed.
+        /// The only allowed number.
         wanted: u64,
     },
-    /// What was requested is no multiple.
+    /// The requested number is not a multiple of `unit`.
     MultipleOf {
-        /// What was requested.
+        /// The requested number.
         given: u64,
-        /// What it has to be a multiple of.
+        /// The number must be a multiple of this.
         unit: u64,
     },
-    /// Flags were requested that are not allowed, or not beside each other. Prints in hexadecimal.
+    /// The requested flags are not allowed, or not in this combination. Prints in hexadecimal.
     Flags {
-        /// What was requested.
+        /// The requested flags.
         given: u64,
-        /// What is allowed.
+        /// The allowed flags.
         allowed: u64,
     },
-    /// More than a limit that is no whole number was requested.
+    /// The requested number is above the limit, and both are floating-point numbers.
     AtMostReal {
-        /// What was requested, by its bits ([`f32::to_bits`]).
+        /// The requested number, as the bits of an `f32` ([`f32::to_bits`]).
         given: u32,
-        /// The limit, by its bits.
+        /// The limit, as the bits of an `f32`.
         max: u32,
     },
 }
@@ -118,19 +118,19 @@ impl fmt::Display for Reason {
 }
 
 impl DeviceError {
-    /// [`DeviceError::Unsupported`] without numbers.
+    /// Returns [`DeviceError::Unsupported`] without numbers.
     #[must_use]
     pub const fn unsupported(rule: &'static str) -> Self {
         Self::Unsupported(Reason { rule, numbers: Numbers::None })
     }
 
-    /// [`DeviceError::InvalidInfo`] without numbers.
+    /// Returns [`DeviceError::InvalidInfo`] without numbers.
     #[must_use]
     pub const fn invalid(rule: &'static str) -> Self {
         Self::InvalidInfo(Reason { rule, numbers: Numbers::None })
     }
 
-    /// The same with the numbers, if it names a rule.
+    /// Returns the same error with these numbers, if the error has a [`Reason`]; other errors are returned unchanged.
     #[must_use]
     pub const fn with(self, numbers: Numbers) -> Self {
         match self {
@@ -140,47 +140,47 @@ impl DeviceError {
         }
     }
 
-    /// Refuses more than `max`: this error with both numbers.
+    /// Returns this error with both numbers if `given` is above `max`.
     ///
     /// # Errors
-    /// If `given` is more.
+    /// `given` is above `max`.
     pub const fn at_most(self, given: u64, max: u64) -> Result<(), Self> {
         if given <= max { Ok(()) } else { Err(self.with(Numbers::AtMost { given, max })) }
     }
 
-    /// Refuses less than `min`: this error with both numbers.
+    /// Returns this error with both numbers if `given` is below `min`.
     ///
     /// # Errors
-    /// If `given` is less.
+    /// `given` is below `min`.
     pub const fn at_least(self, given: u64, min: u64) -> Result<(), Self> {
         if given >= min { Ok(()) } else { Err(self.with(Numbers::AtLeast { given, min })) }
     }
 
-    /// Refuses any value but one: this error with both numbers.
+    /// Returns this error with both numbers if `given` differs from `wanted`.
     ///
     /// # Errors
-    /// If `given` is another.
+    /// `given` differs from `wanted`.
     pub const fn exactly(self, given: u64, wanted: u64) -> Result<(), Self> {
         if given == wanted { Ok(()) } else { Err(self.with(Numbers::Exactly { given, wanted })) }
     }
 
-    /// Refuses a value that is not a multiple of `unit`, which is not 0: this error with both numbers.
+    /// Returns this error with both numbers if `given` is not a multiple of `unit`. `unit` must not be 0.
     ///
     /// # Errors
-    /// If `given` is no multiple.
+    /// `given` is not a multiple of `unit`.
     pub const fn multiple_of(self, given: u64, unit: u64) -> Result<(), Self> {
         if given.is_multiple_of(unit) { Ok(()) } else { Err(self.with(Numbers::MultipleOf { given, unit })) }
     }
 
-    /// Refuses flags beyond those that are allowed: this error with both.
+    /// Returns this error with both sets of flags if `given` has flags that `allowed` lacks.
     ///
     /// # Errors
-    /// If `given` has others.
+    /// `given` has flags that `allowed` lacks.
     pub const fn flags(self, given: u64, allowed: u64) -> Result<(), Self> {
         if given & !allowed == 0 { Ok(()) } else { Err(self.with(Numbers::Flags { given, allowed })) }
     }
 
-    /// Whether freeing memory may help.
+    /// Returns `true` if the call can succeed after memory has been freed.
     #[must_use]
     pub const fn is_out_of_memory(self) -> bool {
         matches!(self, Self::OutOfHostMemory | Self::OutOfDeviceMemory | Self::TooManyObjects | Self::MapFailed)
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn numbers_print_as_what_was_given_and_what_is_allowed() {
-        let error = DeviceError::unsupported("a texture as wide as this");
-        assert_eq!(error.to_string(), "the device does not support this: a texture as wide as this");
+        let error = DeviceError::unsupported("a texture of this width");
+        assert_eq!(error.to_string(), "the device does not support this: a texture of this width");
         assert_eq!((error.at_most(16384, 16384), error.at_least(1, 1)), (Ok(()), Ok(())));
         assert_eq!((error.exactly(1, 1), error.multiple_of(12, 6), error.flags(5, 7)), (Ok(()), Ok(()), Ok(())));
         let real = Numbers::AtMostReal { given: 16.5_f32.to_bits(), max: 15.75_f32.to_bits() };

@@ -1,4 +1,4 @@
-//! Middleware that makes calls to the driver fail, so that a test can see what the library does then.
+//! Middleware that makes calls to the driver fail, to test the library's error handling.
 //!
 //! ```text
 //!   library ──▶ FaultInjector<D> ──▶ D
@@ -6,17 +6,17 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`FaultInjector::failed`] counts how often a call was made to fail; [`FaultInjector::set_hook`] lets a test do at
-//! that moment what a real fault would do to the device, for example lose it.
+//! [`FaultInjector::failed`] counts the failures of a call. A hook ([`FaultInjector::set_hook`]) lets a test apply the
+//! side effect of a real fault at that moment, for example lose the device.
 //!
-//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
-//! traits promise of failed calls. What cannot fail is passed on.
+//! An injected failure never reaches the device: the device creates no object, and the caller has nothing to undo, as
+//! the traits require of failed calls. Calls that cannot fail are forwarded.
 //!
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
 //! use ringfence_hal::{DeviceError, Driver, MemoryDesc, Priority, ResourceClass};
 //!
-//! /// Over any device, such as `ringfence_sim::Device`.
+//! /// Works with any device, such as `ringfence_sim::Device`.
 //! fn memory_runs_out<D: Driver>(device: D) {
 //!     let (device, faults) = FaultInjector::new(device);
 //!     faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
@@ -43,8 +43,8 @@ use super::{
     Requirements,
 };
 
-/// Methods of a trait that call the inner device's; one with `fails` counts as this [`Call`], for memory of this
-/// description, and may be made to fail first.
+/// Methods of a trait that forward to the inner device. A method with `fails` counts as this [`Call`], for memory of
+/// this description, and returns an error instead if a rule says so.
 macro_rules! forward {
     () => {};
     (
@@ -77,7 +77,7 @@ mod record;
 mod sharing;
 mod sparse;
 
-/// The calls, each with the function of the contract and the trait that it is of.
+/// The calls, each with its function and the trait of the function.
 macro_rules! calls {
     ($($name:ident = $function:ident of $of:literal;)*) => {
         /// A call of a device that can fail.
@@ -87,10 +87,10 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// Every call that can fail, in the order of the contract.
+            /// Every call that can fail, in declaration order.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
-            /// The function of the contract, as its trait names it.
+            /// Returns the name of the function in its trait.
             #[must_use]
             pub const fn function(self) -> &'static str {
                 match self {
@@ -128,38 +128,37 @@ calls! {
     BindHeap = bind_heap of "descriptors::Descriptors";
 }
 
-/// Which calls fail, and how.
+/// A rule that selects calls and the error that they fail with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Calls of this kind; of every kind if `None`.
+    /// The call that fails; `None` for all calls.
     pub call: Option<Call>,
-    /// Only calls for memory of at least this number of bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others
-    /// count as 0 bytes.
+    /// Smallest size in bytes of the memory that a call is for. Calls that are not for memory count as 0 bytes.
     pub bytes_min: u64,
-    /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
+    /// Memory types that the rule applies to, one bit each. Calls that are not for memory always match.
     pub memory_types: u32,
-    /// How many matching calls succeed first.
+    /// Number of matching calls that succeed first.
     pub skip: u64,
-    /// How many fail then.
+    /// Number of matching calls that fail after that.
     pub count: u64,
-    /// With this.
+    /// The error that they return.
     pub error: DeviceError,
 }
 
 impl Rule {
-    /// Every call fails with this, without end. The fields restrict the rule.
+    /// Returns a rule by which every call fails with `error`. Its fields restrict it.
     #[must_use]
     pub const fn new(error: DeviceError) -> Self {
         Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }
     }
 
-    /// The `nth` call that can fail (counted from 0), of whatever kind, fails with this.
+    /// Returns a rule by which the `nth` call that can fail (counted from 0, over all kinds) fails with `error`.
     #[must_use]
     pub const fn nth(nth: u64, error: DeviceError) -> Self {
         Self { skip: nth, count: 1, ..Self::new(error) }
     }
 
-    /// Counts a call down, and returns its error if it fails.
+    /// Counts a call and returns its error if it must fail.
     fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
         if !self.matches(call, memory) {
             return None;
@@ -179,9 +178,9 @@ impl Rule {
     }
 }
 
-/// A device whose calls fail when a test wants them to. See the [module](self).
+/// A device that fails calls by the rules of a test. See the [module](self).
 ///
-/// A copy has the same rules. Without a device it is the set of rules alone, for the test to hold.
+/// Clones share their rules. `FaultInjector<()>` has no device: it is the set of rules that the test keeps.
 #[derive(Clone, Default, Debug)]
 pub struct FaultInjector<D = ()> {
     inner: D,
@@ -211,20 +210,20 @@ impl fmt::Debug for State {
 }
 
 impl<D> FaultInjector<D> {
-    /// Wraps a device; nothing fails until a rule is added. The rules come with it, for the test.
+    /// Wraps a device, and returns the wrapper and its rules. Without rules, no call fails.
     #[must_use]
     pub fn new(inner: D) -> (Self, FaultInjector) {
         let faults = FaultInjector::default();
         (Self::with(inner, faults.clone()), faults)
     }
 
-    /// Wraps a device under a set of rules that others are under too.
+    /// Wraps a device under an existing set of rules.
     #[must_use]
     pub fn with(inner: D, faults: FaultInjector) -> Self {
         Self { inner, state: faults.state }
     }
 
-    /// The device underneath.
+    /// Returns the wrapped device.
     #[must_use]
     pub fn inner(&self) -> &D {
         &self.inner
@@ -235,39 +234,39 @@ impl<D> FaultInjector<D> {
         self.state.lock().rules.push(rule);
     }
 
-    /// Forgets every rule.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.state.lock().rules.clear();
     }
 
-    /// Calls that could have failed, so far.
+    /// Returns the number of calls so far that could have failed.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.state.lock().made
     }
 
-    /// Calls that were made to fail, so far.
+    /// Returns the number of injected failures so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.state.lock().failed.iter().sum()
     }
 
-    /// How often this call was made to fail, so far.
+    /// Returns the number of injected failures of `call` so far.
     #[must_use]
     pub fn failed(&self, call: Call) -> u64 {
         self.state.lock().failed[call as usize]
     }
 
-    /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
-    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None`
+    /// Sets a function that runs for each injected failure, before the failed call returns. It runs on the caller's
+    /// thread without a lock of the injector, and may use the wrapped device, but must not use the injector. `None`
     /// removes it.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.state.lock().hook, hook.map(Arc::from));
-        // Its `Drop` is the caller's code, so it runs with no lock held.
+        // The hook's `Drop` is the caller's code, so it runs without a lock.
         drop(replaced);
     }
 
-    /// Counts a call; fails it if a rule does.
+    /// Counts a call, and returns an error if a rule makes it fail.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         state.made += 1;
@@ -282,7 +281,7 @@ impl<D> FaultInjector<D> {
     }
 }
 
-// SAFETY: memory, objects and mapped pointers are the inner device's, which promises that they stay valid.
+// SAFETY: memory, objects and mapped pointers belong to the inner device, which guarantees that they stay valid.
 unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Memory = D::Memory;
     type Fence = D::Fence;
@@ -322,7 +321,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 }
 
-// SAFETY: every object is the inner device's, which keeps the promises of the trait.
+// SAFETY: every object belongs to the inner device, which upholds the trait.
 unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     type Info<'a> = D::Info<'a>;
     type Unplaced = D::Unplaced;

@@ -1,4 +1,4 @@
-//! How texels are laid out in a buffer: what copies need to know of each format.
+//! Layout of the texels of each format in a buffer, for copies.
 //!
 //! ```text
 //!   a format    block           bytes a block in a copy
@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-/// An aspect of a texel (`VkImageAspectFlagBits`). A copy is of one aspect.
+/// An aspect of a texel (`VkImageAspectFlagBits`). A copy copies one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum TextureAspect {
     /// Colour.
@@ -24,10 +24,10 @@ pub enum TextureAspect {
 }
 
 impl TextureAspect {
-    /// All of them.
+    /// All aspects.
     pub const ALL: [Self; 3] = [Self::Color, Self::Depth, Self::Stencil];
 
-    /// The set that has this one alone.
+    /// Returns the set that contains this aspect only.
     #[must_use]
     pub const fn flag(self) -> TextureAspects {
         match self {
@@ -39,7 +39,7 @@ impl TextureAspect {
 }
 
 bitflags::bitflags! {
-    /// What a texel has.
+    /// A set of the aspects of a texel.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct TextureAspects: u32 {
         /// Colour.
@@ -51,50 +51,50 @@ bitflags::bitflags! {
     }
 }
 
-/// How the texels of a format are laid out in a buffer that is copied to or from a texture: the size of a block in
-/// texels, and the bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of
-/// one texel.
+/// Layout of the texels of a format in a buffer, for copies to and from textures: the size of a block in texels, and
+/// the size of a block in bytes, for each aspect. Formats that are not block-compressed have blocks of one texel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
-    /// Texels across and down.
+    /// Width and height of a block in texels.
     block: [u32; 2],
-    /// By [`TextureAspect`]; 0 where there is no such aspect.
+    /// Bytes of a block, indexed by [`TextureAspect`]; 0 for aspects that the format lacks.
     bytes: [u32; 3],
 }
 
 impl TexelFormat {
-    /// Colour, of `texel_bytes` bytes a texel.
+    /// Returns the layout of a colour format with `texel_bytes` bytes per texel.
     #[must_use]
     pub const fn color(texel_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [texel_bytes, 0, 0] }
     }
 
-    /// Block-compressed colour: blocks of `width` by `height` texels, of `block_bytes` bytes.
+    /// Returns the layout of a block-compressed colour format: blocks of `width` × `height` texels in `block_bytes`
+    /// bytes.
     #[must_use]
     pub const fn compressed(width: u32, height: u32, block_bytes: u32) -> Self {
         Self { block: [width, height], bytes: [block_bytes, 0, 0] }
     }
 
-    /// Depth, stencil or both, by their bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as
-    /// 1. 0 where there is no such aspect.
+    /// Returns the layout of a format with depth, stencil or both. The bytes are those of a texel in a copy: 24 bits of
+    /// depth are copied as 4 bytes, stencil is copied as 1 byte. 0 stands for a missing aspect.
     #[must_use]
     pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }
     }
 
-    /// Colour or depth, at the program's choice: a typeless format of Direct3D 12.
+    /// Returns the layout of a format that the program may use as colour or as depth: a typeless format of Direct3D 12.
     #[must_use]
     pub const fn color_or_depth(texel_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [texel_bytes, texel_bytes, 0] }
     }
 
-    /// Texels of a block, across and down; 1 and 1 unless the format is block-compressed.
+    /// Returns the width and height of a block in texels; `[1, 1]` unless the format is block-compressed.
     #[must_use]
     pub const fn block(self) -> [u32; 2] {
         self.block
     }
 
-    /// Bytes that a block of this aspect has in a buffer; `None` if the format has no such aspect.
+    /// Returns the bytes of a block of this aspect in a buffer; `None` if the format lacks the aspect.
     #[must_use]
     pub const fn block_bytes(self, aspect: TextureAspect) -> Option<u32> {
         match self.bytes[aspect as usize] {
@@ -103,14 +103,14 @@ impl TexelFormat {
         }
     }
 
-    /// What a texel has.
+    /// Returns the aspects of the format.
     #[must_use]
     pub fn aspects(self) -> TextureAspects {
         let present = TextureAspect::ALL.into_iter().filter(|aspect| self.block_bytes(*aspect).is_some());
         present.fold(TextureAspects::empty(), |all, aspect| all | aspect.flag())
     }
 
-    /// The first aspect that it has: colour, else depth, else stencil.
+    /// Returns the first aspect that the format has, in the order colour, depth, stencil.
     #[must_use]
     pub const fn first_aspect(self) -> TextureAspect {
         match self.bytes {
@@ -120,13 +120,13 @@ impl TexelFormat {
         }
     }
 
-    /// Whether a block has more than one texel.
+    /// Returns `true` if a block has more than one texel.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         self.block[0] != 1 || self.block[1] != 1
     }
 
-    /// Whether texels of both have the same blocks in a copy of this aspect.
+    /// Returns `true` if both formats have the same block size in texels and the same bytes per block in this aspect.
     #[must_use]
     pub const fn is_copied_as(self, other: Self, aspect: TextureAspect) -> bool {
         let index = aspect as usize;
@@ -156,7 +156,7 @@ macro_rules! formats {
         $($name:ident),+:
             $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
     )*) => {
-        /// The formats that the portable description knows; a device's own description knows all of its own.
+        /// The formats of the portable description. A device's own description may use any format of its API.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Format {
@@ -164,10 +164,10 @@ macro_rules! formats {
         }
 
         impl Format {
-            /// All of them.
+            /// All formats.
             pub const ALL: &'static [Self] = &[$($(Self::$name,)+)*];
 
-            /// How its texels lie in a buffer.
+            /// Returns the layout of its texels in a buffer.
             #[must_use]
             pub const fn texels(self) -> TexelFormat {
                 match self {
@@ -238,7 +238,7 @@ formats! {
 }
 
 impl Format {
-    /// Bytes a texel in a copy of its first aspect; of block-compressed formats, bytes a block.
+    /// Returns the bytes of a texel in a copy of the first aspect; for block-compressed formats, the bytes of a block.
     #[must_use]
     pub const fn texel_bytes(self) -> u64 {
         let texels = self.texels();
@@ -248,7 +248,7 @@ impl Format {
         }
     }
 
-    /// Whether it has depth or stencil.
+    /// Returns `true` if the format has depth or stencil.
     #[must_use]
     pub const fn is_depth_stencil(self) -> bool {
         !matches!(self.texels().first_aspect(), TextureAspect::Color)
@@ -261,29 +261,29 @@ impl From<Format> for TexelFormat {
     }
 }
 
-/// What all of a texture is, for copies of it.
+/// Size, subresources and format of a texture, for copies of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureParts {
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down.
+    /// Height in texels.
     pub height: u32,
-    /// Texels deep; 1 unless it has three dimensions.
+    /// Depth in texels; 1 unless the texture is three-dimensional.
     pub depth: u32,
-    /// Array layers.
+    /// Number of array layers.
     pub layers: u32,
-    /// Mip levels.
+    /// Number of mip levels.
     pub mips: u32,
-    /// Samples a texel.
+    /// Samples per texel.
     pub samples: u32,
-    /// How its texels lie in a buffer.
+    /// Layout of its texels in a buffer.
     pub format: TexelFormat,
-    /// What a texel has.
+    /// The aspects of the texture.
     pub aspects: TextureAspects,
 }
 
 impl TextureParts {
-    /// Texels across, down and deep of a mip level; at least 1 each.
+    /// Returns the width, height and depth of a mip level in texels, each at least 1.
     #[must_use]
     pub fn extent(&self, mip: u32) -> [u32; 3] {
         [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))

@@ -1,4 +1,4 @@
-//! Buffers and textures, described portably: what every device can make.
+//! Portable descriptions of buffers and textures.
 
 use std::fmt;
 
@@ -7,30 +7,31 @@ use super::error::{DeviceError, Numbers};
 use super::format::{Format, TextureParts};
 use super::usage::{BufferUsage, TextureUsage};
 
-/// Buffers or textures.
+/// A kind of resource: buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// The portable description.
     type Desc: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
-    /// What a message calls one.
+    /// The name of the kind in messages.
     const NAME: &'static str;
 
-    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse
-    /// it.
+    /// Checks a portable description against the rules of all devices. A device calls this first in
+    /// [`Create::describe`](super::Create::describe), if its API does not check these rules itself.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidInfo`] with the rule that is broken.
+    /// [`DeviceError::InvalidInfo`] names the broken rule.
     fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
 
-    /// Whether what a description makes can be copied from and to.
+    /// Returns `true` if the usage of the resource includes copies from it and to it.
     fn is_copied(desc: &Self::Desc) -> bool;
 
-    /// What all of a texture is; `None` for buffers.
+    /// Returns the size, subresources and format of a texture; `None` for buffers.
     fn parts(desc: &Self::Desc) -> Option<TextureParts> {
         let _ = desc;
         None
     }
 
-    /// The alignment in memory, in bytes, that its usage needs, whatever the driver measures; 1 for textures.
+    /// Returns the alignment in memory, in bytes, that the usage requires in addition to the driver's requirements; 1
+    /// for textures.
     fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
         let _ = (desc, capabilities);
         1
@@ -51,9 +52,8 @@ impl Kind for Buffers {
 
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
         invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-        invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)?;
-        invalid("a usage of buffers that is not known")
-            .flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
+        invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
+        invalid("an unknown usage flag of a buffer").flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
     }
 
     fn is_copied(desc: &BufferDesc) -> bool {
@@ -82,15 +82,15 @@ impl Kind for Textures {
             (depth, "a texture is at least one texel deep"),
             (layers, "a texture has at least one array layer"),
             (mips, "a texture has at least one mip level"),
-            (usage.bits(), "a texture is for something"),
+            (usage.bits(), "a texture has at least one usage"),
         ] {
             invalid(at_least_one).at_least(count.into(), 1)?;
         }
         let usages = [usage, TextureUsage::all()].map(|usage| usage.bits().into());
-        invalid("a usage of textures that is not known").flags(usages[0], usages[1])?;
+        invalid("an unknown usage flag of a texture").flags(usages[0], usages[1])?;
         let [mips, samples] = [mips, samples].map(u64::from);
         if !samples.is_power_of_two() {
-            return Err(invalid("samples come in powers of two").with(Numbers::Given(samples)));
+            return Err(invalid("the number of samples is a power of two").with(Numbers::Given(samples)));
         }
         invalid("more mip levels than the size allows").at_most(mips, (desc.longest().ilog2() + 1).into())?;
         if samples > 1 {
@@ -110,7 +110,7 @@ impl Kind for Textures {
     }
 }
 
-/// What each dimension leaves open.
+/// Checks the sizes that each dimension fixes.
 fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
     let TextureDesc { dimension, width, .. } = *desc;
     let [wide, height, depth, layers, samples] =
@@ -119,79 +119,78 @@ fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
         Dimension::D1 => {
             invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
             invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
-            invalid("a one-dimensional texture has one sample a texel").exactly(samples, 1)
+            invalid("a one-dimensional texture has one sample per texel").exactly(samples, 1)
         }
         Dimension::D2 => invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
         Dimension::Cube => {
             invalid("the faces of a cube are one texel deep").exactly(depth, 1)?;
             invalid("the faces of a cube are as high as they are wide").exactly(height, wide)?;
             invalid("a cube has six layers, several cubes have six each").multiple_of(layers, 6)?;
-            invalid("a cube has one sample a texel").exactly(samples, 1)
+            invalid("a cube has one sample per texel").exactly(samples, 1)
         }
         Dimension::D3 => {
             invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
-            invalid("a three-dimensional texture has one sample a texel").exactly(samples, 1)
+            invalid("a three-dimensional texture has one sample per texel").exactly(samples, 1)
         }
     }
 }
 
-/// A buffer, described portably.
+/// The portable description of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferDesc {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it is for.
+    /// The usage flags.
     pub usage: BufferUsage,
 }
 
-/// How many dimensions a texture has.
+/// The dimension of a texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Dimension {
-    /// One: a row of texels.
+    /// One-dimensional: a row of texels.
     D1,
-    /// Two.
+    /// Two-dimensional.
     #[default]
     D2,
-    /// Two, six layers at a time being the faces of a cube.
+    /// Two-dimensional, with six layers for the faces of each cube.
     Cube,
-    /// Three.
+    /// Three-dimensional.
     D3,
 }
 
-/// A texture, described portably: one of two dimensions, by default.
+/// The portable description of a texture; two-dimensional by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureDesc {
-    /// How many dimensions it has.
+    /// The dimension.
     pub dimension: Dimension,
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down; 1 of one dimension.
+    /// Height in texels; 1 for one-dimensional textures.
     pub height: u32,
-    /// Texels deep; 1 unless it has three dimensions.
+    /// Depth in texels; 1 unless the texture is three-dimensional.
     pub depth: u32,
-    /// Array layers; 1 of three dimensions.
+    /// Number of array layers; 1 for three-dimensional textures.
     pub layers: u32,
-    /// Mip levels.
+    /// Number of mip levels.
     pub mips: u32,
-    /// Samples a texel.
+    /// Samples per texel.
     pub samples: u32,
     /// The format.
     pub format: Format,
-    /// What it is for.
+    /// The usage flags.
     pub usage: TextureUsage,
-    /// The value that a target is usually cleared to: on Direct3D 12 a clear to this value is fast. Vulkan has no such
-    /// value.
+    /// The optimised clear value of a target: on Direct3D 12, a clear to this value is faster. Vulkan ignores it.
     pub clear_value: Option<ClearValue>,
 }
 
-/// What a texture that is drawn to is cleared to. Numbers are kept by their bits, so that equal values are equal.
+/// The clear value of a target. Floating-point numbers are stored as bits, so that the type can be compared and hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClearValue {
     /// Red, green, blue, alpha: see [`ClearValue::color`].
     Color([u32; 4]),
-    /// See [`ClearValue::depth`].
+    /// Depth and stencil: see [`ClearValue::depth`].
     DepthStencil {
-        /// Depth.
+        /// Depth, as the bits of an `f32`.
         depth: u32,
         /// Stencil.
         stencil: u8,
@@ -199,19 +198,19 @@ pub enum ClearValue {
 }
 
 impl ClearValue {
-    /// Red, green, blue, alpha.
+    /// Returns the clear value of a colour target: red, green, blue, alpha.
     #[must_use]
     pub const fn color([red, green, blue, alpha]: [f32; 4]) -> Self {
         Self::Color([red.to_bits(), green.to_bits(), blue.to_bits(), alpha.to_bits()])
     }
 
-    /// A depth, and 0 for the stencil.
+    /// Returns the clear value of a depth target, with stencil 0.
     #[must_use]
     pub const fn depth(depth: f32) -> Self {
         Self::DepthStencil { depth: depth.to_bits(), stencil: 0 }
     }
 
-    /// Its kind and its bits, none of them all 0: for keys.
+    /// Returns the kind and the bits as words, for keys. The result is never all 0.
     #[must_use]
     pub const fn words(self) -> [u32; 5] {
         match self {
@@ -222,7 +221,7 @@ impl ClearValue {
 }
 
 impl TextureDesc {
-    /// Whether the clear value is one of what the texture is drawn to as.
+    /// Checks that the clear value is a colour for a render target, or a depth for a depth target.
     fn check_clear_value(&self) -> Result<(), DeviceError> {
         let Self { usage, format, .. } = *self;
         let fits = |value| match value {
@@ -234,11 +233,11 @@ impl TextureDesc {
         }
         let targets = TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL;
         let (given, allowed) = (usage.bits().into(), targets.bits().into());
-        Err(invalid("a clear value is a colour for a render target, a depth for a depth target")
+        Err(invalid("a clear value is a colour for a render target or a depth for a depth target")
             .with(Numbers::Flags { given, allowed }))
     }
 
-    /// The longest side in texels.
+    /// Returns the longest side in texels.
     #[must_use]
     pub const fn longest(&self) -> u32 {
         let flat = if self.width > self.height { self.width } else { self.height };
@@ -267,7 +266,7 @@ impl Default for TextureDesc {
 mod tests {
     use super::*;
 
-    /// Each rule of a portable description, broken: what was given and what is allowed stand in the message.
+    /// The error for each broken rule of a portable description contains the given and the allowed number.
     #[test]
     fn what_a_description_breaks_is_said_with_its_numbers() {
         let valid = TextureDesc { width: 64, height: 64, ..Default::default() };
@@ -284,21 +283,21 @@ mod tests {
             (TextureDesc { depth: 0, ..valid }, "deep (0, at least 1)"),
             (TextureDesc { layers: 0, ..valid }, "layer (0, at least 1)"),
             (TextureDesc { mips: 0, ..valid }, "level (0, at least 1)"),
-            (TextureDesc { usage: TextureUsage::empty(), ..valid }, "something (0, at least 1)"),
-            (TextureDesc { usage: TextureUsage::from_bits_retain(0x43), ..valid }, "known (0x43, of 0x3f)"),
-            (TextureDesc { samples: 3, ..valid }, "powers of two (3)"),
+            (TextureDesc { usage: TextureUsage::empty(), ..valid }, "usage (0, at least 1)"),
+            (TextureDesc { usage: TextureUsage::from_bits_retain(0x43), ..valid }, "texture (0x43, of 0x3f)"),
+            (TextureDesc { samples: 3, ..valid }, "power of two (3)"),
             (TextureDesc { mips: 8, ..valid }, "allows (8, at most 7)"),
             (TextureDesc { samples: 4, mips: 2, ..valid }, "one mip level (2, only 1)"),
             (TextureDesc { depth: 2, ..valid }, "one texel deep (2, only 1)"),
             (TextureDesc { height: 5, ..d1 }, "one texel high (5, only 1)"),
             (TextureDesc { depth: 6, ..d1 }, "one texel deep (6, only 1)"),
-            (TextureDesc { samples: 2, ..d1 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { samples: 2, ..d1 }, "one sample per texel (2, only 1)"),
             (TextureDesc { depth: 2, ..cube }, "one texel deep (2, only 1)"),
             (TextureDesc { height: 32, ..cube }, "as they are wide (32, only 64)"),
             (TextureDesc { layers: 7, ..cube }, "six each (7, a multiple of 6)"),
-            (TextureDesc { samples: 8, ..cube }, "one sample a texel (8, only 1)"),
+            (TextureDesc { samples: 8, ..cube }, "one sample per texel (8, only 1)"),
             (TextureDesc { layers: 9, ..d3 }, "one array layer (9, only 1)"),
-            (TextureDesc { samples: 2, ..d3 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { samples: 2, ..d3 }, "one sample per texel (2, only 1)"),
             (TextureDesc { clear_value, ..valid }, "depth target (0x6, of 0x30)"),
         ];
         for (broken, numbers) in table {
@@ -309,8 +308,8 @@ mod tests {
         let error = Buffers::check(&BufferDesc { size: 0, usage }).expect_err("no bytes").to_string();
         assert!(error.ends_with("byte (0, at least 1)"), "{error}");
         let error = Buffers::check(&BufferDesc { size: 4, usage: BufferUsage::empty() }).expect_err("no usage");
-        assert!(error.to_string().ends_with("something (0, at least 1)"), "{error}");
+        assert!(error.to_string().ends_with("usage (0, at least 1)"), "{error}");
         let unknown = BufferDesc { size: 4, usage: BufferUsage::from_bits_retain(1 << 31) };
-        assert!(Buffers::check(&unknown).expect_err("an unknown usage").to_string().contains("not known"));
+        assert!(Buffers::check(&unknown).expect_err("an unknown usage").to_string().contains("unknown usage flag"));
     }
 }

@@ -1,5 +1,5 @@
-//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, what is passed
-//! through them (descriptions, formats, capabilities, errors), and a fault injector as middleware.
+//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, the types that
+//! they use (descriptions, formats, capabilities, errors), and a fault injector as middleware.
 //!
 //! ```text
 //!   ringfence ── policy: which memory type, which block, which range, when it is freed
@@ -25,19 +25,19 @@
 //! | [`sharing::Share`] | 3 | memory that other processes see |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
 //!
-//! [`Device`] follows from the first three rows. The traits are `unsafe` to implement, since the library hands out the
-//! memory that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`.
-//! Middleware wraps a device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
-//! buffers and textures.
+//! [`Device`] has a blanket implementation for types that implement the first three rows. The traits are `unsafe` to
+//! implement, because the library gives users access to the memory that a device reports as mapped. [`record::Record`]
+//! is safe to implement, because all its methods are `unsafe`. Middleware wraps a device and forwards each call: one
+//! generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
 //!
-//! A device that has locks of its own uses [`lock::Lock`]: a global allocator of the program's may drop objects of the
-//! library within a host allocation, and those drops wait until the thread holds no such lock.
+//! A device that needs its own locks uses [`lock::Lock`]. The program's global allocator may drop objects of the
+//! library inside a host allocation. These drops are deferred until the thread holds no such lock.
 //!
 //! # Cost
 //!
-//! A device is a type parameter of the library, so a call through these traits is a direct call, which may be inlined.
-//! Nothing here allocates host memory but [`Capabilities`], once a device, and [`HeapBudgets`] beyond 16 heaps. A
-//! [`FaultInjector`](fault::FaultInjector) takes a lock for each call that can fail.
+//! A device is a type parameter of the library, so a call through these traits is a direct call and can be inlined.
+//! Only two types of this crate allocate host memory: [`Capabilities`], once for each device, and [`HeapBudgets`], for
+//! more than 16 heaps. A [`FaultInjector`](fault::FaultInjector) takes a lock for each call that can fail.
 //!
 //! # Life of a resource
 //!
@@ -47,13 +47,13 @@
 //!                        └─discard──▶
 //! ```
 //!
-//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 measures in `prepare` and makes the object
-//! in `place`. The policy above sees no difference.
+//! Vulkan creates the object in `prepare` and binds it in `place`. Direct3D 12 measures in `prepare` and creates the
+//! object in `place`. The policy does not see the difference.
 //!
 //! ```
 //! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};
 //!
-//! /// A buffer of 4 KiB with memory of its own, used and destroyed.
+//! /// Creates a buffer of 4 KiB with dedicated memory and destroys it.
 //! fn dedicated<D>(device: &D) -> Result<(), DeviceError>
 //! where
 //!     D: Driver + Create<Buffers>,
@@ -72,7 +72,7 @@
 //!     };
 //!     // SAFETY: the requirements allow the description, and `unplaced` is not used again.
 //!     let (placed, memory) = unsafe { device.dedicate(&unplaced, &desc) }?;
-//!     // SAFETY: no work uses the buffer, and nothing else lies in the memory.
+//!     // SAFETY: no work uses the buffer, and no other resource is placed in the memory.
 //!     unsafe {
 //!         device.destroy(placed.object);
 //!         device.free_memory(memory);
@@ -81,7 +81,7 @@
 //! }
 //! ```
 //!
-//! Any device will do: `ringfence_sim::Device` is one without a GPU.
+//! The example works with any device. `ringfence_sim::Device` needs no GPU.
 
 mod api_result;
 mod capabilities;

@@ -1,9 +1,9 @@
-//! Locks that a thread knows it holds, so that code of the program's never waits for one of them.
+//! Locks that are counted per thread, so that the library never runs the program's code while it holds one.
 //!
-//! A subscriber of `tracing`, an eviction callback, a `Drop`, a `Write`: each may call the library again, wait for
-//! another thread that does, or panic. A global allocator may drop objects of the library within any host allocation,
-//! those that the library makes under a lock included. So every lock of the library counts itself in the thread that
-//! holds it. While a thread holds one, nothing is reported, and a drop that needs a lock is put off
+//! A subscriber of `tracing`, an eviction callback, a `Drop` or a `Write` may call the library again, wait for another
+//! thread that does, or panic. A global allocator may drop objects of the library inside any host allocation, also
+//! inside an allocation that the library makes under a lock. Therefore each lock of the library counts itself in the
+//! thread that holds it. While a thread holds one, no event is reported, and a drop that needs a lock is deferred
 //! ([`defer`], [`drop_unlocked`]) until the thread holds none.
 //!
 //! ```text
@@ -28,14 +28,14 @@ use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Added to [`STATE`] for each lock that the thread holds.
 const ONE: u32 = 2;
-/// Set in [`STATE`] if something is deferred.
+/// Set in [`STATE`] if work is deferred.
 const HAS_DEFERRED: u32 = 1;
 
 thread_local! {
-    /// The locks that this thread holds, each [`ONE`], and [`HAS_DEFERRED`].
+    /// Number of locks that this thread holds, times [`ONE`], plus [`HAS_DEFERRED`].
     static STATE: Cell<u32> = const { Cell::new(0) };
-    /// What is done once this thread holds no lock, the latest first. Never dropped, so that it is there at the end of a
-    /// thread too.
+    /// Work that runs once this thread holds no lock, the latest first. Never dropped, so that it is still accessible
+    /// while the thread exits.
     static DEFERRED: ManuallyDrop<Cell<Option<Box<Deferred>>>> = const { ManuallyDrop::new(Cell::new(None)) };
 }
 
@@ -44,19 +44,19 @@ struct Deferred {
     next: Option<Box<Deferred>>,
 }
 
-/// Returns `true` if this thread holds a lock of the library, so that no code of the program's may run.
+/// Returns `true` if this thread holds a lock of the library, so that the program's code must not run.
 #[inline]
 #[must_use]
 pub fn is_locked() -> bool {
     STATE.get() >= ONE
 }
 
-/// A mark that this thread holds a lock. For locks of another type, and for calls into code that has its own.
+/// Counts as a lock that this thread holds. For locks of other types, and for calls into code with its own locks.
 #[must_use = "the thread counts as locked as long as this lives"]
 pub struct Holding(());
 
 impl Holding {
-    /// Counts one lock more.
+    /// Counts one more lock.
     #[inline]
     pub fn begin() -> Self {
         STATE.set(STATE.get() + ONE);
@@ -65,7 +65,7 @@ impl Holding {
 }
 
 impl Drop for Holding {
-    /// If it is the thread's last, does what was deferred.
+    /// Runs the deferred work if this was the thread's last lock.
     #[inline]
     fn drop(&mut self) {
         let state = STATE.get() - ONE;
@@ -80,15 +80,15 @@ impl Drop for Holding {
 #[derive(Default, Debug)]
 pub struct Lock<T: ?Sized>(Mutex<T>);
 
-/// The right to what a [`Lock`] guards.
+/// Access to the value of a [`Lock`].
 pub struct Guard<'a, T: ?Sized> {
-    // In this order: unlocked first.
+    // The order of the fields matters: the lock is released before it is uncounted.
     guard: MutexGuard<'a, T>,
     _holding: Holding,
 }
 
 impl<T> Lock<T> {
-    /// Not locked.
+    /// Returns an unlocked lock.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
@@ -99,13 +99,13 @@ impl<T> Lock<T> {
         Guard { guard: self.0.lock(), _holding: Holding::begin() }
     }
 
-    /// Calls `look` under the lock without counting it. `look` makes no host allocation and drops nothing.
+    /// Calls `look` under the lock without counting it. `look` must not allocate host memory or drop a value.
     #[inline]
     pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.0.lock())
     }
 
-    /// Returns the lock, unless a thread holds it.
+    /// Locks the lock if no thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.0.try_lock().map(|guard| Guard { guard, _holding: Holding::begin() })
@@ -117,7 +117,7 @@ impl<T> Lock<T> {
         self.0.try_lock_for(timeout).map(|guard| Guard { guard, _holding: Holding::begin() })
     }
 
-    /// Returns the value, which no other thread can reach.
+    /// Returns the value. The exclusive borrow proves that no other thread uses it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -139,43 +139,43 @@ impl<T: ?Sized> DerefMut for Guard<'_, T> {
     }
 }
 
-/// A lock for many readers or one writer that counts itself in the threads that hold it.
+/// A readers-writer lock that counts itself in the threads that hold it.
 #[derive(Default, Debug)]
 pub struct SharedLock<T: ?Sized>(RwLock<T>);
 
-/// The right to read what a [`SharedLock`] guards.
+/// Read access to the value of a [`SharedLock`].
 pub struct ReadGuard<'a, T: ?Sized> {
-    // In this order: unlocked first.
+    // The order of the fields matters: the lock is released before it is uncounted.
     guard: RwLockReadGuard<'a, T>,
     _holding: Holding,
 }
 
-/// The right to change what a [`SharedLock`] guards.
+/// Write access to the value of a [`SharedLock`].
 pub struct WriteGuard<'a, T: ?Sized> {
-    // In this order: unlocked first.
+    // The order of the fields matters: the lock is released before it is uncounted.
     guard: RwLockWriteGuard<'a, T>,
     _holding: Holding,
 }
 
 impl<T> SharedLock<T> {
-    /// Not locked.
+    /// Returns an unlocked lock.
     pub const fn new(value: T) -> Self {
         Self(RwLock::new(value))
     }
 
-    /// Waits for the writer.
+    /// Waits for read access.
     #[inline]
     pub fn read(&self) -> ReadGuard<'_, T> {
         ReadGuard { guard: self.0.read(), _holding: Holding::begin() }
     }
 
-    /// Waits for the readers and the writer.
+    /// Waits for write access.
     #[inline]
     pub fn write(&self) -> WriteGuard<'_, T> {
         WriteGuard { guard: self.0.write(), _holding: Holding::begin() }
     }
 
-    /// Returns the value, which no other thread can reach.
+    /// Returns the value. The exclusive borrow proves that no other thread uses it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -206,28 +206,29 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     }
 }
 
-/// Runs code of the program's that must change nothing: its panic ends here, and the panic hook has shown it.
+/// Runs code of the program and catches its panic, because the panic must not unwind into the library. The panic hook
+/// has already reported it.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => Some(value),
         Err(panic) => {
-            // Its `Drop` is the program's code too, and may panic in its turn.
+            // The payload's `Drop` is the program's code too, and may panic again.
             std::mem::forget(panic);
             None
         }
     }
 }
 
-/// Does something once this thread holds no lock. The thread holds one now.
+/// Defers `work` until this thread holds no lock. The thread must hold one now.
 pub fn defer(work: impl FnOnce() + 'static) {
     let mut deferred = Box::new(Deferred { work: Box::new(work), next: None });
-    // From here on nothing is allocated: an allocation may lead here again.
+    // No host allocation from here on: an allocation may call this function again.
     deferred.next = DEFERRED.with(|first| first.take());
     DEFERRED.with(|first| first.set(Some(deferred)));
     STATE.set(STATE.get() | HAS_DEFERRED);
 }
 
-/// Does something that needs a lock, or runs the program's code: now, or once this thread holds no lock.
+/// Runs work that needs a lock or calls the program's code: now, or once this thread holds no lock.
 #[inline]
 pub fn run_unlocked(work: impl FnOnce() + 'static) {
     if is_locked() {
@@ -237,16 +238,16 @@ pub fn run_unlocked(work: impl FnOnce() + 'static) {
     }
 }
 
-/// Drops a value in which there may be a `Drop` of the program's: now, or once this thread holds no lock.
+/// Drops a value that may run the program's `Drop`: now, or once this thread holds no lock.
 pub fn drop_unlocked<T: 'static>(value: T) {
     run_unlocked(move || drop(value));
 }
 
-/// Does what was deferred, in the order in which it was, as long as this thread holds no lock.
+/// Runs the deferred work in the order in which it was deferred, as long as this thread holds no lock.
 #[cold]
 fn run_deferred() {
     while STATE.get() == HAS_DEFERRED {
-        // Taken out first: what is done may defer more.
+        // The list is taken first, because the work may defer more.
         let mut latest = DEFERRED.with(|first| first.take());
         STATE.set(0);
         let mut oldest = None;
@@ -287,7 +288,7 @@ mod tests {
             }
             defer(later(2));
             defer(|| panic!("it ends here"));
-            // What is deferred may defer, and lock.
+            // Deferred work may take locks and defer more work.
             let (nested, last) = (later(3), later(4));
             defer(move || {
                 let _holding = Holding::begin();

@@ -1,84 +1,85 @@
-//! What a resource needs of its memory, what a memory object is made with, and where the host sees it.
+//! Memory requirements of a resource, the description of a memory object, and pointers to mapped memory.
 
 use std::ptr::NonNull;
 
 use super::capabilities::{Priority, ResourceClass};
 
-/// What a resource needs of its memory.
+/// Memory requirements of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requirements {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Alignment of its offset in bytes, a power of two.
+    /// Alignment of its offset in the memory object, in bytes; a power of two.
     pub alignment: u64,
-    /// Bit i is set iff memory type i will do.
+    /// Bit i is set if and only if the resource may be placed in memory type i.
     pub memory_type_bits: u32,
-    /// What it may share a block with.
+    /// The class, which decides which resources may share a block with it.
     pub class: ResourceClass,
-    /// Whether the driver prefers dedicated memory for it.
+    /// `true` if the driver prefers dedicated memory for the resource.
     pub prefers_dedicated: bool,
-    /// Whether the driver insists on that.
+    /// `true` if the driver requires dedicated memory for the resource.
     pub requires_dedicated: bool,
 }
 
-/// A memory object to be made.
+/// Description of a memory object to allocate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryDesc<'a> {
     /// Index into [`Capabilities::memory_types`](super::Capabilities::memory_types).
     pub memory_type: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The strictest alignment in bytes of what will be placed in it.
+    /// The largest alignment, in bytes, of the resources that will be placed in the memory.
     pub alignment: u64,
-    /// The class of what will be placed in it, where [`Capabilities::class_groups`](super::Capabilities::class_groups)
-    /// parts them.
+    /// The class of the resources that will be placed in the memory. It matters only if
+    /// [`Capabilities::class_groups`](super::Capabilities::class_groups) separates classes.
     pub class: ResourceClass,
-    /// How much it matters.
+    /// Priority of the memory when device-local memory is short.
     pub priority: Priority,
-    /// A name for debuggers; empty for none.
+    /// A name for debuggers; empty for no name.
     pub name: &'a str,
-    /// The kind of handle with which it can be shared, if any.
+    /// The kind of handle that will be exported for the memory; `None` if it is not shared.
     pub share: Option<ShareKind>,
 }
 
-/// A resource in its memory.
+/// A resource that is bound to its memory.
 #[derive(Clone, Debug)]
 pub struct Placed<O> {
     /// The driver's object.
     pub object: O,
-    /// Where the host sees its first byte, if its memory is mapped.
+    /// Pointer to the first byte of the resource, if its memory is mapped.
     pub mapped: Option<Mapped>,
 }
 
 /// A pointer into mapped memory.
 ///
-/// Only a number until it is used: reading or writing through it is `unsafe`, and the library does so only for ranges
-/// that one owner holds exclusively.
+/// Holding or sending the pointer is safe: it is only an address. Accesses through it are `unsafe`, and the library
+/// accesses only ranges that have one exclusive owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped(NonNull<u8>);
 
-// SAFETY: mapped memory belongs to no thread; dereferencing the pointer is `unsafe`, and its caller ensures exclusion.
+// SAFETY: mapped memory is not bound to a thread. Dereferencing the pointer is `unsafe`, and that caller ensures
+// exclusive access.
 unsafe impl Send for Mapped {}
-// SAFETY: a shared `Mapped` only yields a number; dereferencing it is `unsafe` and needs exclusion.
+// SAFETY: a shared `Mapped` only yields an address. Dereferencing it is `unsafe` and requires exclusive access.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Wraps a pointer that the driver gave.
+    /// Wraps a pointer that the driver returned.
     #[must_use]
     pub const fn new(pointer: NonNull<u8>) -> Self {
         Self(pointer)
     }
 
-    /// The pointer.
+    /// Returns the pointer.
     #[must_use]
     pub const fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()
     }
 
-    /// The pointer `offset` bytes further.
+    /// Returns the pointer advanced by `offset` bytes.
     ///
     /// # Safety
-    /// That is still inside (or one past the end of) the mapped memory.
+    /// The result must be inside the mapped memory, or one past its end.
     #[must_use]
     pub const unsafe fn add(self, offset: u64) -> Self {
         // SAFETY: the caller promises that the result stays inside the mapping.
@@ -86,7 +87,7 @@ impl Mapped {
     }
 }
 
-/// What a handle to memory is.
+/// The type of a handle to shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ShareKind {
@@ -105,26 +106,26 @@ pub enum ShareKind {
 impl ShareKind {
     const ALL: [Self; 5] = [Self::OpaqueFd, Self::DmaBuf, Self::OpaqueWin32, Self::D3d12Heap, Self::Simulated];
 
-    /// As a number, to be sent to another process.
+    /// Returns a number that identifies the kind, for sending it to another process.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The kind of that number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 }
 
-/// What a device can do with shared memory for a resource.
+/// The device's support of shared memory for a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ShareSupport {
-    /// Whether a handle can be made of its memory.
+    /// `true` if a handle to the resource's memory can be exported.
     pub can_export: bool,
-    /// Whether its memory can be made from a handle.
+    /// `true` if memory for the resource can be imported from a handle.
     pub can_import: bool,
-    /// Whether that takes memory that is tied to the resource: no blocks then.
+    /// `true` if both require memory dedicated to the resource, so that it cannot be placed in a shared block.
     pub needs_dedicated: bool,
 }

@@ -1,4 +1,4 @@
-//! Recording of copies: all that the library needs of a command list.
+//! Recording of copies: the part of a command list that the library needs.
 //!
 //! ```text
 //!   UploadBatch ─record─▶ begin_copies ▌ copy_buffer … copy_buffer_to_texture … ▌ end_copies
@@ -6,36 +6,36 @@
 //!                         in one call                                           in one call
 //! ```
 //!
-//! Each backend has a recorder over the API's own command list (`vulkan::CopyRecorder`, `d3d12::CopyRecorder`); for the
-//! simulated device it is a list of its commands. A program with a renderer of its own may implement [`Record`] over
-//! whatever it records with.
+//! Each backend has a recorder over the API's own command list (`vulkan::CopyRecorder`, `d3d12::CopyRecorder`). For the
+//! simulated device, it is a list of commands. A program with its own renderer may implement [`Record`] over the
+//! renderer's command lists.
 
 use super::device::{Device, RawBuffer, RawTexture};
 use super::format::{TexelFormat, TextureAspect};
 
 pub use super::format::{TextureAspects, TextureParts};
 
-/// A run of bytes that is copied from one buffer to another. Laid out as `VkBufferCopy`.
+/// A range of bytes that is copied from one buffer to another. Has the layout of `VkBufferCopy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct CopyRegion {
-    /// First byte in the source.
+    /// Offset in the source, in bytes.
     pub src_offset: u64,
-    /// First byte in the destination.
+    /// Offset in the destination, in bytes.
     pub dst_offset: u64,
-    /// Bytes; at least 1.
+    /// Size in bytes; at least 1.
     pub size: u64,
 }
 
-/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at
-/// a distance of `row_bytes`, those of the next slice after them.
+/// A box of texels in one mip level of one array layer of a texture, and its location in a buffer. The buffer contains
+/// the rows of blocks of each slice at a distance of `row_bytes`, and the slices one after another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
-    /// First byte in the buffer.
+    /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
-    /// Bytes from one row of blocks to the next in the buffer; whole blocks.
+    /// Distance between rows of blocks in the buffer, in bytes; a multiple of the bytes of a block.
     pub row_bytes: u64,
-    /// How the texels lie in the buffer. It has `aspect`.
+    /// Layout of the texels in the buffer. The format has `aspect`.
     pub format: TexelFormat,
     /// Colour, depth or stencil.
     pub aspect: TextureAspect,
@@ -43,22 +43,22 @@ pub struct TexelRegion {
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// First texel across; a multiple of a block's.
+    /// Horizontal offset of the first texel; a multiple of the block width.
     pub x: u32,
-    /// First texel down; a multiple of a block's.
+    /// Vertical offset of the first texel; a multiple of the block height.
     pub y: u32,
-    /// First slice; 0 unless the texture has three dimensions.
+    /// First depth slice; 0 unless the texture is three-dimensional.
     pub z: u32,
-    /// Texels across: whole blocks, or up to the end of the mip level.
+    /// Width in texels: whole blocks, or up to the edge of the mip level.
     pub width: u32,
-    /// Texels down: likewise.
+    /// Height in texels: whole blocks, or up to the edge of the mip level.
     pub height: u32,
-    /// Slices; 1 unless the texture has three dimensions.
+    /// Number of depth slices; 1 unless the texture is three-dimensional.
     pub depth: u32,
 }
 
 impl TexelRegion {
-    /// Bytes of a block of this aspect in the buffer; 0 if the format has no such aspect.
+    /// Returns the bytes of a block of this aspect in the buffer; 0 if the format lacks the aspect.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {
         match self.format.block_bytes(self.aspect) {
@@ -67,7 +67,7 @@ impl TexelRegion {
         }
     }
 
-    /// Blocks across and down: those that are not full count too.
+    /// Returns the width and height in blocks, partial blocks included.
     #[must_use]
     pub const fn blocks(&self) -> [u32; 2] {
         let [width, height] = self.format.block();
@@ -75,7 +75,7 @@ impl TexelRegion {
     }
 }
 
-/// A texture's mip of a layer that is copied to.
+/// A mip level of an array layer of a texture that is the destination of copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureTarget<T> {
     /// The texture.
@@ -84,82 +84,85 @@ pub struct TextureTarget<T> {
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// All aspects of the texture, whichever is copied.
+    /// All aspects of the texture, not only the copied ones.
     pub aspects: TextureAspects,
-    /// Whether its previous contents, in all aspects, may be discarded (as on its first use).
+    /// `true` if the previous contents of all aspects may be discarded, as on first use.
     pub discard: bool,
 }
 
-/// Texels that are copied from a texture to a buffer.
+/// A copy of texels from a texture to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRead<T, B> {
-    /// Copied from.
+    /// The source.
     pub src: T,
-    /// All aspects of the texture, whichever is copied.
+    /// All aspects of the texture, not only the copied one.
     pub aspects: TextureAspects,
-    /// Copied to. It lies in readback memory, and nothing else uses these bytes meanwhile.
+    /// The destination, in readback memory. No other work uses these bytes during the copy.
     pub dst: B,
-    /// Which texels, and where they lie in the buffer.
+    /// The copied texels and their location in the buffer.
     pub region: TexelRegion,
 }
 
-/// A texture that is copied as a whole to another one that was made alike.
+/// A copy of a whole texture to another one with the same description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureCopy<T> {
-    /// Copied from.
+    /// The source.
     pub src: T,
-    /// Copied to. Its previous contents may be discarded.
+    /// The destination. Its previous contents may be discarded.
     pub dst: T,
-    /// What both have.
+    /// The subresources of both textures.
     pub parts: TextureParts,
 }
 
 /// Records copies into a command list.
 pub trait Record<D: Device> {
-    /// What is recorded or submitted to the queue before and uses these resources comes before the copies that
-    /// follow. Each is listed once.
+    /// Records barriers, so that earlier uses of these resources on this queue happen before the copies that follow.
+    /// Each resource is listed once.
     ///
     /// # Safety
-    /// The resources are the device's and alive until the commands are complete; the list is being recorded.
+    /// The resources belong to the device and are alive until the commands are complete. The list is in the recording
+    /// state.
     unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]);
 
     /// Copies regions from one buffer to another.
     ///
     /// # Safety
-    /// As for [`Record::begin_copies`], which has listed `dst`; the regions lie inside both buffers and those of `dst`
-    /// do not overlap.
+    /// The rules of [`Record::begin_copies`], which has listed `dst`. The regions are inside both buffers, and those in
+    /// `dst` do not overlap.
     unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]);
 
     /// Copies texels from a buffer to a texture.
     ///
     /// # Safety
-    /// As for [`Record::begin_copies`], which has listed `dst`; the region lies inside both, aligned as the device
-    /// demands.
+    /// The rules of [`Record::begin_copies`], which has listed `dst`. The region is inside both and has the alignment
+    /// that the device requires.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
 
-    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with
-    /// what barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before,
-    /// what comes after comes after, and the host sees the bytes once the submission is complete. The textures are
-    /// before and after in the layout or state that the recorder assumes.
+    /// Copies texels from textures to buffers, with the necessary barriers. Called outside of [`Record::begin_copies`]
+    /// and [`Record::end_copies`]. Earlier uses of the textures on this queue happen before the copies, later uses
+    /// after them. The host sees the bytes once the submission is complete. Before and after, the textures are in the
+    /// layout or state that the recorder assumes.
     ///
     /// # Safety
-    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned
-    /// as the device demands; the buffers lie in readback memory; the list is being recorded.
+    /// The resources belong to the device and are alive until the commands are complete. Each region is inside both and
+    /// has the alignment that the device requires. The buffers are in readback memory. The list is in the recording
+    /// state.
     unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]);
 
-    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers
-    /// it takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes
-    /// after. The sources are before and after in the layout or state that the recorder was given or assumes; the
-    /// destinations are new, and are in it afterwards.
+    /// Copies whole textures, with the necessary barriers. Called outside of [`Record::begin_copies`] and
+    /// [`Record::end_copies`]. Earlier uses of the textures on this queue happen before the copies, later uses after
+    /// them. Before and after, the sources are in the layout or state that the recorder was given or assumes. The
+    /// destinations are new textures, and are in that layout or state afterwards.
     ///
     /// # Safety
-    /// The textures are the device's and alive until the commands are complete; both of a copy were made with the
-    /// description that its parts are of, and all of them are different ones; the list is being recorded.
+    /// The textures belong to the device and are alive until the commands are complete. The two textures of a copy were
+    /// created with the description that its `parts` describes. All textures are distinct. The list is in the recording
+    /// state.
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]);
 
-    /// What is recorded or submitted to the queue after and uses these resources comes after the copies.
+    /// Records barriers, so that later uses of these resources on this queue happen after the copies.
     ///
     /// # Safety
-    /// As for [`Record::begin_copies`], which has listed the same.
+    /// The rules of [`Record::begin_copies`], which has listed the same resources.
     unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]);
 }

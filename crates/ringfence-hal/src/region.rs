@@ -1,9 +1,9 @@
-//! Which texels a copy takes, and whether the texture has them.
+//! Boxes of texels that a copy reads or writes, and their checks against the texture.
 //!
 //! ```text
-//!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block, and ends at one
-//!                                                │    │    │▒▒│   or with the mip: the last blocks are not full,
-//!                                                ├────┼────┼──┤   and have all their bytes in the buffer
+//!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block and ends at a block
+//!                                                │    │    │▒▒│   or at the edge of the mip: the last blocks are
+//!                                                ├────┼────┼──┤   partial, but have all their bytes in the buffer
 //!                                                │▒▒▒▒│▒▒▒▒│▒▒│
 //!                                                └────┴────┴──┘
 //! ```
@@ -19,24 +19,24 @@ pub struct TexelBox {
     pub mip: u32,
     /// The first array layer.
     pub layer: u32,
-    /// Array layers.
+    /// Number of array layers.
     pub layers: u32,
-    /// First texel across.
+    /// Horizontal offset of the first texel.
     pub x: u32,
-    /// First texel down.
+    /// Vertical offset of the first texel.
     pub y: u32,
-    /// First slice.
+    /// First depth slice.
     pub z: u32,
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down.
+    /// Height in texels.
     pub height: u32,
-    /// Slices.
+    /// Number of depth slices.
     pub depth: u32,
 }
 
 impl TexelBox {
-    /// All of a mip level: every layer and slice, of the first aspect that the texture has.
+    /// Returns all texels of a mip level: every layer and slice, in the first aspect that the texture has.
     #[must_use]
     pub fn mip(parts: &TextureParts, mip: u32) -> Self {
         let [width, height, depth] = parts.extent(mip);
@@ -44,123 +44,127 @@ impl TexelBox {
         Self { aspect, mip, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth }
     }
 
-    /// First texel across, down and deep.
+    /// Returns the offset of the first texel: x, y, z.
     #[must_use]
     pub const fn first(&self) -> [u32; 3] {
         [self.x, self.y, self.z]
     }
 
-    /// Texels across, down and deep.
+    /// Returns the size in texels: width, height, depth.
     #[must_use]
     pub const fn extent(&self) -> [u32; 3] {
         [self.width, self.height, self.depth]
     }
 }
 
-/// Why texels cannot be copied. Nothing has changed.
+/// The reason why texels cannot be copied. A copy that fails with it has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TexelError {
-    /// A region without texels.
-    #[error("a copy of {extent:?} texels in {layers} layers")]
+    /// The region contains no texels.
+    #[error("the copy is empty: {extent:?} texels in {layers} layers")]
     Empty {
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
-        /// Array layers.
+        /// Number of array layers.
         layers: u32,
     },
-    /// The texture's format has several planes, or one that the library knows nothing of.
-    #[error("the texture's format has several planes or is not known: its texels have no known layout in a buffer")]
+    /// The texture's format has several planes, or the library does not know the format.
+    #[error("the texture's format has several planes or is unknown, so its texels have no known layout in a buffer")]
     UnknownFormat,
-    /// No device copies texels of several samples to or from a buffer.
-    #[error("a texture of {samples} samples a texel is not copied to or from a buffer")]
+    /// The texture is multisampled. No device copies multisampled texels to or from a buffer.
+    #[error("a texture with {samples} samples per texel cannot be copied to or from a buffer; resolve it first")]
     Multisampled {
-        /// Samples a texel.
+        /// Samples per texel.
         samples: u32,
     },
     /// The texture has no such aspect.
-    #[error("{aspect:?} of a texture that has {has:?}")]
+    #[error("the texture has no {aspect:?} aspect, only {has:?}")]
     NoAspect {
-        /// The request.
+        /// The requested aspect.
         aspect: TextureAspect,
-        /// What a texel has.
+        /// The aspects of the texture.
         has: TextureAspects,
     },
-    /// The texels are not of the texture's format.
-    #[error("{given} for a texture of {has}")]
+    /// The given texels have another layout than the texture's format.
+    #[error("the given layout ({given}) does not match the texture's ({has})")]
     OtherFormat {
-        /// What was given.
+        /// The layout of the given texels.
         given: TexelFormat,
-        /// What the texture has.
+        /// The layout of the texture's texels.
         has: TexelFormat,
     },
     /// The texture has no such mip level.
-    #[error("mip level {mip} of {mips}")]
+    #[error("mip level {mip} is out of range: the texture has {mips} mip levels")]
     NoMip {
-        /// The request.
+        /// The requested mip level.
         mip: u32,
         /// Mip levels of the texture.
         mips: u32,
     },
-    /// The texture has no such array layers.
-    #[error("{count} layers from {layer} on of {layers}")]
+    /// The texture does not have all of the requested array layers.
+    #[error("{count} layers from layer {layer} are out of range: the texture has {layers} layers")]
     NoLayers {
-        /// The first one of the request.
+        /// The first requested layer.
         layer: u32,
-        /// How many.
+        /// Number of requested layers.
         count: u32,
         /// Array layers of the texture.
         layers: u32,
     },
-    /// Some of the texels lie outside the mip level.
-    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?}")]
+    /// Some of the texels are outside of the mip level.
+    #[error("{extent:?} texels at {first:?} are not inside the mip level of {size:?} texels")]
     Outside {
-        /// First texel across, down and deep.
+        /// Offset of the first texel: x, y, z.
         first: [u32; 3],
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
-        /// Texels of the mip level.
+        /// Size of the mip level in texels.
         size: [u32; 3],
     },
-    /// The region does not begin at a block, or ends inside one that is not the mip level's last.
-    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?} are not whole blocks of {block:?} texels")]
+    /// The region does not begin at a block boundary, or ends neither at a block boundary nor at the edge of the mip
+    /// level.
+    #[error(
+        "{extent:?} texels at {first:?} in a mip level of {size:?} texels are not whole blocks of {block:?} texels"
+    )]
     PartOfBlock {
-        /// First texel across, down and deep.
+        /// Offset of the first texel: x, y, z.
         first: [u32; 3],
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
-        /// Texels of the mip level.
+        /// Size of the mip level in texels.
         size: [u32; 3],
-        /// Texels of a block, across and down.
+        /// Width and height of a block in texels.
         block: [u32; 2],
     },
     /// The device copies depth and stencil of whole mip levels only (Direct3D 12).
     #[error(
-        "the device copies depth and stencil as whole mip levels of {size:?}, not {extent:?} texels from {first:?} on"
+        "the device copies depth and stencil as whole mip levels ({size:?} texels), not {extent:?} texels at {first:?}"
     )]
     PartOfDepth {
-        /// First texel across, down and deep.
+        /// Offset of the first texel: x, y, z.
         first: [u32; 3],
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
-        /// Texels of the mip level.
+        /// Size of the mip level in texels.
         size: [u32; 3],
     },
-    /// The queue copies in larger units (`minImageTransferGranularity`; 0 for whole mip levels).
-    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?} for a queue that copies units of {unit:?}")]
+    /// The region is not made of whole units of the queue (`minImageTransferGranularity`).
+    #[error("{extent:?} texels at {first:?} in a mip level of {size:?} are not whole units of the queue ({unit:?})")]
     PartOfUnit {
-        /// First texel across, down and deep.
+        /// Offset of the first texel: x, y, z.
         first: [u32; 3],
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
-        /// Texels of the mip level.
+        /// Size of the mip level in texels.
         size: [u32; 3],
-        /// Texels of a unit; 0 for all.
+        /// Size of a unit in texels; 0 if the queue copies whole mip levels only.
         unit: [u32; 3],
     },
 }
 
-/// Whether a region begins at a multiple of `unit`, and ends at one or with the mip.
+/// Returns `true` if, on each axis, a region begins at a multiple of `unit` and ends at a multiple of `unit` or at the
+/// edge of the mip level. A unit of 0 requires the whole axis.
 fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -> bool {
     (0..3).all(|axis| {
         let (first, count, size, unit) = (first[axis], extent[axis], size[axis], unit[axis]);
@@ -173,14 +177,16 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
     })
 }
 
-/// Checks a box of texels against a texture and the rules of a copy; for backends.
+/// Checks a box of texels against a texture and the rules of a copy. For backends.
 ///
-/// Beside those of every API these are the queue's, which copies `unit` blocks across, down and deep at least (0 for
-/// whole mip levels), and the device's: `partial_depth` says whether it copies parts of a mip level of depth or stencil
-/// ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
+/// Two rules depend on the queue and the device:
+///
+/// - `unit` is the granularity of the queue, in blocks: width, height, depth. 0 stands for whole mip levels.
+/// - `partial_depth` is `true` if the device copies parts of a mip level of depth or stencil
+///   ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
 ///
 /// # Errors
-/// [`TexelError`]: what the texture does not have, or what is not copied so.
+/// [`TexelError`] names the first rule that the box breaks.
 pub fn check(
     parts: Option<&TextureParts>,
     region: &TexelBox,

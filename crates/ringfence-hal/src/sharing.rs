@@ -1,4 +1,4 @@
-//! Memory that is shared with other processes and other APIs: the traits that a device implements for it.
+//! Memory that is shared with other processes and other APIs: the trait that a device implements for it.
 //!
 //! ```text
 //!   one process                                            another
@@ -6,7 +6,7 @@
 //!   export_memory ─▶ Handle ─────────── socket ──────────▶ import_memory ─▶ Memory: the same bytes
 //! ```
 //!
-//! A resource that is to lie in such memory is made by [`Create::prepare_shared`], on both sides.
+//! Both processes create resources in such memory with [`Create::prepare_shared`].
 
 use std::fmt;
 
@@ -16,58 +16,61 @@ use super::memory::MemoryDesc;
 
 pub use super::memory::{ShareKind, ShareSupport};
 
-/// The resource that a memory object is made for, if it is tied to one.
+/// The resource that a dedicated memory object is tied to, if there is one.
 pub enum Tied<'a, D: Device> {
-    /// To none.
+    /// No resource.
     Nothing,
-    /// To this buffer.
+    /// A buffer.
     Buffer(&'a <D as Create<super::Buffers>>::Unplaced),
-    /// To this texture.
+    /// A texture.
     Texture(&'a <D as Create<super::Textures>>::Unplaced),
 }
 
 /// A device whose memory can be shared. See the [module](self).
 ///
 /// # Safety
-/// As for [`Driver`]; and handles are the driver's own, closed when they are dropped.
+/// The rules of [`Driver`]. Handles belong to the caller, and are closed when they are dropped.
 pub unsafe trait Share: Device {
     /// A handle to memory, closed when it is dropped.
     type Handle: fmt::Debug + Send + Sync + 'static;
 
-    /// Which device and driver this is: handles that only the same driver understands are of use where this is equal.
+    /// Returns an identifier of the device and its driver. A handle that only the same driver understands can be
+    /// imported if both sides have equal identifiers.
     fn share_identity(&self) -> [u8; 32];
 
-    /// Makes a handle to a memory object, which lives on as long as there is a handle or a memory object made from one.
+    /// Exports a handle to a memory object. The memory lives as long as a handle or an object imported from one exists.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for a kind that the device has not; out of memory, too many handles.
+    /// [`DeviceError::Unsupported`] if the device lacks the kind of handle. Out of memory, too many handles.
     ///
     /// # Safety
-    /// The memory is this device's and alive, and was made with [`MemoryDesc::share`] of this kind.
+    /// The memory belongs to this device and is alive, and was allocated with [`MemoryDesc::share`] of this kind.
     unsafe fn export_memory(&self, memory: &Self::Memory, kind: ShareKind) -> Result<Self::Handle, DeviceError>;
 
-    /// The memory types that the device takes a handle for, a bit each: by default that which its memory was made with,
-    /// as handles that only the same driver understands demand. For a kind that any device understands
-    /// ([`ShareKind::DmaBuf`]) that is the index of another, maybe, and the driver says which.
+    /// Returns the memory types that the handle can be imported as, one bit each. By default, that is `memory_type`,
+    /// the type of the exported memory, as handles that only the same driver understands require. For a kind that other
+    /// devices understand ([`ShareKind::DmaBuf`]), the index may differ, and the device queries the driver.
     ///
     /// # Errors
-    /// The driver does not know the handle.
+    /// The driver does not recognise the handle.
     fn import_types(&self, handle: &Self::Handle, kind: ShareKind, memory_type: u32) -> Result<u32, DeviceError> {
         let _ = (handle, kind);
         Ok(1_u32.checked_shl(memory_type).unwrap_or(0))
     }
 
-    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does, or not at
-    /// all where the driver cannot map it. The handle is used up, or closed where this fails.
+    /// Imports a memory object from a handle. It is mapped as [`Driver::allocate_memory`] maps it, or not mapped if the
+    /// driver cannot map it. The call consumes the handle: if it fails, the handle is closed.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`], [`DeviceError::InvalidInfo`] where the driver sees that the handle is another's;
-    /// out of memory, device lost.
+    /// [`DeviceError::Unsupported`]; [`DeviceError::InvalidInfo`] if the driver detects that the handle is of another
+    /// kind or device; out of memory; device lost.
     ///
     /// # Safety
-    /// The handle is of the kind in `desc.share`, and `desc` says the size and the memory type that its memory was made
-    /// with, or one of [`Share::import_types`] (others are refused for [`ShareKind::DmaBuf`]). `tied` is this
-    /// device's, unplaced, and as the resource that the memory was tied to, if it was.
+    /// - The handle has the kind in `desc.share`.
+    /// - `desc` has the size of the exported memory, and its memory type or one of [`Share::import_types`]. Other types
+    ///   are refused for [`ShareKind::DmaBuf`].
+    /// - `tied` belongs to this device, is unplaced, and has the same description as the resource that the exported
+    ///   memory is tied to, if there is one.
     unsafe fn import_memory(
         &self,
         handle: Self::Handle,

@@ -1,8 +1,8 @@
-//! Sparse resources (Vulkan), reserved ones (Direct3D 12): the trait that a device implements for them.
+//! Sparse resources (Vulkan) or reserved resources (Direct3D 12): the trait that a device implements for them.
 //!
 //! ```text
 //!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory
-//!   bind_pages, bind_tiles           ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object, or none
+//!   bind_pages, bind_tiles           ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object
 //! ```
 
 mod tiling;
@@ -11,58 +11,60 @@ use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, Requ
 
 pub use tiling::{TextureTiling, TilePlace};
 
-/// What a read of an unbound page gives. Writes there are lost.
+/// Result of reading an unbound page. Writes to such pages are discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnboundReads {
     /// Zeros (`residencyNonResidentStrict`; tiled resources tier 2).
     Zero,
-    /// Anything, but nothing breaks.
+    /// Undefined values, but no other effect.
     Undefined,
 }
 
-/// A run of pages and the memory behind it: pages of a buffer by number; of a texture tiles of one row, or pages of one
-/// tail.
+/// A run of pages and the memory that they are bound to: consecutive pages of a buffer, consecutive tiles in one row of
+/// a texture, or consecutive pages of one mip tail.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBind<'a, M, P = u64> {
     /// The first page.
     pub first: P,
-    /// How many.
+    /// Number of pages.
     pub count: u64,
-    /// The memory object and the first byte in it; `None` unbinds.
+    /// The memory object and the offset in it, in bytes; `None` unbinds the pages.
     pub memory: Option<(&'a M, u64)>,
 }
 
 /// A device with sparse buffers and textures. See the [module](self).
 ///
 /// # Safety
-/// As for [`Driver`].
+/// The rules of [`Driver`].
 pub unsafe trait Sparse: Device {
-    /// What pages are bound on: `vk::Queue`, `ID3D12CommandQueue`.
+    /// The queue that binds pages: `vk::Queue`, `ID3D12CommandQueue`.
     type BindQueue;
 
-    /// What reads of unbound pages of a buffer give; `None` if the device has no sparse buffers.
+    /// Returns the result of reads from unbound pages of a buffer; `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
-    /// Makes a buffer without memory, and says what it needs: whole pages, whose bytes are the alignment. It is
-    /// destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
+    /// Creates a buffer without memory. Returns its requirements: the size is whole pages, and the alignment is the
+    /// size of a page. The buffer is destroyed like any other ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`]; out of memory or addresses, or the description is invalid.
+    /// [`DeviceError::Unsupported`]; out of memory or address space; the description is invalid.
     ///
     /// # Safety
-    /// What `info` points to is valid, as the API demands.
+    /// Everything that `info` points to is valid according to the API.
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
-    /// Binds pages once `waits` are reached and the queue's earlier work is through, and signals then.
+    /// Binds pages once `waits` are reached and the queue's earlier work is complete, then signals `signal`.
     ///
     /// # Errors
-    /// Device lost or out of memory; nothing is bound then.
+    /// Device lost or out of memory. Then no page is bound.
     ///
     /// # Safety
-    /// All is this device's and alive; `buffer` is the buffer and the bytes of one of its pages. The queue can bind,
-    /// and nothing else uses it meanwhile. The runs do not overlap and lie inside the buffer; the memory of each lies
-    /// inside its memory object, aligned, of a type that the requirements allow. Work that uses pages which lose their
-    /// memory is ordered before.
+    /// - All objects belong to this device and are alive.
+    /// - `buffer` is the buffer and the size of its pages in bytes.
+    /// - The queue supports sparse binding, and no other thread uses it during the call.
+    /// - The runs do not overlap and are inside the buffer.
+    /// - The memory of each run is inside its memory object, aligned, and of a type that the requirements allow.
+    /// - Work that uses pages that lose their memory is ordered before the bind.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,
@@ -72,28 +74,30 @@ pub unsafe trait Sparse: Device {
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;
 
-    /// What reads of unbound pages of a texture give; `None` if the device has no sparse textures.
+    /// Returns the result of reads from unbound pages of a texture; `None` if the device has no sparse textures.
     fn sparse_texture_support(&self) -> Option<UnboundReads>;
 
-    /// Makes a texture without memory. It is destroyed as any texture ([`Create::destroy`](super::Create::destroy)).
+    /// Creates a texture without memory. The texture is destroyed like any other
+    /// ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`], for this description too; out of memory or addresses, or it is invalid.
+    /// [`DeviceError::Unsupported`], also for this description alone; out of memory or address space; the description
+    /// is invalid.
     ///
     /// # Safety
-    /// What `info` points to is valid, as the API demands.
+    /// Everything that `info` points to is valid according to the API.
     unsafe fn make_sparse_texture(
         &self,
         info: &TextureInfo<'_, Self>,
     ) -> Result<(RawTexture<Self>, TextureTiling), DeviceError>;
 
-    /// Binds tiles and pages of tails: as [`Sparse::bind_pages`].
+    /// Binds tiles and pages of mip tails. Otherwise the same as [`Sparse::bind_pages`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Sparse::bind_pages`].
     ///
     /// # Safety
-    /// As there; `texture` is the texture and its own tiling.
+    /// The rules of [`Sparse::bind_pages`], but `texture` is the texture and its tiling.
     unsafe fn bind_tiles(
         &self,
         queue: &Self::BindQueue,

@@ -1,12 +1,12 @@
-//! What buffers and textures are for.
+//! Usage flags of buffers and textures.
 
 bitflags::bitflags! {
-    /// What a buffer is for.
+    /// Usage flags of a buffer.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct BufferUsage: u32 {
-        /// Copied from.
+        /// Source of copies.
         const COPY_SRC = 1 << 0;
-        /// Copied to.
+        /// Destination of copies.
         const COPY_DST = 1 << 1;
         /// Vertices.
         const VERTEX = 1 << 2;
@@ -18,32 +18,32 @@ bitflags::bitflags! {
         const STORAGE = 1 << 5;
         /// Arguments of indirect draws.
         const INDIRECT = 1 << 6;
-        /// Reached by its address in shaders: see `Buffer::device_address`.
+        /// Accessed by shaders through its address: see `Buffer::device_address`.
         const DEVICE_ADDRESS = 1 << 7;
-        /// Shown to shaders as texels; with `STORAGE` too where they write. On Vulkan texels of a buffer with both have
-        /// formats that the device reads and writes.
+        /// Viewed by shaders as texels. If shaders also write the texels, add `STORAGE`. On Vulkan, the texels of a
+        /// buffer with both usages have formats that the device can both read and write.
         const TEXELS = 1 << 8;
-        /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on
-        /// Direct3D 12 what shaders write cannot lie in memory that the host sees, which this can.
+        /// Read by shaders as words or structures, never written by them. `STORAGE` also allows these reads, but on
+        /// Direct3D 12 a buffer that shaders write cannot be in host-visible memory. A buffer with `STORAGE_READ` can.
         const STORAGE_READ = 1 << 9;
     }
 }
 
 bitflags::bitflags! {
-    /// What a texture is for.
+    /// Usage flags of a texture.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct TextureUsage: u32 {
-        /// Copied from.
+        /// Source of copies.
         const COPY_SRC = 1 << 0;
-        /// Copied to.
+        /// Destination of copies.
         const COPY_DST = 1 << 1;
         /// Read by shaders.
         const SAMPLED = 1 << 2;
         /// Written by shaders.
         const STORAGE = 1 << 3;
-        /// Drawn to.
+        /// Colour render target.
         const RENDER_TARGET = 1 << 4;
-        /// Depth and stencil.
+        /// Depth-stencil target.
         const DEPTH_STENCIL = 1 << 5;
     }
 }

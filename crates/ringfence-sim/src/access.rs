@@ -1,4 +1,4 @@
-//! The bytes that a command uses, and what is wrong with that use. A mistake is reported, and gives `None`.
+//! The bytes that a command uses, and checks of their use. A mistake is reported, and the function returns `None`.
 
 use super::command::{BufferLayout, BufferRange, DescriptorUse};
 use super::hazard::{Hazard, HazardKind};
@@ -10,39 +10,39 @@ use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::{BufferDesc, BufferUsage, TextureAspect};
 use std::ops::Range;
 
-/// A resource and where it lies.
+/// A resource and its location.
 pub(super) struct Placed {
     pub(super) shape: Shape,
     pub(super) memory: u64,
-    /// First byte in the memory.
+    /// Offset in the memory.
     pub(super) base: u64,
     pub(super) label: Label,
-    /// The memory's.
+    /// Label of the memory.
     pub(super) space_label: Label,
 }
 
-/// The rule that this use of a buffer breaks, wherever the buffer lies.
+/// Returns the rule that this use of a buffer breaks, independent of its location.
 fn misused(desc: BufferDesc, range: BufferRange, usage: Option<BufferUsage>) -> Option<(HazardKind, &'static str)> {
     if range.size == 0 {
         Some((HazardKind::Misuse, "a range of size 0"))
     } else if range.offset.saturating_add(range.size) > desc.size {
         Some((HazardKind::OutOfRange, "a range beyond the end of the buffer"))
     } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
-        Some((HazardKind::Misuse, "a buffer not made for this usage"))
+        Some((HazardKind::Misuse, "a buffer without this usage"))
     } else {
         None
     }
 }
 
 impl State {
-    /// Reports a slot that does not exist or shows nothing.
+    /// Reports a slot that does not exist or is empty.
     pub(super) fn report_slot(&mut self, heap: Label, slot: u32) {
         let range = u64::from(slot)..u64::from(slot) + 1;
         let hazard = Hazard::about(HazardKind::OutOfRange, heap.clone()).within(heap, range);
-        self.report(hazard.detail("a slot that does not exist or shows nothing"));
+        self.report(hazard.detail("a slot that does not exist or is empty"));
     }
 
-    /// A buffer or a texture, if it is alive and lies in memory that is.
+    /// Returns a buffer or texture, if it is alive and its memory is alive.
     pub(super) fn placed(&mut self, what: What, id: u64) -> Option<Placed> {
         let held = self.resources.get(&id).filter(|held| held.label.what == what);
         let Some((held, (memory, base))) = held.and_then(|held| Some((held, held.location?))) else {
@@ -57,7 +57,7 @@ impl State {
         Some(Placed { shape, memory, base, label, space_label: object.label.clone() })
     }
 
-    /// The bytes of a buffer's range, if it is alive, placed, long enough and made for `usage`.
+    /// Returns the bytes of a buffer range, if the buffer is alive, placed, large enough and has `usage`.
     pub(super) fn buffer_access(
         &mut self,
         range: BufferRange,
@@ -79,7 +79,7 @@ impl State {
         Some(Access { space: memory, range: place, writes, label, space_label })
     }
 
-    /// The slot itself, and what it shows at submission.
+    /// Returns the accesses of a descriptor use: to the slot, and to the bytes that it refers to at submission.
     pub(super) fn descriptor_accesses(&mut self, used: DescriptorUse) -> Option<Vec<Access>> {
         let Some(heap) = self.descriptor_heaps.get(&used.heap.0) else {
             self.report_stale(What::DescriptorHeap, used.heap.0, "");
@@ -87,7 +87,7 @@ impl State {
         };
         let label = heap.label.clone();
         if !self.is_visible(used.heap) {
-            return self.refuse(HazardKind::Misuse, label, "a kernel through a heap that shaders do not see");
+            return self.refuse(HazardKind::Misuse, label, "a kernel uses a heap that is not shader-visible");
         }
         let Some(shown) = self.descriptor(used.heap, used.slot).cloned() else {
             self.report_slot(label, used.slot);
@@ -98,13 +98,13 @@ impl State {
         let slot = Access { space: used.heap.0, range: slot..slot + 1, writes: false, label, space_label };
         if let Some(dead) = self.dead_behind(&shown) {
             let hazard = Hazard::about(HazardKind::Stale, dead).within(slot.space_label, slot.range);
-            self.report(hazard.detail("a slot shows it still"));
+            self.report(hazard.detail("a slot still refers to it"));
             return None;
         }
         Some(vec![slot, Access { writes: used.writes, ..shown }])
     }
 
-    /// The resource or the memory that a slot shows, if it is not alive any more; a sampler shows neither.
+    /// Returns the label of a descriptor's resource or memory if it is not alive any more. Samplers have neither.
     fn dead_behind(&self, shown: &Access) -> Option<Label> {
         let Label { what, id, .. } = shown.label;
         if what == What::DescriptorHeap {
@@ -133,7 +133,7 @@ impl State {
         Some(step)
     }
 
-    /// As [`State::buffer_access`], for a range inside one page of a sparse buffer.
+    /// Does the same as [`State::buffer_access`] for a range inside one page of a sparse buffer.
     pub(super) fn sparse_access(
         &mut self,
         range: BufferRange,
@@ -150,18 +150,18 @@ impl State {
         let wrong = if let Some(wrong) = misused(desc, range, usage) {
             wrong
         } else if offset % page_bytes + size > page_bytes {
-            (HazardKind::Misuse, "more than a page of a sparse buffer, which only copies and fills may use at once")
+            (HazardKind::Misuse, "only copies and fills may use more than one page of a sparse buffer")
         } else if let Some((memory, first, object)) = behind {
             let start = first + offset % page_bytes;
             let place: Range<u64> = start..start + size;
             return Some(Access { space: memory, range: place, writes, label, space_label: object.label.clone() });
         } else {
-            (HazardKind::Misuse, "a page without memory, which only copies and fills may use")
+            (HazardKind::Misuse, "only copies and fills may use an unbound page")
         };
         self.refuse(wrong.0, label, wrong.1)
     }
 
-    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
+    /// Checks the layout of texels in a buffer. Reports an invalid one and returns `None`.
     pub(super) fn check_layout(
         &mut self,
         buffer: Buffer,
@@ -177,7 +177,7 @@ impl State {
             return self.refuse(HazardKind::Unaligned, label, "the offset or row of a texture copy");
         }
         if layout.row_bytes < texel_row_bytes {
-            return self.refuse(HazardKind::Misuse, label, "rows of a texture copy that overlap");
+            return self.refuse(HazardKind::Misuse, label, "overlapping rows of a texture copy");
         }
         Some(())
     }
@@ -192,7 +192,7 @@ impl State {
         Some(step)
     }
 
-    /// Whether the range begins in a page without memory.
+    /// Returns `true` if the range begins in an unbound page.
     pub(super) fn is_unbound(&self, range: BufferRange) -> bool {
         let page = (range.offset / self.profile.page_bytes) as usize;
         let pages = self.resources.get(&range.buffer.0).and_then(|held| held.pages.as_ref());

@@ -1,14 +1,15 @@
-//! Whether the commands of a submission are kept apart by barriers, as on devices where commands overlap.
+//! Check of the barriers between commands of a submission, for programs that must run on devices where commands
+//! overlap.
 //!
 //! ```text
 //!   kernel writes X   UnorderedAccess   kernel writes X      ordered
 //!   kernel writes X                     kernel writes X      hazard: both may run at once
-//!   kernel writes X   UnorderedAccess   kernel writes Y      hazard if X and Y share bytes: that takes Aliasing, or All
+//!   kernel writes X   UnorderedAccess   kernel writes Y      hazard if X and Y share bytes: use Aliasing or All
 //! ```
 //!
-//! Watched only if [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers) says so: this device itself
-//! runs the commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two
-//! calls of `ExecuteCommandLists`.
+//! Done only with [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers), because this device runs the
+//! commands of a queue one after the other. The end of a submission acts as every kind of barrier, as between two calls
+//! of `ExecuteCommandLists`.
 
 use super::command::{Barrier, Resource};
 use super::hazard::{Hazard, HazardKind};
@@ -16,27 +17,27 @@ use super::order::Access;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// How a command uses bytes.
+/// The way in which a command uses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum How {
-    /// Through a kernel: in no order with others.
+    /// Through a kernel, which is not ordered with other commands.
     Kernel,
-    /// A copy or a fill: those of one resource are in their order.
+    /// Through a copy or a fill. Those of one resource run in their order.
     Copy,
 }
 
-/// A use earlier in the submission, and what keeps it apart from those to come.
+/// An earlier use in the submission, and the later uses that barriers separate it from.
 #[derive(Debug)]
 struct Past {
     access: Access,
     how: How,
-    /// From kernels of the same resource.
+    /// Separated from later kernels that use the same resource.
     is_flushed: bool,
-    /// From every use of the same resource.
+    /// Separated from every later use of the same resource.
     is_changed: bool,
-    /// From these resources.
+    /// Separated from later uses of these resources.
     taken_over_by: Vec<u64>,
-    /// The uses that were over before this one began, by their place.
+    /// Indices of the uses that ended before this one began.
     behind: BTreeSet<usize>,
 }
 
@@ -58,7 +59,7 @@ impl Past {
     }
 }
 
-/// The uses of a submission so far that later ones may overlap with.
+/// Earlier uses of a submission that later ones may overlap.
 #[derive(Debug, Default)]
 pub(super) struct Overlaps(Vec<Past>);
 
@@ -79,14 +80,14 @@ impl Overlaps {
         }
     }
 
-    /// The uses that are over before this one begins: those that a barrier keeps apart from it, and those that were
-    /// over before one of them began.
+    /// Returns the uses that have ended before this one begins: those that a barrier separates from it, and those that
+    /// had ended before one of them began.
     fn behind(&self, access: &Access, how: How) -> BTreeSet<usize> {
         let apart = self.0.iter().enumerate().filter(|(_, past)| past.is_apart_from(access, how));
         apart.flat_map(|(at, past)| past.behind.iter().copied().chain([at])).collect()
     }
 
-    /// The use before that this one overlaps with, if there is one that nothing keeps apart.
+    /// Returns an earlier use that conflicts with this one, if no barrier separates them.
     fn clash(&self, access: &Access, behind: &BTreeSet<usize>) -> Option<&Access> {
         let clash = |(at, past): &(usize, &Past)| {
             let other = &past.access;
@@ -100,7 +101,7 @@ impl Overlaps {
 }
 
 impl State {
-    /// Looks at the uses of one command, which come behind all in `overlaps`.
+    /// Checks the uses of one command against all earlier uses in `overlaps`, and adds them.
     pub(super) fn watch_overlaps(&mut self, overlaps: &mut Overlaps, uses: &[Access], how: How) {
         let behind: Vec<_> = uses.iter().map(|access| overlaps.behind(access, how)).collect();
         for (access, behind) in uses.iter().zip(&behind) {

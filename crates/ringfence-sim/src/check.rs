@@ -1,7 +1,7 @@
-//! Turns the commands of a submission into steps over addresses, and finds what is wrong with them.
+//! Converts the commands of a submission to steps over addresses, and checks them.
 //!
-//! A command with a mistake is reported and left out. Of the others, [`Step`]s are made, which name memory and offset:
-//! like the addresses in recorded GPU work, they outlive the objects that they come from.
+//! An invalid command is reported and skipped. The others become [`Step`]s, which contain memory objects and offsets.
+//! Like the addresses in recorded GPU work, they outlive the resources that they come from.
 
 use super::command::{BufferLayout, BufferRange, Command, Kernel};
 use super::state::State;
@@ -10,8 +10,8 @@ use super::texels::{Part, TexelCopy};
 use ringfence_hal::record::TexelRegion;
 
 impl State {
-    /// The steps of a command: one, except copies and fills of sparse resources (one a page) and copies of texels (one
-    /// a slice).
+    /// Returns the steps of a command. Most have one step. Copies and fills of sparse resources have one per page,
+    /// copies of texels one per slice.
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
         let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
         match command {
@@ -45,12 +45,12 @@ impl State {
             Command::Clear { texture, value } => self.clear_step(texture, Some(value), uses).into_iter().collect(),
             Command::Discard { texture } => self.clear_step(texture, None, uses).into_iter().collect(),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses).into_iter().collect(),
-            // Carried out with the submission.
+            // These take effect at submission.
             Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => Vec::new(),
         }
     }
 
-    /// The step of a kernel, its uses added to `uses`; `None` if it is wrong, which is then reported.
+    /// Returns the step of a kernel and adds its accesses to `uses`. Reports an invalid kernel and returns `None`.
     fn check_kernel(&mut self, kernel: Kernel, uses: &mut Uses) -> Option<Step> {
         let Kernel { reads, writes, descriptors, run } = kernel;
         let reads: Option<Vec<_>> = reads.into_iter().map(|range| self.buffer_access(range, None, false)).collect();

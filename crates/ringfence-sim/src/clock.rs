@@ -1,9 +1,10 @@
-//! Queues and fences under a seeded clock: work is done in its queue's order, late, and out of step between queues.
+//! Execution of queues under a seeded clock: work runs in the order of its queue, late, and independent of other
+//! queues.
 //!
 //! ```text
-//!   submit, completed, each step of wait ──▶ a tick: every queue in an order drawn at random;
-//!                                            one that is drawn runs some or all commands of its next submission,
-//!                                            if what that waits for was signalled; the last command signals
+//!   submit, completed, each step of wait ──▶ a tick: visits every queue, in random order;
+//!                                            a selected queue runs some or all commands of its next submission,
+//!                                            if its waits are reached; the last command signals
 //! ```
 
 use super::barrier::{How, Overlaps};
@@ -89,7 +90,7 @@ impl State {
         Ok(value)
     }
 
-    /// Waits in simulated time. `false` also as soon as nothing can run any more.
+    /// Waits in simulated time. Returns `false` on timeout, or as soon as no work can run any more.
     pub(super) fn wait(&mut self, fence: Fence, value: u64, timeout_ns: u64) -> Result<bool, DeviceError> {
         self.check_alive()?;
         self.counts.wait += 1;
@@ -110,7 +111,7 @@ impl State {
         }
     }
 
-    /// Runs whatever can run. The host then knows what has ended. Returns whether nothing is left.
+    /// Runs all work that can run, and records that the host knows its end. Returns `true` if no work is left.
     pub(super) fn run_until_idle(&mut self) -> bool {
         while self.queues.can_progress() {
             self.tick();
@@ -142,7 +143,7 @@ impl State {
         }
     }
 
-    /// Runs all that is left of the queue's next submission, or, half of the time, a first part of it.
+    /// Runs the rest of the queue's next submission or, with probability one half, a random part of it.
     fn run_some(&mut self, queue: usize) {
         let Some(next) = self.queues.queues[queue].pending.front() else { return };
         let left = next.steps.len();
@@ -201,7 +202,7 @@ impl State {
     }
 
     fn run_copy(&mut self, src: Rows, dst: Rows, row_bytes: u64, rows: u64) {
-        /// Long rows go through a bounce buffer of this size.
+        /// Size of the bounce buffer for long rows.
         const CHUNK: u64 = 1 << 20;
         for row in 0..rows {
             let mut done = 0;
@@ -217,7 +218,7 @@ impl State {
         }
     }
 
-    /// Bytes as the device sees them; poison where the memory is gone.
+    /// Returns bytes of the device view; poison if the memory was freed.
     pub(super) fn load(&self, from: Address, size: u64) -> Vec<u8> {
         let mut bytes = vec![self.poison; size as usize];
         if let Some(object) = self.memories.get(&from.memory) {
@@ -226,7 +227,7 @@ impl State {
         bytes
     }
 
-    /// Writes what a kernel left; never more than it declared.
+    /// Writes a kernel's result, limited to the range that it declared.
     fn store(&mut self, access: &Access, bytes: &[u8]) {
         let size = (access.range.end - access.range.start).min(bytes.len() as u64);
         if let Some(object) = self.memories.get_mut(&access.space) {

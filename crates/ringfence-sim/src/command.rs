@@ -1,107 +1,108 @@
-//! The work that a simulated queue can be given.
+//! Commands for the queues of a simulated device.
 
 use super::ids::{Buffer, DescriptorHeap, Texture};
 use ringfence_hal::TextureDesc;
 use ringfence_hal::record::TexelRegion;
 use std::fmt;
 
-/// A command of a submission. Ranges are checked when it is submitted: what is wrong becomes a hazard, and the command
-/// is left out. Its memory is looked up then too, as real work holds addresses: what executes late finds whatever lies
-/// there by then.
+/// A command of a submission. Its ranges are checked when it is submitted: an invalid command becomes a hazard and is
+/// skipped. Its memory addresses are resolved at submission too, because real work contains addresses. Work that
+/// executes late accesses whatever memory is there by then.
 #[derive(Debug)]
 pub enum Command {
     /// Copies bytes between buffers.
     CopyBuffer {
-        /// Copied from.
+        /// The source.
         src: Buffer,
-        /// First byte in `src`.
+        /// Offset in `src`, in bytes.
         src_offset: u64,
-        /// Copied to.
+        /// The destination.
         dst: Buffer,
-        /// First byte in `dst`.
+        /// Offset in `dst`, in bytes.
         dst_offset: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// Sets bytes of a buffer.
+    /// Fills bytes of a buffer with a value.
     FillBuffer {
         /// The buffer.
         dst: Buffer,
-        /// First byte.
+        /// Offset in bytes.
         offset: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// What each becomes.
+        /// The value of each byte.
         value: u8,
     },
-    /// Copies texels of a texture's first aspect and slice from a buffer.
+    /// Copies texels from a buffer to the first aspect and the first slice of a texture.
     CopyBufferToTexture {
-        /// Copied from.
+        /// The source.
         src: Buffer,
-        /// How the texels lie in `src`.
+        /// Layout of the texels in `src`.
         layout: BufferLayout,
-        /// Copied to.
+        /// The destination.
         dst: Texture,
-        /// Which texels of `dst`.
+        /// The texels of `dst`.
         region: TextureRegion,
     },
-    /// Copies texels of a texture's first aspect and slice to a buffer.
+    /// Copies texels from the first aspect and the first slice of a texture to a buffer.
     CopyTextureToBuffer {
-        /// Copied from.
+        /// The source.
         src: Texture,
-        /// Which texels of `src`.
+        /// The texels of `src`.
         region: TextureRegion,
-        /// Copied to.
+        /// The destination.
         dst: Buffer,
-        /// How the texels lie in `dst`.
+        /// Layout of the texels in `dst`.
         layout: BufferLayout,
     },
     /// Copies a box of texels of one aspect from a buffer to a texture.
     CopyBufferToTexels {
-        /// Copied from.
+        /// The source.
         src: Buffer,
-        /// Copied to.
+        /// The destination.
         dst: Texture,
-        /// Which texels of `dst`, and how they lie in `src`.
+        /// The texels of `dst`, and their layout in `src`.
         region: TexelRegion,
     },
     /// Copies a box of texels of one aspect from a texture to a buffer.
     CopyTexelsToBuffer {
-        /// Copied from.
+        /// The source.
         src: Texture,
-        /// Copied to.
+        /// The destination.
         dst: Buffer,
-        /// Which texels of `src`, and how they lie in `dst`.
+        /// The texels of `src`, and their layout in `dst`.
         region: TexelRegion,
     },
-    /// Copies all texels of a mip of a layer, in all aspects, from one texture to another of the same shape.
+    /// Copies all aspects of a mip level of a layer from one texture to another with the same description, usage aside.
     CopyTexture {
-        /// Copied from.
+        /// The source.
         src: Texture,
-        /// Copied to.
+        /// The destination.
         dst: Texture,
         /// The mip level.
         mip: u32,
         /// The array layer.
         layer: u32,
     },
-    /// Clears all of a render target or depth buffer to one byte, as a clear of a view of it.
+    /// Clears a whole render target or depth buffer to one byte value, like a clear of its view.
     Clear {
         /// The texture.
         texture: Texture,
-        /// What each byte becomes.
+        /// The value of each byte.
         value: u8,
     },
-    /// Initialises all of a render target or depth buffer without a value: its bytes are poison (`DiscardResource`).
+    /// Initialises a whole render target or depth buffer without defined contents: its bytes become poison
+    /// (`DiscardResource`).
     Discard {
         /// The texture.
         texture: Texture,
     },
     /// Runs a host closure in place of a shader.
     Kernel(Kernel),
-    /// Keeps the commands before it apart from those behind it, where the device watches that.
+    /// Separates the commands before it from those after it, if the device checks barriers.
     Barrier(Barrier),
-    /// Releases resources to another queue family, with their content.
+    /// Releases resources to another queue family and keeps their contents.
     Release {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -110,7 +111,7 @@ pub enum Command {
         /// The family that will acquire them.
         to: u32,
     },
-    /// Acquires resources that a queue of another family has released, in work that waits for that.
+    /// Acquires resources that a queue of another family has released. The work must wait for the release.
     Acquire {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -151,53 +152,53 @@ impl From<Texture> for Resource {
     }
 }
 
-/// What keeps the commands before it apart from those behind it.
+/// A barrier between earlier and later commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Barrier {
-    /// Every command from every command (a memory barrier of Vulkan, all stages).
+    /// Separates all commands (a memory barrier of Vulkan for all stages).
     All,
-    /// Kernels from kernels that use the same resource: this one, or any (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
+    /// Separates kernels that use this resource, or any resource if `None` (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
     UnorderedAccess(Option<Resource>),
-    /// Uses of `before`, or of any resource, from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
+    /// Separates uses of `before` from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
     Aliasing {
-        /// Whose uses have to be over; any if `None`.
+        /// The resource that is no longer used; any resource if `None`.
         before: Option<Resource>,
-        /// Whose uses come behind.
+        /// The resource that is used after the barrier.
         after: Resource,
     },
-    /// Every use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
+    /// Separates every earlier use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
     Transition(Resource),
 }
 
-/// How the texels of a region lie in a buffer.
+/// Layout of the texels of a region in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferLayout {
-    /// First byte of the first row.
+    /// Offset of the first row, in bytes.
     pub offset: u64,
-    /// Bytes from one row of blocks to the next; at least those of a row.
+    /// Distance between rows of blocks in bytes; at least the size of a row.
     pub row_bytes: u64,
 }
 
-/// Texels of one mip of one layer: of the first aspect, and the first slice.
+/// A region of texels in the first aspect and the first slice of a mip level of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
     /// The mip level.
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// First texel across.
+    /// Horizontal offset of the first texel.
     pub x: u32,
-    /// First texel down.
+    /// Vertical offset of the first texel.
     pub y: u32,
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down.
+    /// Height in texels.
     pub height: u32,
 }
 
 impl TextureRegion {
-    /// All of a mip of a layer.
+    /// Returns the region of a whole mip level of a layer.
     #[must_use]
     pub fn whole(desc: &TextureDesc, mip: u32, layer: u32) -> Self {
         let side = |texels: u32| texels.checked_shr(mip).unwrap_or(0).max(1);
@@ -210,41 +211,41 @@ impl TextureRegion {
 pub struct BufferRange {
     /// The buffer.
     pub buffer: Buffer,
-    /// First byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl BufferRange {
-    /// `size` bytes of `buffer` from `offset` on.
+    /// Returns the range of `size` bytes at `offset` in `buffer`.
     #[must_use]
     pub const fn new(buffer: Buffer, offset: u64, size: u64) -> Self {
         Self { buffer, offset, size }
     }
 }
 
-/// A slot of a descriptor heap, as a kernel uses it.
+/// The use of a descriptor slot by a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorUse {
     /// The heap.
     pub heap: DescriptorHeap,
     /// The slot.
     pub slot: u32,
-    /// Whether the kernel writes what the descriptor shows.
+    /// `true` if the kernel writes through the descriptor.
     pub writes: bool,
 }
 
-/// A host closure that stands for a compute shader. It sees what it declares and nothing else.
+/// A host closure in place of a compute shader. It can access only the ranges that it declares.
 pub struct Kernel {
-    /// What it reads.
+    /// Ranges that the kernel reads.
     pub reads: Vec<BufferRange>,
-    /// What it writes (and may read).
+    /// Ranges that the kernel writes, and may read.
     pub writes: Vec<BufferRange>,
-    /// Descriptors that it goes through. Each is looked up when the kernel runs, so one that was overwritten too early
-    /// shows the wrong bytes.
+    /// Descriptors that the kernel uses. They are resolved when the kernel runs, so a descriptor that was overwritten
+    /// too early yields wrong bytes.
     pub descriptors: Vec<DescriptorUse>,
-    /// The shader. Runs while the device is locked, so it must not call the device.
+    /// The shader. It runs while the device is locked, so it must not call the device.
     pub run: KernelFn,
 }
 
@@ -252,7 +253,7 @@ pub struct Kernel {
 pub type KernelFn = Box<dyn FnOnce(&mut KernelMemory) + Send>;
 
 impl Kernel {
-    /// A kernel without descriptors.
+    /// Returns a kernel without descriptors.
     pub fn new(
         reads: Vec<BufferRange>,
         writes: Vec<BufferRange>,
@@ -272,14 +273,14 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// What a [`Kernel`] sees while it runs: a copy of each range, in the order declared. What is in `writes` goes back
-/// when it ends, and so does each of `descriptors` that was declared as written.
+/// The memory of a running [`Kernel`]: a copy of each range, in the order of declaration. When the kernel ends,
+/// `writes` is copied back, and so are those of `descriptors` that were declared as written.
 #[derive(Debug)]
 pub struct KernelMemory {
     /// The bytes of [`Kernel::reads`].
     pub reads: Vec<Vec<u8>>,
     /// The bytes of [`Kernel::writes`].
     pub writes: Vec<Vec<u8>>,
-    /// What [`Kernel::descriptors`] show; empty for a slot that shows nothing.
+    /// The bytes that [`Kernel::descriptors`] refer to; empty for an empty slot.
     pub descriptors: Vec<Vec<u8>>,
 }

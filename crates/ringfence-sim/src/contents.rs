@@ -1,18 +1,19 @@
-//! Whose contents the bytes are that several resources share.
+//! Tracks which resource's contents are in bytes that several resources share.
 //!
 //! ```text
 //!   'one' is filled      │ one one one one │ … … │
-//!   'two' is filled      │ one one two two │ two │      the second half of 'one' is lost: 'two' was written over it
+//!   'two' is filled      │ one one two two │ two │      the second half of 'one' is lost: 'two' has overwritten it
 //!   'one' is read        hazard                         unless 'one' is written there again first
 //! ```
 //!
-//! Only ranges of memory where resources may share bytes are tracked, and only what queues do: the resource that wrote
-//! each byte last, and for each resource the bytes that it had written and that another resource took. A resource that
-//! was never written reads as it likes: that is what an alias is for that shows another's bytes on purpose. An aliasing
-//! barrier gives all bytes of a resource to it, as it says that the others are over.
+//! Only ranges of memory in which resources may share bytes are tracked, and only the accesses of queues. For each
+//! byte, the last resource that wrote it is stored. For each resource, the bytes that it had written and another
+//! resource has overwritten are stored. A resource that was never written may be read without a hazard: it may be an
+//! alias that intentionally reads the bytes of another. An aliasing barrier counts as a write of all bytes of its
+//! `after` resource.
 //!
-//! Submissions of different queues count in the order that their waits give them. Without one there is a
-//! [`QueueConflict`](super::HazardKind::QueueConflict) already.
+//! Submissions of different queues are ordered by their waits. Without a wait,
+//! [`QueueConflict`](super::HazardKind::QueueConflict) is reported already.
 
 use super::command::{Barrier, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -21,12 +22,12 @@ use super::order::{Access, Key};
 use super::state::State;
 use std::ops::Range;
 
-/// Contents of shared bytes of a memory object.
+/// Contents of the shared bytes of a memory object.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// The resource that wrote each byte last. No two overlap.
+    /// The resource that last wrote each byte. Ranges do not overlap.
     written: Vec<Written>,
-    /// Bytes of a resource that another one has been written over. Those of one resource do not overlap.
+    /// Bytes of a resource that another one has overwritten. Ranges of one resource do not overlap.
     lost: Vec<Lost>,
 }
 
@@ -40,13 +41,13 @@ struct Written {
 #[derive(Clone, Debug)]
 struct Lost {
     range: Range<u64>,
-    /// Whose contents they were.
+    /// The resource that lost its contents.
     of: u64,
     by: Label,
     when: Key,
 }
 
-/// What has a range, to be cut.
+/// An entry with a range that can be cut.
 trait Ranged: Clone {
     fn range(&mut self) -> &mut Range<u64>;
 }
@@ -63,7 +64,7 @@ impl Ranged for Lost {
     }
 }
 
-/// Cuts a range out of the `wanted` entries, and returns the parts that were cut out.
+/// Cuts a range out of the `wanted` entries. Returns the parts inside the range.
 fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
     let (mut out, mut rest) = (Vec::new(), Vec::new());
     list.retain_mut(|entry| {
@@ -88,7 +89,8 @@ fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> 
 }
 
 impl Contents {
-    /// Notes that a resource has the range from now on. `is_before` says which of two submissions comes first.
+    /// Records that a resource has written the range. `is_before` returns `true` if its first submission precedes the
+    /// second.
     fn take(&mut self, range: &Range<u64>, by: &Label, when: Key, is_before: impl Fn(Key, Key) -> bool) {
         cut(&mut self.lost, range, |lost| lost.of == by.id);
         for over in cut(&mut self.written, range, |_| true) {
@@ -105,7 +107,7 @@ impl Contents {
         }
     }
 
-    /// The resource that was written over bytes of this one which are read, and those bytes.
+    /// Returns a resource that has overwritten bytes in the range of resource `of`, and these bytes.
     fn lost(
         &self,
         range: &Range<u64>,
@@ -119,7 +121,7 @@ impl Contents {
         Some((lost.by.clone(), lost.range.start.max(range.start)..lost.range.end.min(range.end)))
     }
 
-    /// Forgets a resource that is gone.
+    /// Removes a destroyed resource.
     pub(super) fn forget(&mut self, id: u64) {
         if !self.written.is_empty() {
             self.written.retain(|written| written.by.id != id);
@@ -130,12 +132,12 @@ impl Contents {
     }
 }
 
-/// What a submission does to shared bytes, in the order of its commands.
+/// Accesses of a submission to shared bytes, in the order of its commands.
 #[derive(Debug, Default)]
 pub(super) struct SharedUses(Vec<Access>);
 
 impl SharedUses {
-    /// Adds what a command does: it reads before it writes.
+    /// Adds the accesses of a command, reads before writes.
     pub(super) fn add(&mut self, state: &State, uses: &[Access]) {
         for writes in [false, true] {
             let of = uses.iter().filter(|access| access.writes == writes && state.shares_bytes(access));
@@ -143,7 +145,7 @@ impl SharedUses {
         }
     }
 
-    /// Adds the resource that a barrier gives all its bytes to, if the command is one that does.
+    /// For an aliasing barrier, adds a write of all bytes of its `after` resource.
     pub(super) fn add_activation(&mut self, state: &State, command: &Command) {
         let Command::Barrier(Barrier::Aliasing { after, .. }) = command else { return };
         let Some(resource) = state.resources.get(&after.id()) else { return };
@@ -156,14 +158,14 @@ impl SharedUses {
 }
 
 impl State {
-    /// Whether other resources may have these bytes too, and their contents are tracked: not those that another process
-    /// sees, where each side has resources of its own over the same bytes.
+    /// Returns `true` if other resources may share these bytes and their contents are tracked. Memory that is shared
+    /// with another process is not tracked, because each side has its own resources over the same bytes.
     fn shares_bytes(&self, access: &Access) -> bool {
         let object = self.memories.get(&access.space);
         object.is_some_and(|object| !object.is_shareable && object.may_share(&access.range))
     }
 
-    /// Follows the contents of shared bytes through a submission, and reports reads of lost ones.
+    /// Tracks the contents of shared bytes through a submission, and reports reads of lost contents.
     pub(super) fn follow_contents(&mut self, when: Key, SharedUses(uses): SharedUses) {
         for access in uses {
             let order = &self.order;

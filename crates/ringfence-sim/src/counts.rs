@@ -1,43 +1,43 @@
-//! What was called how often, and what is alive.
+//! Counts of calls and of live objects.
 
-/// How often each call was made, and what all of them would have cost.
+/// Number of calls of each kind, and their total simulated cost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CallCounts {
-    /// Memory objects made, `dedicate` included; failed attempts too.
+    /// Allocations of memory objects, including `dedicate`, imports and failed attempts.
     pub allocate_memory: u64,
     /// Memory objects freed.
     pub free_memory: u64,
-    /// Buffers measured.
+    /// Calls of `prepare` and `make_sparse` for buffers.
     pub create_buffer: u64,
     /// Buffers destroyed or discarded.
     pub destroy_buffer: u64,
-    /// Textures measured.
+    /// Calls of `prepare` and `make_sparse_texture` for textures.
     pub create_texture: u64,
     /// Textures destroyed or discarded.
     pub destroy_texture: u64,
-    /// Resources placed, `dedicate` included.
+    /// Resources placed, including `dedicate`.
     pub place: u64,
-    /// Buffers and textures that went from one owner to the next.
+    /// Buffers and textures that were passed to another owner.
     pub recycle: u64,
     /// Flushes.
     pub flush: u64,
-    /// Bytes that they moved.
+    /// Bytes flushed.
     pub flush_bytes: u64,
     /// Read-backs.
     pub read_back: u64,
     /// Calls that made memory resident.
     pub make_resident: u64,
-    /// Bytes that they brought back.
+    /// Bytes made resident.
     pub make_resident_bytes: u64,
     /// Calls that evicted memory.
     pub evict: u64,
-    /// Bytes that they took away.
+    /// Bytes evicted.
     pub evict_bytes: u64,
-    /// Readings of a fence.
+    /// Reads of a fence.
     pub completed: u64,
     /// Waits for a fence.
     pub wait: u64,
-    /// Descriptor heaps made.
+    /// Descriptor heaps created.
     pub make_heap: u64,
     /// Descriptors written or cleared.
     pub write_view: u64,
@@ -45,11 +45,11 @@ pub struct CallCounts {
     pub copy_views: u64,
     /// Submissions.
     pub submit: u64,
-    /// What all of it costs by the profile's prices, in nanoseconds, and the time that waits passed.
+    /// Total cost by the profile's prices, plus the simulated time of waits, in nanoseconds.
     pub simulated_ns: u64,
 }
 
-/// What is alive: all 0 after a program that gave everything back.
+/// Number of live objects of each kind. All are 0 after a program that released everything.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Live {
     /// Memory objects.

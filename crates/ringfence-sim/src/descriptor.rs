@@ -1,14 +1,14 @@
-//! Descriptor heaps: slots that show ranges of memory to kernels. A slot holds an address, as real ones do, and is
-//! looked up at its use on the GPU's clock: one that was overwritten too early shows the wrong bytes, and is a hazard
-//! besides.
+//! Descriptor heaps: slots that refer to ranges of memory for kernels. As on real devices, a slot contains an address,
+//! and it is resolved when the kernel runs. If it was overwritten too early, the kernel uses the wrong bytes, and a
+//! hazard is reported.
 //!
 //! ```text
 //!   make_heap ── CPU-only ────────copy_views──▶ shader-visible ──▶ Kernel::descriptors
 //!                  ▲ write_view                     ▲ write_view
 //! ```
 //!
-//! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no
-//! CPU-only heap, and heaps are of one kind.
+//! Checked rules of Direct3D 12: descriptors are not copied out of shader-visible heaps, kernels do not use CPU-only
+//! heaps, and copies are between heaps of the same kind.
 
 use super::command::BufferRange;
 use super::device::Device;
@@ -23,22 +23,22 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{Capabilities, DeviceError, Driver};
 
-/// The most slots of a shader-visible heap of resources: what every Direct3D 12 device takes.
+/// Largest number of slots of a shader-visible heap of resources that every Direct3D 12 device supports.
 const VISIBLE_RESOURCES_MAX: u32 = 1_000_000;
-/// The most slots of a shader-visible heap of samplers, on Direct3D 12.
+/// Largest number of slots of a shader-visible heap of samplers on Direct3D 12.
 const VISIBLE_SAMPLERS_MAX: u32 = 2_048;
 
 /// A view of the simulated device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum View {
-    /// A range of a buffer, as nothing in particular.
+    /// An untyped range of a buffer.
     Buffer(BufferRange),
-    /// A range of a buffer as something, which has rules of alignment.
+    /// A range of a buffer with a kind of view, whose alignment rules are checked.
     Shown(BufferRange, BufferViewKind),
     /// All texels of a texture.
     Texture(Texture, HeapKind),
-    /// A sampler; it shows no bytes.
+    /// A sampler, which refers to no bytes.
     Sampler(SamplerDesc),
 }
 
@@ -53,13 +53,13 @@ impl View {
 }
 
 impl Device {
-    /// Makes a descriptor heap of empty slots.
+    /// Creates a descriptor heap with empty slots.
     #[must_use]
     pub fn create_descriptor_heap(&self, slots: u32, name: &str) -> DescriptorHeap {
         self.with(|state| state.add_heap(None, slots, name))
     }
 
-    /// Makes a slot show a range of a buffer, or nothing. A hazard if pending work uses the slot.
+    /// Writes a buffer range to a slot, or clears it. Reports a hazard if pending work uses the slot.
     pub fn write_descriptor(&self, heap: DescriptorHeap, slot: u32, view: Option<BufferRange>) {
         self.with(|state| {
             let view = view.and_then(|range| state.buffer_access(range, None, true));
@@ -67,11 +67,11 @@ impl Device {
         });
     }
 
-    /// Destroys a descriptor heap. A hazard if pending work uses it.
+    /// Destroys a descriptor heap. Reports a hazard if pending work uses it.
     pub fn destroy_descriptor_heap(&self, heap: DescriptorHeap) {
         self.with(|state| {
             let Some(held) = state.descriptor_heaps.remove(&heap.0) else {
-                return state.report_stale(What::DescriptorHeap, heap.0, "destroyed twice or never made");
+                return state.report_stale(What::DescriptorHeap, heap.0, "destroyed twice or never created");
             };
             let all = 0..held.slots.len() as u64;
             state.report_pending(HazardKind::DestroyedWhilePending, heap.0, &all, |_| true);
@@ -80,7 +80,7 @@ impl Device {
     }
 }
 
-// SAFETY: nothing here is taken on trust: what is wrong becomes a hazard.
+// SAFETY: this device checks its arguments and reports mistakes as hazards.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = DescriptorHeap;
@@ -133,8 +133,8 @@ unsafe impl Descriptors for Device {
             state.counts.make_heap += 1;
             state.spend(state.profile.costs.object_ns);
             let heap = state.add_heap(Some((desc.kind, desc.shader_visible)), desc.slots, desc.name);
-            // Distinct heaps have distinct handles, others for the host than for shaders; as on Direct3D 12 the increment
-            // is not 1, and that of samplers another one.
+            // Heaps have distinct handles, and CPU and GPU handles differ. As on Direct3D 12, the increment is not 1
+            // and depends on the kind of heap.
             let start = heap.0 << 32;
             let gpu = desc.shader_visible.then_some(start | 1 << 62);
             let increment = if desc.kind == HeapKind::Samplers { 16 } else { 32 };
@@ -157,7 +157,7 @@ unsafe impl Descriptors for Device {
             state.counts.write_view += 1;
             let made = state.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
             if made.is_some_and(|(kind, _)| kind != view.kind()) {
-                return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
+                return Err(DeviceError::invalid("the kind of the descriptor differs from the heap's"));
             }
             let access = state.view_access(*heap, slot, view).ok_or(DeviceError::invalid("no such view"))?;
             state.set_slot(*heap, slot, Some(access));
@@ -192,7 +192,7 @@ unsafe impl Descriptors for Device {
 }
 
 impl State {
-    /// A heap of empty slots; `made` says the kind, and whether shaders see it.
+    /// Adds a heap with empty slots. `made` is its kind, and `true` if it is shader-visible.
     fn add_heap(&mut self, made: Option<(HeapKind, bool)>, slots: u32, name: &str) -> DescriptorHeap {
         let id = self.draw_id();
         let label = Label::named(What::DescriptorHeap, id, name);
@@ -200,7 +200,7 @@ impl State {
         DescriptorHeap(id)
     }
 
-    /// The bytes that a view shows; a hazard if they are not there.
+    /// Returns the bytes that a view refers to. Reports a hazard if they do not exist.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {
             View::Buffer(range) => self.buffer_access(range, None, true),
@@ -214,8 +214,8 @@ impl State {
         }
     }
 
-    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an
-    /// offset of Vulkan's) and in the memory (an address of Direct3D 12's).
+    /// Returns the bytes of a range with a kind of view. Reports a hazard if its offset in the buffer (Vulkan's rule)
+    /// or in the memory (Direct3D 12's rule) breaks the alignment of the kind.
     fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
         let access = self.buffer_access(range, None, true)?;
         let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;
@@ -227,7 +227,7 @@ impl State {
         let is_aligned = |at: u64| at.is_multiple_of(alignment);
         if !is_aligned(range.offset) || !is_aligned(access.range.start) || !range.offset.is_multiple_of(element) {
             let hazard = Hazard::about(HazardKind::Unaligned, access.label).within(access.space_label, access.range);
-            self.report(hazard.detail("the first byte of a view"));
+            self.report(hazard.detail("the offset of a view"));
             return None;
         }
         Some(access)
@@ -236,7 +236,7 @@ impl State {
     fn whole_texture(&mut self, texture: Texture) -> Option<Access> {
         let resource = self.resources.get(&texture.0).filter(|held| matches!(held.shape, Shape::Texture(_)));
         let Some((resource, (memory, base))) = resource.and_then(|held| Some((held, held.location?))) else {
-            self.report_stale(What::Texture, texture.0, "shown by a descriptor");
+            self.report_stale(What::Texture, texture.0, "used by a descriptor");
             return None;
         };
         let space_label = self.memories.get(&memory)?.label.clone();
@@ -282,7 +282,7 @@ impl State {
         let label = target.label.clone();
         if matches!(kinds, (Some(from), Some(to)) if from != to) {
             let hazard = Hazard::about(HazardKind::Misuse, label);
-            return self.report(hazard.detail("descriptors copied between heaps of two kinds"));
+            return self.report(hazard.detail("descriptors copied between heaps of different kinds"));
         }
         match target.slots.get_mut(dst_start as usize..(dst_start as usize).saturating_add(count as usize)) {
             Some(slots) => slots.clone_from_slice(&shown),

@@ -1,4 +1,4 @@
-//! A handle to a simulated device, and what a test does with it beyond the calls of a driver.
+//! Handle to a simulated device, with the functions that tests need in addition to the driver calls.
 
 use super::command::{BufferRange, Command};
 use super::counts::{CallCounts, Live};
@@ -14,7 +14,7 @@ use ringfence_hal::{BufferDesc, DeviceError, Priority, TextureDesc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A simulated device. A clone is another handle to the same device.
+/// A simulated device. Clones refer to the same device.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(super) shared: Arc<Shared>,
@@ -28,7 +28,7 @@ pub(super) struct Shared {
 }
 
 impl Device {
-    /// A device of this profile with nothing allocated.
+    /// Returns a device of this profile, without allocations.
     #[must_use]
     pub fn new(profile: Profile, options: SimOptions) -> Self {
         let options = SimOptions { queues: options.queues.max(1), ..options };
@@ -37,24 +37,25 @@ impl Device {
         Self { shared: Arc::new(Shared { profile, spends_time: options.spends_time, state }) }
     }
 
-    /// What it simulates.
+    /// Returns the profile of the device.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.shared.profile
     }
 
-    /// Makes a fence.
+    /// Creates a fence.
     #[must_use]
     pub fn create_fence(&self, initial: u64) -> Fence {
         self.with(|state| state.create_fence(initial))
     }
 
-    /// Gives a queue work: it begins when all of `waits` are reached and the queue's earlier work has ended, and
-    /// signals at its end. Commands of one queue never overlap in time; between queues only fences order.
+    /// Submits work to a queue. The work begins when all of `waits` are reached and the queue's earlier work has ended.
+    /// At its end, it signals `signal`. Commands of one queue never overlap in time. Between queues, only fences order
+    /// work.
     ///
     /// # Errors
-    /// The device is lost, or there is no such queue or fence. A wrong command is not an error but a [`Hazard`]; it is
-    /// left out.
+    /// The device is lost, or the queue or a fence does not exist. An invalid command is not an error: it becomes a
+    /// [`Hazard`] and is skipped.
     pub fn submit(
         &self,
         queue: usize,
@@ -65,64 +66,64 @@ impl Device {
         self.with(|state| state.submit(queue, waits, commands, signal))
     }
 
-    /// Lets the clock go on. The program learns nothing by it: what runs now is still pending until a fence is read.
+    /// Advances the clock. The program does not observe this: work that runs now stays pending until a fence is read.
     pub fn advance(&self, ticks: u64) {
         self.with(|state| (0..ticks).for_each(|_| state.tick()));
     }
 
-    /// Runs all work that can run, and reports its end to the host. Returns whether no work is left: `false` if
-    /// some waits for what is never signalled, or its queue is paused.
+    /// Runs all work that can run, and records that the host knows its end. Returns `true` if no work is left. Returns
+    /// `false` if work waits for a value that is never signalled, or if its queue is paused.
     pub fn run_until_idle(&self) -> bool {
         self.with(State::run_until_idle)
     }
 
-    /// Stops a queue until [`Device::resume`], to force an order of events.
+    /// Pauses a queue until [`Device::resume`], to force an order of events.
     pub fn pause(&self, queue: usize) {
         self.with(|state| state.queues.set_paused(queue, true));
     }
 
-    /// Lets a paused queue go on.
+    /// Resumes a paused queue.
     pub fn resume(&self, queue: usize) {
         self.with(|state| state.queues.set_paused(queue, false));
     }
 
-    /// Puts a queue into another family than 0: what its work uses is then that family's until it is released, as with
-    /// Vulkan's exclusive sharing ([`Command::Release`]), and [`HazardKind::NotOwned`](super::HazardKind::NotOwned) for
-    /// others.
+    /// Sets the family of a queue, which is 0 by default. Resources that the queue's work uses then belong to that
+    /// family until they are released, as with Vulkan's exclusive sharing mode ([`Command::Release`]). Uses by other
+    /// families are reported as [`HazardKind::NotOwned`](super::HazardKind::NotOwned).
     pub fn set_family(&self, queue: usize, family: u32) {
         self.with(|state| state.queues.set_family(queue, family));
     }
 
-    /// The device is lost: pending work is gone, and calls that can fail return [`DeviceError::Lost`].
+    /// Loses the device: pending work is discarded, and calls that can fail return [`DeviceError::Lost`].
     pub fn lose_device(&self) {
         self.with(State::lose);
     }
 
-    /// The hazards found so far, in order (the first 4096).
+    /// Returns the hazards so far, in order (at most the first 4096).
     #[must_use]
     pub fn hazards(&self) -> Vec<Hazard> {
         self.with(|state| state.hazards.clone())
     }
 
-    /// The hazards found since the last call; they are forgotten here.
+    /// Returns the hazards since the last call, and removes them.
     pub fn take_hazards(&self) -> Vec<Hazard> {
         self.with(|state| std::mem::take(&mut state.hazards))
     }
 
-    /// How often each call was made, and what all would have cost.
+    /// Returns the number of calls of each kind, and their total simulated cost.
     #[must_use]
     pub fn calls(&self) -> CallCounts {
         self.with(|state| state.counts)
     }
 
-    /// What is alive.
+    /// Returns the number of live objects.
     #[must_use]
     pub fn live(&self) -> Live {
         self.with(|state| state.live())
     }
 
-    /// Sets what [`Driver::budgets`](ringfence_hal::Driver::budgets) reports of a heap, as when another process takes
-    /// memory. `None` sets it back.
+    /// Sets the budget of a heap that [`Driver::budgets`](ringfence_hal::Driver::budgets) reports, for example to
+    /// simulate another process that allocates memory. `None` restores the default.
     pub fn set_budget(&self, heap: usize, budget_bytes: Option<u64>) {
         self.with(|state| {
             if let Some(held) = state.heap_budget.get_mut(heap) {
@@ -131,19 +132,19 @@ impl Device {
         });
     }
 
-    /// Whether memory is evicted; `None` if there is no such memory.
+    /// Returns `true` if memory is evicted; `None` if the memory does not exist.
     #[must_use]
     pub fn is_evicted(&self, memory: &Memory) -> Option<bool> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
     }
 
-    /// The priority of memory; `None` if there is no such memory.
+    /// Returns the priority of memory; `None` if the memory does not exist.
     #[must_use]
     pub fn priority(&self, memory: &Memory) -> Option<Priority> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
     }
 
-    /// What a buffer was made as; `None` if it is not alive.
+    /// Returns the description of a buffer; `None` if it is not alive.
     #[must_use]
     pub fn buffer_desc(&self, buffer: Buffer) -> Option<BufferDesc> {
         self.with(|state| match state.resources.get(&buffer.0)?.shape {
@@ -152,14 +153,15 @@ impl Device {
         })
     }
 
-    /// What a texture was made with, its clear value too, for assertions: no call. `None` if there is no such texture.
+    /// Returns the description of a texture, with its clear value; `None` if it is not alive. For assertions: it is not
+    /// counted as a call.
     #[must_use]
     pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
         self.with(|state| state.texture_desc(*texture))
     }
 
-    /// Bytes of a buffer as the device sees them now, for assertions: no command, no call, no hazard if it is early.
-    /// `None` (and a hazard) if the buffer has no such range.
+    /// Returns the current bytes of a buffer in the device's view, for assertions. It is not counted as a call, and it
+    /// is no hazard to read while work is pending. Returns `None` and reports a hazard if the buffer has no such range.
     #[must_use]
     pub fn peek(&self, range: BufferRange) -> Option<Vec<u8>> {
         self.with(|state| {
@@ -168,7 +170,7 @@ impl Device {
         })
     }
 
-    /// Does something under the lock, and then takes the time that it costs.
+    /// Runs `work` under the lock, then spends the time that it costs.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock();
         let before = state.counts.simulated_ns;
@@ -182,7 +184,7 @@ impl Device {
     }
 }
 
-/// Takes this long: asleep where that is exact enough, else busy.
+/// Spends this time: sleeps if that is exact enough, and spins for the rest.
 fn spend(time: Duration) {
     const SLEEP_ERROR: Duration = Duration::from_micros(100);
     let start = Instant::now();

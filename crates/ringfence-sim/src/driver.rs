@@ -1,7 +1,7 @@
-//! The simulated device as the library sees it: each call takes the lock, does its work and reports.
+//! The driver calls of the simulated device: each call takes the lock, does its work and reports hazards.
 //!
-//! The contract's traits are unsafe to call because real drivers trust their callers. This one does not: whatever it
-//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's responsibility.
+//! The traits' functions are `unsafe` because real drivers trust their callers. This device checks its arguments
+//! instead: each mistake becomes a hazard. The caller is only responsible for the bytes of the host view.
 
 use super::device::Device;
 use super::hazard::HazardKind;
@@ -16,8 +16,8 @@ use ringfence_hal::{
 };
 use std::time::Duration;
 
-// SAFETY: a host view lives from `allocate` to `free` at one address and holds the whole memory object, which holds
-// every resource placed in it (`State::place` refuses others).
+// SAFETY: a host view stays at one address from `allocate` to `free`. It contains the whole memory object, which
+// contains every resource that is placed in it (`State::place` refuses others).
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = Fence;
@@ -47,7 +47,7 @@ unsafe impl Driver for Device {
             if let Some(object) = state.memories.get_mut(&root)
                 && let Some(host) = &object.host
             {
-                // SAFETY: the caller promises that nothing writes this range of the mapped memory meanwhile.
+                // SAFETY: the caller promises that no thread writes this range of the mapped memory during the call.
                 unsafe { object.device.flush_from(host, offset, size) };
             }
             Ok(())
@@ -114,7 +114,8 @@ unsafe impl Driver for Device {
     }
 }
 
-// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
+// SAFETY: a mapped pointer points into the host view of the memory object, which contains the whole resource (see
+// `Driver`).
 unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferDesc;
     type Unplaced = Buffer;
@@ -153,7 +154,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
+        // SAFETY: `prepare` of this device has no safety requirements: an invalid description is an error.
         unsafe { Create::<Buffers>::prepare(self, info) }
     }
 
@@ -182,7 +183,8 @@ unsafe impl Create<Buffers> for Device {
         info.usage.contains(BufferUsage::DEVICE_ADDRESS)
     }
 
-    /// The memory's number above the offset, so that no two resources that live at once share an address.
+    /// Returns the memory's number above 40 bits of offset, so that live resources in different places have different
+    /// addresses.
     unsafe fn address(&self, object: &Buffer) -> u64 {
         self.with(|state| {
             let location = state.resources.get(&object.0).and_then(|held| held.location);
@@ -211,7 +213,8 @@ unsafe impl Create<Buffers> for Device {
     }
 }
 
-// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
+// SAFETY: a mapped pointer points into the host view of the memory object, which contains the whole resource (see
+// `Driver`).
 unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureDesc;
     type Unplaced = Texture;
@@ -260,7 +263,7 @@ unsafe impl Create<Textures> for Device {
         kind: ShareKind,
     ) -> Result<(Texture, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
+        // SAFETY: `prepare` of this device has no safety requirements: an invalid description is an error.
         unsafe { Create::<Textures>::prepare(self, info) }
     }
 
@@ -272,7 +275,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn place(&self, unplaced: &Texture, memory: &Memory, offset: u64) -> Result<Placed<Texture>, DeviceError> {
-        // Texels lie as the device pleases: a texture is never mapped.
+        // The device chooses the layout of texels, so a texture is never mapped.
         self.with(|state| state.place((What::Texture, unplaced.0), memory.0, offset))?;
         Ok(Placed { object: *unplaced, mapped: None })
     }
@@ -306,7 +309,7 @@ impl Device {
     fn rename(&self, label: Label) {
         self.with(|state| match state.resources.get_mut(&label.id) {
             Some(held) => held.label = label,
-            None => state.report_stale(label.what, label.id, "given a name"),
+            None => state.report_stale(label.what, label.id, "named"),
         });
     }
 }

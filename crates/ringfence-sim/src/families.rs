@@ -1,15 +1,14 @@
-//! Queue families, and which of them owns a resource, as with Vulkan's exclusive sharing.
+//! Queue families and ownership of resources, as with Vulkan's exclusive sharing mode.
 //!
 //! ```text
-//!   unowned  ──first use──▶ family 1's ──Release { to: 0 }──▶ on its way ──Acquire { from: 1 }──▶ family 0's
+//!   unowned  ──first use──▶ family 1's ──Release { to: 0 }──▶ released   ──Acquire { from: 1 }──▶ family 0's
 //!                               ▲
-//!                               └── written as a whole by a queue of family 1: its old content is discarded
+//!                               └── overwritten as a whole by a queue of family 1, which discards its old content
 //! ```
 //!
-//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) puts one into another: until then
-//! every resource is family 0's. Ownership goes with the order of submissions: a release is submitted before its
-//! acquire, and the semaphore between them is checked as for all work. Resources that are used through descriptors are
-//! not checked.
+//! All queues are in family 0 until [`Device::set_family`](super::Device::set_family) changes that. Ownership follows
+//! the order of submission: a release must be submitted before its acquire. The order of their execution is checked
+//! like that of all work. Uses through descriptors are not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -18,17 +17,17 @@ use super::objects::{Owner, Shape};
 use super::state::State;
 use super::texels::Part;
 
-/// How a command uses a resource.
+/// The way in which a command uses a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// Reads, or writes a part.
+    /// Reads it, or writes a part of it.
     Content,
     /// Writes all of it.
     Overwrite,
 }
 
 impl State {
-    /// Finds what a command of a queue uses without owning it, and carries out what it hands over.
+    /// Reports resources that a command of a queue uses without owning them, and records releases and acquires.
     pub(super) fn check_owners(&mut self, queue: usize, command: &Command) {
         let family = self.queues.family(queue);
         match command {
@@ -96,15 +95,15 @@ impl State {
         }
     }
 
-    /// A mistake is reported once: the user owns the resource from then on.
+    /// Records a use, and reports a mistake once: the family then owns the resource.
     fn use_by(&mut self, queue: usize, family: u32, id: u64, how: Use) {
         match self.owner(id) {
-            // What is not alive is found elsewhere.
+            // Other checks find resources that are not alive.
             None => return,
             Some(Owner::Family(owner)) if owner == family => return,
             Some(Owner::Unowned) => {}
             Some(Owner::Family(_)) if how == Use::Overwrite => {}
-            Some(Owner::Family(_)) => self.not_owned(queue, id, "it is another family's, which has not released it"),
+            Some(Owner::Family(_)) => self.not_owned(queue, id, "another family owns it and has not released it"),
             Some(Owner::Underway { .. }) => self.not_owned(queue, id, "it was released, and no queue has acquired it"),
         }
         self.set_owner(id, Owner::Family(family));
@@ -125,7 +124,7 @@ impl State {
         }
     }
 
-    /// Textures with one subresource: of others the rest would be lost.
+    /// Only textures with one subresource count as overwritten: other subresources would lose their contents.
     fn texture_write(&self, texture: Texture, part: Option<Part>) -> Use {
         let is_all = self.texture_desc(texture).zip(part).is_some_and(|(desc, part)| part.is_all_of(&desc));
         if is_all { Use::Overwrite } else { Use::Content }

@@ -1,40 +1,41 @@
-//! What the simulated device found wrong with the program that drives it.
+//! Hazards: mistakes of the program that the simulated device has found.
 
 use super::ids::{Fence, Label, What};
 use std::fmt;
 use std::ops::Range;
 
-/// A mistake of the program: what was used, by which work, and which work should have been waited for.
+/// A mistake of the program: the misused object, the work that uses it, and the sync point that should have been waited
+/// for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hazard {
     /// The kind of mistake.
     pub kind: HazardKind,
     /// The object that was misused.
     pub resource: Label,
-    /// The other object, where two are in conflict.
+    /// The other object of a conflict between two objects.
     pub other: Option<Label>,
-    /// The memory that the object lies in, if it lies in any.
+    /// The memory of the object, if it has any.
     pub memory: Option<Label>,
-    /// Bytes of that memory (slots of a descriptor heap).
+    /// Range in that memory, in bytes (for a descriptor heap, in slots).
     pub range: Range<u64>,
-    /// The work that was still using it.
+    /// The pending work that still uses it.
     pub pending: Option<PendingWork>,
-    /// The queue whose new work is in conflict.
+    /// The queue of the new work that is in conflict.
     pub queue: Option<usize>,
-    /// What is wrong, where the kind alone does not say it; else empty.
+    /// Further explanation if the kind is not specific enough; otherwise empty.
     pub detail: &'static str,
 }
 
-/// Work that was submitted and that the host does not know to have completed.
+/// Submitted work that the host does not know to be complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PendingWork {
-    /// Its queue.
+    /// The queue of the work.
     pub queue: usize,
-    /// The fence that it signals …
+    /// The fence that the work signals.
     pub fence: Fence,
-    /// … and the value: the sync point that should have been waited for.
+    /// The value that it signals. Fence and value are the sync point that should have been waited for.
     pub value: u64,
-    /// Whether it writes what it uses.
+    /// `true` if the work writes the object.
     pub writes: bool,
 }
 
@@ -46,11 +47,11 @@ pub enum HazardKind {
     FreedWhilePending,
     /// An object was destroyed while pending work uses it.
     DestroyedWhilePending,
-    /// The host wrote what pending work reads or writes.
+    /// The host wrote bytes that pending work reads or writes.
     HostWriteWhilePending,
-    /// The host read what pending work writes.
+    /// The host read bytes that pending work writes.
     ReadBackWhilePending,
-    /// A resource was placed where pending work still uses what lay there.
+    /// A resource was placed in memory whose previous content pending work still uses.
     PlacedWhilePending,
     /// Memory was evicted while pending work uses it.
     EvictedWhilePending,
@@ -58,62 +59,62 @@ pub enum HazardKind {
     UsedWhileEvicted,
     /// A descriptor was overwritten while pending work uses it.
     DescriptorWhilePending,
-    /// Work of two queues uses the same bytes, one of them writes, and nothing orders them.
+    /// Work of two queues uses the same bytes, one of them writes, and no fence orders them.
     QueueConflict,
-    /// Two commands of one submission use the same bytes, one of them writes, and no barrier keeps them apart.
+    /// Two commands of one submission use the same bytes, one of them writes, and no barrier separates them.
     MissingBarrier,
-    /// A resource was read where another one, which shares its bytes, has been written over its contents since.
+    /// A resource was read after another resource that shares its bytes had overwritten its contents.
     Overwritten,
-    /// A resource was placed over another that is alive, and their sharing of bytes was not declared.
+    /// A resource was placed over a live one, and the program did not declare that they share bytes.
     Overlap,
-    /// A buffer and a texture lie closer than `class_granularity_bytes`.
+    /// A buffer and a texture are in the same page of `class_granularity_bytes`.
     TooClose,
-    /// Memory was freed while a resource still lies in it.
+    /// Memory was freed while a resource is still placed in it.
     FreedUnderResource,
-    /// An object was used that is destroyed, freed, or was never made.
+    /// An object was used that was destroyed, freed, or never created.
     Stale,
-    /// A range reaches beyond its object.
+    /// A range extends beyond the end of its object.
     OutOfRange,
-    /// An offset, a size or a row is not aligned as the device demands.
+    /// An offset, a size or a row does not have the alignment that the device requires.
     Unaligned,
-    /// A queue of one family used what is another family's.
+    /// A queue used a resource that belongs to another queue family.
     NotOwned,
-    /// A fence was signalled with a value that is not above the one that it had.
+    /// A fence was signalled with a value that is not above its current value.
     FenceNotRising,
-    /// Any other rule of the device was broken; the detail names it.
+    /// Another rule of the device was broken. The detail names the rule.
     Misuse,
 }
 
 impl HazardKind {
-    /// The sentence about the object: what was done to it.
+    /// Returns the predicate of the hazard's message, which follows the name of the object.
     const fn deed(self) -> &'static str {
         match self {
             Self::FreedWhilePending => "was unmapped and freed",
             Self::DestroyedWhilePending => "was destroyed",
             Self::HostWriteWhilePending => "was written by the host",
             Self::ReadBackWhilePending => "was read by the host",
-            Self::PlacedWhilePending => "was taken by a new resource",
+            Self::PlacedWhilePending => "was replaced by a new resource",
             Self::EvictedWhilePending => "was evicted",
             Self::UsedWhileEvicted => "was used by work, but is evicted",
             Self::DescriptorWhilePending => "was overwritten by the host",
-            Self::QueueConflict => "was used by two queues that nothing orders",
-            Self::MissingBarrier => "was used without a barrier behind an earlier use",
+            Self::QueueConflict => "was used by two queues that no fence orders",
+            Self::MissingBarrier => "was used without a barrier after an earlier use",
             Self::Overwritten => "was read, but another resource was written over its contents",
-            Self::Overlap => "was placed over a resource that is alive",
+            Self::Overlap => "was placed over a live resource",
             Self::TooClose => "was placed too close to a resource of another class",
-            Self::FreedUnderResource => "was freed while a resource lies in it",
+            Self::FreedUnderResource => "was freed while a resource is placed in it",
             Self::Stale => "was used, but is not alive",
             Self::OutOfRange => "was used beyond its end",
             Self::Unaligned => "was used at an offset that is not aligned",
             Self::NotOwned => "was used by a queue family that does not own it",
-            Self::FenceNotRising => "was signalled with a value that does not rise",
+            Self::FenceNotRising => "was signalled with a value that is not above its current one",
             Self::Misuse => "was misused",
         }
     }
 }
 
 impl Hazard {
-    /// A hazard about `resource` of which nothing more is known yet.
+    /// Returns a hazard about `resource` without further details.
     pub(super) const fn about(kind: HazardKind, resource: Label) -> Self {
         Self { kind, resource, other: None, memory: None, range: 0..0, pending: None, queue: None, detail: "" }
     }
@@ -126,7 +127,7 @@ impl Hazard {
         Self { other: Some(other), ..self }
     }
 
-    /// Where in which memory.
+    /// Sets the memory and the range in it.
     pub(super) fn within(self, memory: Label, range: Range<u64>) -> Self {
         Self { memory: Some(memory), range, ..self }
     }
@@ -168,6 +169,6 @@ impl fmt::Display for PendingWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { queue, fence, value, writes } = self;
         let verb = if *writes { "write" } else { "read" };
-        write!(f, "while work on queue {queue} may still {verb} it; {fence} was to reach {value} first")
+        write!(f, "while work on queue {queue} may still {verb} it; wait until {fence} reaches {value}")
     }
 }

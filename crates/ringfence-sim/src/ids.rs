@@ -1,4 +1,4 @@
-//! What the simulated device hands out: plain numbers, never given twice by one device, and what a message calls them.
+//! Identifiers of the simulated device's objects, which are never reused by one device, and their labels in messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ macro_rules! ids {
             pub struct $name(pub(super) u64);
 
             impl $name {
-                /// The number: never given twice by one device.
+                /// Returns the number of the object, which one device never reuses.
                 #[must_use]
                 pub const fn id(self) -> u64 {
                     self.0
@@ -22,15 +22,15 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A simulated memory object. A copy names the same object.
+    /// A simulated memory object. A copy refers to the same object.
     Memory;
-    /// A simulated buffer. A copy names the same object.
+    /// A simulated buffer. A copy refers to the same object.
     Buffer;
-    /// A simulated texture. A copy names the same object.
+    /// A simulated texture. A copy refers to the same object.
     Texture;
-    /// A simulated fence (timeline semaphore). A copy names the same object.
+    /// A simulated fence (timeline semaphore). A copy refers to the same object.
     Fence;
-    /// A simulated descriptor heap. A copy names the same object.
+    /// A simulated descriptor heap. A copy refers to the same object.
     DescriptorHeap;
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Fence {
     }
 }
 
-/// What kind of object a [`Label`] names.
+/// The kind of object that a [`Label`] names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum What {
@@ -68,14 +68,14 @@ impl fmt::Display for What {
     }
 }
 
-/// An object as messages call it: `buffer 'vertices'`, or `buffer #7` if it has no name.
+/// The name of an object in messages: `buffer 'vertices'`, or `buffer #7` if it has no name.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Label {
-    /// What it is.
+    /// The kind of object.
     pub what: What,
-    /// Its number.
+    /// The number of the object.
     pub id: u64,
-    /// The name that its owner gave it.
+    /// The name that its owner has set.
     pub name: Option<Arc<str>>,
 }
 

@@ -1,10 +1,10 @@
-//! How large a simulated resource is and where the parts of a texture lie in it.
+//! Sizes of simulated resources, and the layout of textures.
 //!
 //! ```text
 //!   texture   │ layer 0: mip 0 ··· │ mip 1 · │ mip 2 │ layer 1: mip 0 ··· │ mip 1 · │ mip 2 │ rounded up │
 //!   mip       │ colour, or depth and stencil, one after the other │
-//!             each aspect of a mip starts at a multiple of the profile's mip alignment; its slices, and their rows of
-//!             blocks, are tight
+//!             each aspect of a mip starts at a multiple of the profile's mip alignment; slices and rows of blocks
+//!             are tightly packed
 //! ```
 
 use super::profile::Profile;
@@ -18,10 +18,10 @@ const DEPTH_MAX: u32 = 2_048;
 const LAYERS_MAX: u32 = 2_048;
 const SAMPLES_MAX: u32 = 16;
 
-/// What a buffer needs.
+/// Returns the requirements of a buffer.
 pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
     DeviceError::invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-    DeviceError::invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)?;
+    DeviceError::invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
     let alignment = profile.buffer_alignment;
     let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {
@@ -34,7 +34,7 @@ pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Resul
     })
 }
 
-/// What a texture needs.
+/// Returns the requirements of a texture.
 pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Result<Requirements, DeviceError> {
     check_texture(desc)?;
     let is_target = desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL);
@@ -55,34 +55,34 @@ pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Res
 fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
     Textures::check(desc)?;
     for (given, max, refused) in [
-        (desc.longest(), SIDE_MAX, "a texture as wide or as high as this"),
-        (desc.depth, DEPTH_MAX, "a texture as deep as this"),
-        (desc.layers, LAYERS_MAX, "a texture with as many layers as this"),
-        (desc.samples, SAMPLES_MAX, "a texture with as many samples as this"),
+        (desc.longest(), SIDE_MAX, "a texture with sides of this length"),
+        (desc.depth, DEPTH_MAX, "a texture of this depth"),
+        (desc.layers, LAYERS_MAX, "a texture with this many layers"),
+        (desc.samples, SAMPLES_MAX, "a texture with this many samples"),
     ] {
         DeviceError::invalid(refused).at_most(given.into(), max.into())?;
     }
     check_usage(desc)
 }
 
-/// Refuses usages that the format has not, and formats that the dimension has not.
+/// Refuses usages that the format does not support, and formats that the dimension does not support.
 fn check_usage(desc: &TextureDesc) -> Result<(), DeviceError> {
     let (depth, compressed) = (desc.format.is_depth_stencil(), desc.format.texels().is_compressed());
     let (target, depth_target) = (TextureUsage::RENDER_TARGET, TextureUsage::DEPTH_STENCIL);
     for (applies, without, refused) in [
-        (depth, target, "a render target of a depth format"),
-        (!depth, depth_target, "a depth target of a format without depth"),
-        (compressed, target | TextureUsage::STORAGE, "a block-compressed format that is written by texels"),
+        (depth, target, "a render target with a depth format"),
+        (!depth, depth_target, "a depth target with a format without depth"),
+        (compressed, target | TextureUsage::STORAGE, "a block-compressed format with render-target or storage usage"),
     ] {
         let allowed = if applies { desc.usage.difference(without) } else { desc.usage };
         DeviceError::invalid(refused).flags(desc.usage.bits().into(), allowed.bits().into())?;
     }
     let flat = matches!(desc.dimension, Dimension::D2 | Dimension::Cube);
     if depth && !flat {
-        return Err(DeviceError::invalid("depth of one or three dimensions"));
+        return Err(DeviceError::invalid("a depth format in a one- or three-dimensional texture"));
     }
     if compressed && desc.dimension == Dimension::D1 {
-        return Err(DeviceError::invalid("a block-compressed texture of one dimension"));
+        return Err(DeviceError::invalid("a one-dimensional block-compressed texture"));
     }
     Ok(())
 }
@@ -97,26 +97,26 @@ fn texture_alignment(profile: &Profile, desc: &TextureDesc, bytes: u64, is_targe
     }
 }
 
-/// Where one aspect of one mip of one layer lies in its texture, in bytes.
+/// Location of one aspect of one mip level of one layer in its texture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Subresource {
-    /// From the texture's first byte.
+    /// Offset in the texture, in bytes.
     pub(super) offset: u64,
-    /// Texels across, down and deep.
+    /// Width, height and depth in texels.
     pub(super) extent: [u32; 3],
-    /// Texels of a block across and down.
+    /// Width and height of a block in texels.
     pub(super) block: [u32; 2],
-    /// Bytes a block, samples included.
+    /// Bytes of a block, all samples included.
     pub(super) block_bytes: u64,
 }
 
 impl Subresource {
-    /// Bytes of a row of blocks.
+    /// Returns the bytes of a row of blocks.
     pub(super) fn row_bytes(&self) -> u64 {
         u64::from(self.extent[0].div_ceil(self.block[0])) * self.block_bytes
     }
 
-    /// Bytes of a slice.
+    /// Returns the bytes of a slice.
     pub(super) fn slice_bytes(&self) -> u64 {
         self.row_bytes() * u64::from(self.extent[1].div_ceil(self.block[1]))
     }
@@ -126,7 +126,7 @@ impl Subresource {
     }
 }
 
-/// Where an aspect of a mip of a layer lies; `None` if the texture has no such part.
+/// Returns the location of an aspect of a mip level of a layer; `None` if the texture has no such subresource.
 pub(super) fn subresource(
     profile: &Profile,
     desc: &TextureDesc,
@@ -147,12 +147,12 @@ fn layer_bytes(profile: &Profile, desc: &TextureDesc) -> u64 {
     (0..desc.mips).map(|mip| mip_pitch(profile, desc, mip)).sum()
 }
 
-/// All aspects of a mip.
+/// Returns the bytes of all aspects of a mip level, with padding.
 fn mip_pitch(profile: &Profile, desc: &TextureDesc, mip: u32) -> u64 {
     TextureAspect::ALL.into_iter().map(|aspect| part_pitch(profile, desc, mip, aspect)).sum()
 }
 
-/// One aspect of a mip; 0 if there is none.
+/// Returns the bytes of one aspect of a mip level, with padding; 0 if the texture lacks the aspect.
 fn part_pitch(profile: &Profile, desc: &TextureDesc, mip: u32, aspect: TextureAspect) -> u64 {
     part(desc, mip, aspect).map_or(0, |part| part.bytes().next_multiple_of(profile.mip_alignment))
 }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(alignment(TextureDesc { samples: 4, ..side(64) }), 4 << 20);
     }
 
-    /// Each rule of the simulated devices, broken: what was given and what is allowed stand in the message.
+    /// The error for each broken rule of the simulated devices contains the given and the allowed number.
     #[test]
     fn what_a_simulated_device_refuses_is_said_with_its_numbers() {
         let valid = TextureDesc { width: 64, height: 64, ..Default::default() };

@@ -1,26 +1,26 @@
-//! A simulated GPU that runs work late and out of order between queues, and reports the mistakes of the program that
-//! drives it.
+//! A simulated GPU. It runs work late and out of order between queues, and reports mistakes of the program that uses
+//! it.
 //!
 //! ```text
-//!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): what was used again too early, by which work, and which sync
-//!        │                           ▲                    point should have passed first
+//!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): the object that was reused too early, the work that uses
+//!        │                           ▲                    it, and the sync point that should have been waited for
 //!        └──── submit(queue, waits, commands, signal)
 //!
 //!   host view ──flush──▶ device view ◀──copies, fills, kernels── queue 0   under one seeded clock: the same seed
-//!   (what is mapped)     (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
+//!   (mapped memory)      (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late*: work runs when the seeded clock chooses to, at a submission, a poll or a wait. Memory that is used again
-//!   too early therefore holds wrong bytes, as on a real card.
-//! - *Simulated time*: a wait passes simulated time until its fence is reached. It ends early as soon as nothing can
-//!   run any more, so a wait for what is never signalled does not hang. Calls take real time only with
+//! - *Late execution*: the seeded clock decides when work runs, at each submission, poll or wait. Memory that is reused
+//!   too early therefore contains wrong bytes, as on a real GPU.
+//! - *Simulated time*: a wait advances simulated time until its fence is reached. It ends early if no work can run any
+//!   more, so a wait for a value that is never signalled does not hang. Calls take real time only with
 //!   [`SimOptions::spends_time`].
-//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end, so a mistake is found
-//!   however far the work has run by then. [`HazardKind`] is the list.
-//! - *Profiles*: memory heaps and types, limits and alignments of five devices are built in ([`Profile`]), as are the
-//!   costs of their driver calls ([`Device::calls`]).
+//! - *Hazards*: work counts as pending until the host has read a fence value that proves its end. A mistake is
+//!   therefore found no matter how far the work has run. [`HazardKind`] lists the kinds of mistakes.
+//! - *Profiles*: [`Profile`] has memory heaps, memory types, limits and alignments of five devices, and the costs of
+//!   their driver calls ([`Device::calls`]).
 //!
-//! Memory is allocated through [`ringfence_hal`], work is submitted here:
+//! Memory is allocated through [`ringfence_hal`]. Work is submitted through this crate:
 //!
 //! ```
 //! use ringfence_hal::{Driver, MemoryDesc, Priority, ResourceClass};
@@ -34,10 +34,10 @@
 //!
 //! let fence = device.create_fence(0);
 //! device.submit(0, &[], vec![], (fence, 1))?;
-//! // SAFETY: the fence is this device's.
+//! // SAFETY: the fence belongs to this device.
 //! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }?);
 //!
-//! // SAFETY: this device checks what it is given: a mistake becomes a hazard.
+//! // SAFETY: this device checks its arguments and reports mistakes as hazards.
 //! unsafe {
 //!     device.free_memory(memory);
 //!     device.free_memory(memory);

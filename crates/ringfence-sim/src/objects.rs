@@ -1,4 +1,4 @@
-//! Memory objects, resources and descriptor heaps as the simulated device keeps them.
+//! Memory objects, resources and descriptor heaps of the simulated device.
 
 use super::contents::Contents;
 use super::ids::Label;
@@ -22,20 +22,20 @@ pub(super) struct MemoryObject {
     pub(super) is_dedicated: bool,
     pub(super) is_evicted: bool,
     pub(super) priority: Priority,
-    /// `Some` iff the memory type is host-visible.
+    /// `Some` if and only if the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
-    /// Resources by first byte and number.
+    /// Placed resources, by offset and number.
     pub(super) placed: BTreeMap<(u64, u64), Placement>,
-    /// Length of the longest resource that ever lay here.
+    /// Size of the largest resource that was ever placed here.
     pub(super) longest: u64,
-    /// Where resources may share bytes.
+    /// Ranges in which resources may share bytes.
     pub(super) shared: Vec<Range<u64>>,
-    /// What such bytes hold.
+    /// Contents of these ranges.
     pub(super) contents: Contents,
-    /// Memory objects and handles that it lives for.
+    /// Number of owners: the memory object itself, its imports and its handles.
     pub(super) owners: u64,
-    /// Whether handles can be made of it.
+    /// `true` if handles to it can be exported.
     pub(super) is_shareable: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Shape {
     Texture(TextureDesc),
 }
 
-/// A memory and an offset into it.
+/// A memory object and an offset in it.
 pub(super) type Location = (u64, u64);
 
 #[derive(Clone, Debug)]
@@ -59,12 +59,13 @@ pub(super) struct Resource {
     pub(super) label: Label,
     pub(super) shape: Shape,
     pub(super) requirements: Requirements,
-    /// Memory and offset, once placed.
+    /// Location of a placed resource.
     pub(super) location: Option<Location>,
-    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no location.
+    /// Location of each bound page of a sparse resource. Such a resource has no `location`.
     pub(super) pages: Option<Box<[Option<Location>]>>,
     pub(super) owner: Owner,
-    /// Of a render target or depth buffer on a strict device: what may be used in other ways than to be initialised.
+    /// Initialised subresources of a render target or depth buffer on a strict device. Others must be initialised
+    /// first.
     pub(super) initialized: Vec<Part>,
 }
 
@@ -74,7 +75,7 @@ pub(super) enum Owner {
     #[default]
     Unowned,
     Family(u32),
-    /// Released, and not acquired yet.
+    /// Released, and not yet acquired.
     Underway {
         from: u32,
         to: u32,
@@ -84,14 +85,15 @@ pub(super) enum Owner {
 #[derive(Debug)]
 pub(super) struct DescriptorSlots {
     pub(super) label: Label,
-    /// What it was made as; `None` if by hand, and then it takes everything.
+    /// Kind and shader visibility; `None` for a heap from [`Device::create_descriptor_heap`](super::Device), which
+    /// accepts every view.
     pub(super) made: Option<(HeapKind, bool)>,
-    /// The bytes that each slot shows.
+    /// The bytes that each slot refers to.
     pub(super) slots: Vec<Option<Access>>,
 }
 
 impl MemoryObject {
-    /// Resources that overlap the range.
+    /// Returns the resources that overlap the range.
     pub(super) fn overlapping(
         &self,
         range: &Range<u64>,

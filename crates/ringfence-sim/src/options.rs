@@ -1,21 +1,21 @@
-//! How a simulated device behaves, chosen when it is made.
+//! Options of a simulated device, chosen when it is created.
 
-/// How a simulated device behaves.
+/// Options of a simulated device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimOptions {
     /// Seed of the clock's random numbers.
     pub seed: u64,
-    /// Queues, at least 1.
+    /// Number of queues, at least 1.
     pub queues: usize,
-    /// A queue runs once in this number of ticks, on average.
+    /// Average number of ticks between two times at which a queue runs.
     pub lateness: u32,
-    /// What a wait passes of its timeout with each tick, in nanoseconds.
+    /// Simulated time that a tick of a wait takes, in nanoseconds.
     pub tick_ns: u64,
-    /// What every byte of fresh memory is, as the device sees it.
+    /// Value of every byte of new memory in the device's view.
     pub poison: u8,
-    /// Whether calls take the time that the profile says; else it is only counted.
+    /// `true` if calls take the real time that the profile defines; `false` if the time is only counted.
     pub spends_time: bool,
-    /// Whether commands of one submission that use the same bytes have to be kept apart by
+    /// `true` if commands of one submission that use the same bytes must be separated by
     /// [`Command::Barrier`](super::Command::Barrier).
     pub watches_barriers: bool,
 }

@@ -1,4 +1,4 @@
-//! Which submission is known to have ended before which: vector clocks.
+//! The known order of submissions, as vector clocks.
 //!
 //! ```text
 //!   queue 0   s1 ──── s2 ──signals (f, 5)──── s3           clock of t2 = { 0: 2, 1: 1 }
@@ -6,19 +6,19 @@
 //!   queue 1   t1 ───────── t2 waits (f, 5)                 s3 and t2 are not ordered
 //! ```
 //!
-//! The host has such a clock too: what it learned from `completed` and `wait`. Work above the host's clock is
-//! *pending*, even if the simulation has run it already: the program could not know. So what is found does not
-//! depend on luck with the clock.
+//! The host has such a clock too, which `completed` and `wait` advance. Work above the host's clock is *pending*, even
+//! if the simulation has already run it, because the program could not know that. Therefore the reported hazards do not
+//! depend on the timing of the simulation.
 //!
-//! A wait may be submitted before the signal that it waits for (timeline semaphores allow that). Such work is
-//! *unsettled*, its clock unknown, until the signal is submitted; only then it is compared with other work.
+//! A wait may be submitted before the signal that it waits for, as with timeline semaphores. Such work is *unsettled*
+//! until the signal is submitted: its clock is unknown, and it is not yet compared with other work.
 
 use super::hazard::PendingWork;
 use super::ids::{Fence, Label};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A sync point of the simulated device: when the fence reaches the value.
+/// A sync point of the simulated device: a fence and a value that it reaches.
 pub(super) type Point = (Fence, u64);
 
 /// A use of bytes of a memory object, or of slots of a descriptor heap.
@@ -28,13 +28,13 @@ pub(super) struct Access {
     pub(super) space: u64,
     pub(super) range: Range<u64>,
     pub(super) writes: bool,
-    /// The object through which they are used.
+    /// The object whose range this is.
     pub(super) label: Label,
-    /// What the memory object or heap is called.
+    /// Label of the memory object or heap.
     pub(super) space_label: Label,
 }
 
-/// For each queue, how many of its submissions have ended.
+/// Number of submissions of each queue that have ended.
 #[derive(Clone, Default, Debug)]
 struct Clock(Vec<u64>);
 
@@ -61,18 +61,18 @@ pub(super) type Key = (usize, u64);
 struct Work {
     waits: Vec<Point>,
     signal: Point,
-    /// What had ended before this work began; complete iff `settled`.
+    /// Work that had ended before this work began. Complete if and only if `settled` is `true`.
     clock: Clock,
     settled: bool,
     accesses: Accesses,
 }
 
-/// Accesses by place.
+/// Accesses, searchable by range.
 #[derive(Debug)]
 struct Accesses {
     /// Sorted by space and start.
     sorted: Vec<Access>,
-    /// Length of the longest range.
+    /// Size of the largest range.
     longest: u64,
 }
 
@@ -94,24 +94,24 @@ impl Accesses {
     }
 }
 
-/// Two submissions that use the same bytes without order.
+/// A conflict of two unordered submissions that use the same bytes.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// The earlier one's use.
+    /// The access of the earlier submission.
     pub(super) access: Access,
     pub(super) pending: PendingWork,
-    /// The queue of the later one.
+    /// The queue of the later submission.
     pub(super) queue: usize,
 }
 
-/// What was submitted and is not known to have ended, and who waits for whom.
+/// Submissions that are not known to have ended, and their waits and signals.
 #[derive(Debug)]
 pub(super) struct Order {
     host: Clock,
     works: BTreeMap<Key, Work>,
-    /// For each fence, the values that submissions signal above what the host has seen.
+    /// For each fence, the signals above the value that the host has seen.
     signals: BTreeMap<Fence, BTreeMap<u64, Key>>,
-    /// The value of each fence that the host has seen.
+    /// For each fence, the value that the host has seen.
     seen: BTreeMap<Fence, u64>,
     unsettled: Vec<Key>,
 }
@@ -131,7 +131,7 @@ impl Order {
         self.seen.insert(fence, initial);
     }
 
-    /// A submission enters. Returns the conflicts that are known now.
+    /// Adds a submission. Returns the conflicts that are now known.
     pub(super) fn submit(&mut self, key: Key, waits: &[Point], signal: Point, uses: Vec<Access>) -> Vec<Conflict> {
         let accesses = Accesses::new(uses);
         let work = Work { waits: waits.to_vec(), signal, clock: self.host.clone(), settled: false, accesses };
@@ -141,7 +141,7 @@ impl Order {
         self.settle()
     }
 
-    /// Settles what can be settled, until nothing more can be; finds the conflicts of each.
+    /// Settles submissions until no more can be settled. Returns their conflicts.
     fn settle(&mut self) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         while let Some(at) = (0..self.unsettled.len()).find(|&at| self.try_settle(self.unsettled[at])) {
@@ -160,7 +160,7 @@ impl Order {
         true
     }
 
-    /// What has ended before this submission begins; `None` while a signal that it waits for is unknown.
+    /// Returns the work that has ended before this submission begins; `None` if it waits for an unknown signal.
     fn clock_of(&self, key: Key) -> Option<Clock> {
         let work = self.works.get(&key)?;
         let mut clock = work.clock.clone();
@@ -169,16 +169,16 @@ impl Order {
             if self.seen.get(&fence).is_some_and(|&seen| seen >= value) {
                 continue;
             }
-            // The first signal that is enough: later ones may come later.
+            // The first signal that reaches the value: later signals may run later.
             let (_, &signaller) = self.signals.get(&fence)?.range(value..).next()?;
             self.join_end_of(signaller, &mut clock)?;
         }
         Some(clock)
     }
 
-    /// Adds the end of a submission and all before it. `None` if it is unsettled.
+    /// Adds a submission and all work before it to `clock`. Returns `None` if the submission is unsettled.
     fn join_end_of(&self, key: Key, clock: &mut Clock) -> Option<()> {
-        // A submission that is not here any more has ended before the host's clock, which every clock begins with.
+        // A submission that was removed has ended before the host's clock, which every clock includes.
         if let Some(work) = self.works.get(&key) {
             if !work.settled {
                 return None;
@@ -210,17 +210,18 @@ impl Order {
         }
     }
 
-    /// Whether the first of two submissions is known to have ended before the second one began. Of one submission, `true`.
+    /// Returns `true` if submission `one` is known to have ended before `other` began, or if both are the same
+    /// submission.
     pub(super) fn is_before(&self, one: Key, other: Key) -> bool {
         if one.0 == other.0 {
             return one.1 <= other.1;
         }
-        // One that is not here any more has ended before the host's clock, which every clock begins with.
+        // A submission that was removed has ended before the host's clock, which every clock includes.
         let covers = |work: &Work| work.settled && work.clock.covers(one);
         !self.works.contains_key(&one) || self.works.get(&other).is_some_and(covers)
     }
 
-    /// Pending uses of a range that are `wanted`: the first of each submission.
+    /// Returns the first pending access to the range of each submission that `wanted` selects.
     pub(super) fn pending(
         &self,
         space: u64,
@@ -234,7 +235,7 @@ impl Order {
         self.works.iter().filter_map(first).collect()
     }
 
-    /// The host has seen the fence at `value`.
+    /// Records that the host has seen `fence` at `value`.
     pub(super) fn observe(&mut self, fence: Fence, value: u64) {
         let seen = self.seen.entry(fence).or_insert(0);
         if value <= *seen {
@@ -246,13 +247,13 @@ impl Order {
         let reached = std::mem::replace(signals, later);
         let mut host = self.host.clone();
         for key in reached.into_values() {
-            // Settled: it has run, so what it waited for was signalled.
+            // The submission is settled: it has run, so the signals that it waited for exist.
             let _ = self.join_end_of(key, &mut host);
         }
         self.advance_host(host);
     }
 
-    /// The host knows that this submission and all before it on its queue have ended.
+    /// Records that the host knows the end of this submission and all earlier ones on its queue.
     pub(super) fn observe_end(&mut self, key: Key) {
         let mut host = self.host.clone();
         host.raise(key.0, key.1);
@@ -265,7 +266,7 @@ impl Order {
         self.host = host;
     }
 
-    /// The device is lost: nothing is pending any more.
+    /// Removes all pending work after the device was lost.
     pub(super) fn clear(&mut self) {
         self.works.clear();
         self.signals.clear();

@@ -1,12 +1,12 @@
-//! Copies and fills of sparse buffers, cut into parts that use one page of each buffer.
+//! Copies and fills of sparse buffers, split into parts that use one page of each buffer.
 //!
 //! ```text
 //!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
-//!   a copy of 100 KiB at 32 KiB ──▶ a part a page ──▶ steps over addresses, as of any buffer
+//!   a copy of 100 KiB at 32 KiB ──▶ one part per page ──▶ steps over addresses, like other copies
 //! ```
 //!
-//! Pages are looked up when work is submitted, as binding comes before it in its queue. The addresses outlive the
-//! binding, so that memory which is used again too early is found.
+//! Pages are resolved when work is submitted, because their binds precede the work in its queue. The resulting
+//! addresses outlive the binding, so memory that is reused too early is detected.
 
 use super::command::BufferRange;
 use super::state::State;
@@ -14,8 +14,8 @@ use super::step::{Step, Uses};
 use ringfence_hal::sparse::UnboundReads;
 
 impl State {
-    /// The steps of a copy. What is written to a page without memory is lost; what is read there is zeros, or on
-    /// devices that promise less, poison.
+    /// Returns the steps of a copy. Writes to an unbound page are discarded. Reads from it give zeros, or poison on
+    /// devices with undefined reads.
     pub(super) fn copy_steps(&mut self, src: BufferRange, dst: BufferRange, uses: &mut Uses) -> Vec<Step> {
         let mut steps = Vec::new();
         for (at, size) in self.parts(&[src, dst]) {
@@ -32,14 +32,15 @@ impl State {
         steps
     }
 
-    /// The steps of a fill.
+    /// Returns the steps of a fill.
     pub(super) fn fill_steps(&mut self, dst: BufferRange, value: u8, uses: &mut Uses) -> Vec<Step> {
         let parts = self.parts(&[dst]).into_iter();
         let part = |(at, size)| BufferRange::new(dst.buffer, dst.offset + at, size);
         parts.filter_map(|found| self.fill_step(part(found), value, uses)).collect()
     }
 
-    /// The parts of ranges of one size that use one page of each buffer: where they begin, and their bytes.
+    /// Splits ranges of equal size into parts that use one page of each buffer. Returns the offset and size of each
+    /// part.
     fn parts(&self, ranges: &[BufferRange]) -> Vec<(u64, u64)> {
         let page_bytes = self.profile.page_bytes;
         let (mut at, mut found) = (0, Vec::new());

@@ -1,6 +1,6 @@
-//! The devices that can be simulated: heaps, types, limits, alignments and prices.
+//! Profiles of the devices that can be simulated: heaps, types, limits, alignments and costs.
 //!
-//! A profile is plain data, so a test that wants a small heap or few memory objects sets the field and goes on.
+//! All fields are public. A test that needs a small heap or few memory objects changes the field.
 
 use ringfence_hal::sparse::UnboundReads;
 use ringfence_hal::{Capabilities, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType};
@@ -14,48 +14,49 @@ const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
 const COHERENT: MemoryProperties = VISIBLE.union(MemoryProperties::HOST_COHERENT);
 const CACHED: MemoryProperties = MemoryProperties::HOST_CACHED;
 
-/// What a simulated device is.
+/// Properties of a simulated device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// Its name for [`Profile::by_name`].
+    /// Name for [`Profile::by_name`].
     pub name: &'static str,
-    /// What the device reports to the library.
+    /// Capabilities that the device reports to the library.
     pub capabilities: Capabilities,
-    /// Whether the device insists on resource classes and on the alignment of texture copies, as Direct3D 12 does;
-    /// Vulkan only advises.
+    /// `true` if the device enforces resource classes and the alignment of texture copies, as Direct3D 12 does. On
+    /// Vulkan, they are only recommendations.
     pub strict: bool,
-    /// Whether the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
+    /// `true` if the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
     pub reports_budgets: bool,
-    /// Memory types that hold buffers, a bit each.
+    /// Memory types for buffers, one bit each.
     pub buffer_types: u32,
-    /// Memory types that hold textures, a bit each.
+    /// Memory types for textures, one bit each.
     pub texture_types: u32,
-    /// Memory types that hold render targets and depth-stencils, a bit each.
+    /// Memory types for render targets and depth-stencil targets, one bit each.
     pub target_types: u32,
-    /// Alignment and rounding of buffers in bytes.
+    /// Alignment of buffers, and the unit to which their size is rounded up, in bytes.
     pub buffer_alignment: u64,
-    /// Alignment and rounding of textures in bytes.
+    /// Alignment of textures, and the unit to which their size is rounded up, in bytes.
     pub texture_alignment: u64,
-    /// The same for textures, targets apart, of no more than `texture_alignment` bytes.
+    /// The same for textures of at most `texture_alignment` bytes that are not targets.
     pub small_texture_alignment: u64,
     /// The same for multisampled textures.
     pub multisampled_alignment: u64,
-    /// Alignment in bytes of each mip inside its texture.
+    /// Alignment of each mip level inside its texture, in bytes.
     pub mip_alignment: u64,
-    /// Targets of at least this number of bytes prefer memory of their own.
+    /// Targets of at least this size in bytes prefer dedicated memory.
     pub dedicated_preferred_bytes: u64,
-    /// Textures of at least this number of bytes require memory of their own.
+    /// Textures of at least this size in bytes require dedicated memory.
     pub dedicated_required_bytes: u64,
-    /// What reads of unbound pages of sparse buffers give; `None` for a device without such buffers.
+    /// Result of reads from unbound pages of sparse resources; `None` if the device does not support them.
     pub sparse: Option<UnboundReads>,
-    /// Bytes of a page of a sparse buffer.
+    /// Size of a page of a sparse resource, in bytes.
     pub page_bytes: u64,
-    /// What calls cost.
+    /// Costs of calls.
     pub costs: Costs,
 }
 
 impl Profile {
-    /// An NVIDIA H200 under Vulkan (driver 580): two heaps, five types, device-local memory that the host can map.
+    /// Returns the profile of an NVIDIA H200 under Vulkan (driver 580): two heaps, five types, host-visible
+    /// device-local memory.
     #[must_use]
     pub fn h200() -> Self {
         Self {
@@ -88,7 +89,7 @@ impl Profile {
         }
     }
 
-    /// Mesa's software driver (22.3): one heap, one type that is everything, and no budgets.
+    /// Returns the profile of Mesa's software driver (22.3): one heap, one type with all properties, no budgets.
     #[must_use]
     pub fn lavapipe() -> Self {
         Self {
@@ -119,8 +120,8 @@ impl Profile {
         }
     }
 
-    /// A Direct3D 12 card of resource heap tier 1: buffers, textures and targets never share a heap; one default, one
-    /// upload, one readback type; nothing near the device can be mapped.
+    /// Returns the profile of a Direct3D 12 card with resource heap tier 1: buffers, textures and targets never share a
+    /// heap. It has one default, one upload and one readback type. Device-local memory cannot be mapped.
     #[must_use]
     pub fn d3d12_tier1() -> Self {
         Self {
@@ -156,8 +157,9 @@ impl Profile {
         }
     }
 
-    /// A Direct3D 12 card of resource heap tier 2 with what recent drivers add: one heap for all classes, GPU-upload
-    /// heaps, and tight alignment: buffers lie at multiples of 8 bytes instead of 64 KiB, whatever views they are for.
+    /// Returns the profile of a Direct3D 12 card with resource heap tier 2 and recent driver features: one heap for all
+    /// classes, GPU-upload heaps, and tight alignment. With tight alignment, buffers are aligned to 8 bytes instead of
+    /// 64 KiB, independent of their views.
     #[must_use]
     pub fn d3d12_modern() -> Self {
         let tier1 = Self::d3d12_tier1();
@@ -183,8 +185,9 @@ impl Profile {
         }
     }
 
-    /// A small device without coherent memory: every host write needs its flush, in atoms of 256 bytes; buffers and
-    /// textures keep 64 KiB apart; few memory objects; one type that is given out lazily and one that is protected.
+    /// Returns the profile of a small device without coherent memory. Every host write needs a flush, in atoms of 256
+    /// bytes. Buffers and textures do not share pages of 64 KiB. It allows few memory objects, and has a lazily
+    /// allocated and a protected type.
     #[must_use]
     pub fn non_coherent() -> Self {
         Self {
@@ -222,19 +225,19 @@ impl Profile {
         }
     }
 
-    /// Every built-in profile.
+    /// Returns every built-in profile.
     #[must_use]
     pub fn all() -> [Self; 5] {
         [Self::h200(), Self::lavapipe(), Self::d3d12_tier1(), Self::d3d12_modern(), Self::non_coherent()]
     }
 
-    /// The built-in profile of this [`Profile::name`].
+    /// Returns the built-in profile with this [`Profile::name`].
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
-    /// What most profiles have in common.
+    /// Returns the values that most profiles share.
     fn plain() -> Self {
         Self {
             name: "plain",
@@ -290,34 +293,34 @@ fn types(types: &[(u32, MemoryProperties)]) -> Vec<MemoryType> {
     types.iter().map(|&(heap, properties)| MemoryType { heap, properties }).collect()
 }
 
-/// What the calls of a driver cost, in nanoseconds.
+/// Costs of a driver's calls, in nanoseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
-    /// Allocating memory, by memory type; the last curve serves the types beyond.
+    /// Cost of allocating memory, by memory type. Further types use the last curve.
     pub allocate: Vec<CostCurve>,
-    /// Freeing memory, likewise.
+    /// Cost of freeing memory, by memory type. Further types use the last curve.
     pub free: Vec<CostCurve>,
-    /// Making or destroying an object.
+    /// Cost of creating or destroying an object.
     pub object_ns: u64,
-    /// A query of the requirements of an object.
+    /// Cost of querying the requirements of an object.
     pub requirements_ns: u64,
-    /// Binding an object to its memory.
+    /// Cost of binding an object to its memory.
     pub bind_ns: u64,
-    /// Reading the value of a fence.
+    /// Cost of reading the value of a fence.
     pub completed_ns: u64,
-    /// Submitting work.
+    /// Cost of a submission.
     pub submit_ns: u64,
-    /// Waiting for what has completed already.
+    /// Cost of a wait for a value that is already reached.
     pub wait_ns: u64,
-    /// A flush, whatever its size.
+    /// Cost of a flush of any size.
     pub flush_ns: u64,
     /// Bytes that the host copies in a microsecond.
     pub host_bytes_per_us: u64,
 }
 
 impl Costs {
-    /// Measured on an H200 (medians of 20). For the cached type only 64 MiB were measured; the small end is the
-    /// coherent type's.
+    /// Returns costs measured on an H200 (medians of 20 runs). For the cached type, only 64 MiB was measured. Its value
+    /// for 64 KiB is that of the coherent type.
     fn h200() -> Self {
         let curve = |points: &[(u64, u64)]| CostCurve(points.iter().map(|&(size, us)| (size, us * 1000)).collect());
         let host = curve(&[(64 * KIB, 421), (64 * MIB, 15_869), (256 * MIB, 61_462)]);
@@ -341,7 +344,7 @@ impl Costs {
         }
     }
 
-    /// A graphics card as it might be.
+    /// Returns plausible costs for a graphics card.
     fn card() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 100_000), (64 * MIB, 1_500_000)])],
@@ -357,7 +360,7 @@ impl Costs {
         }
     }
 
-    /// A software driver as it might be: memory is `mmap`.
+    /// Returns plausible costs for a software driver, which allocates memory with `mmap`.
     fn software() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 4_000), (64 * MIB, 12_000)])],
@@ -366,12 +369,12 @@ impl Costs {
         }
     }
 
-    /// The curve of a memory type, costed at `size`.
+    /// Returns the value at `size` of a memory type's curve.
     pub(super) fn of(curves: &[CostCurve], memory_type: u32, size: u64) -> u64 {
         curves.get(memory_type as usize).or(curves.last()).map_or(0, |curve| curve.at(size))
     }
 
-    /// What the host takes to copy `bytes` bytes.
+    /// Returns the time that the host needs to copy `bytes` bytes.
     pub(super) const fn host_copy_ns(&self, bytes: u64) -> u64 {
         match bytes.saturating_mul(1000).checked_div(self.host_bytes_per_us) {
             Some(ns) => ns,
@@ -380,13 +383,13 @@ impl Costs {
     }
 }
 
-/// A cost by size: points `(bytes, ns)` in rising order, joined by straight lines; level before the first, and going
-/// on as it came after the last.
+/// Cost as a function of size: points `(bytes, ns)` in ascending order, with linear interpolation. Constant before the
+/// first point; after the last one, the slope of the last segment continues.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CostCurve(pub Vec<(u64, u64)>);
 
 impl CostCurve {
-    /// The cost at `size`.
+    /// Returns the cost at `size`.
     #[must_use]
     pub fn at(&self, size: u64) -> u64 {
         let above = self.0.partition_point(|&(bytes, _)| bytes < size);

@@ -1,4 +1,4 @@
-//! Queues and fences: submissions that wait for their turn, and the values that fences have reached.
+//! Queues with their pending submissions, and the current values of fences.
 
 use super::ids::Fence;
 use super::options::SimOptions;
@@ -13,7 +13,7 @@ pub(super) struct Queues {
     pub(super) queues: Vec<Queue>,
     pub(super) fences: BTreeMap<Fence, u64>,
     pub(super) rng: Rng,
-    /// A queue is drawn once in this number of ticks, on average.
+    /// Average number of ticks between two times at which a queue runs.
     pub(super) lateness: u64,
     pub(super) tick_ns: u64,
 }
@@ -21,9 +21,9 @@ pub(super) struct Queues {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) pending: VecDeque<Submission>,
-    /// Submissions so far; the last one's number.
+    /// Number of submissions so far, which is also the number of the last one.
     pub(super) submitted: u64,
-    /// Submissions that have ended.
+    /// Number of submissions that have ended.
     pub(super) ended: u64,
     pub(super) is_paused: bool,
     pub(super) family: u32,
@@ -67,7 +67,7 @@ impl Queues {
         self.queues.get(queue).map_or(0, |queue| queue.family)
     }
 
-    /// Whether the queue could run something now.
+    /// Returns `true` if the queue has work that can run now.
     pub(super) fn is_ready(&self, queue: usize) -> bool {
         let queue = &self.queues[queue];
         let reached = |&(fence, value): &Point| self.fences.get(&fence).is_some_and(|&held| held >= value);

@@ -1,5 +1,4 @@
-//! A list of commands as the place where copies are recorded. Commands of a queue run one after the other, so that no
-//! barrier is needed.
+//! Recording of copies into a list of commands. Commands of a queue run one after the other, so no barrier is needed.
 
 use super::command::Command;
 use super::device::Device;

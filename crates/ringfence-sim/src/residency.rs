@@ -1,8 +1,8 @@
-//! Evicted memory, and its use while it is evicted.
+//! Eviction of memory, and detection of uses of evicted memory.
 //!
-//! An evicted memory object keeps what it holds, and is not counted as in use of its heap. Work that is submitted while
-//! something that it uses is evicted is a hazard, as is eviction under pending work. On a real device the first is lost
-//! work or a removed device, now and then; here it is reported each time.
+//! An evicted memory object keeps its contents and does not count as usage of its heap. The submission of work that
+//! uses evicted memory is a hazard, and so is the eviction of memory that pending work uses. On a real device, the
+//! former sometimes loses work or removes the device. Here it is always reported.
 
 use super::hazard::{Hazard, HazardKind};
 use super::ids::Memory;
@@ -11,7 +11,7 @@ use super::state::State;
 use ringfence_hal::{DeviceError, Priority};
 
 impl State {
-    /// Heap and size of memory that is alive.
+    /// Returns the heap and the size of live memory.
     fn heap_and_size(&self, id: u64) -> Option<(usize, u64)> {
         let object = self.memories.get(&id)?;
         let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap;
@@ -24,7 +24,8 @@ impl State {
         if has { Ok(()) } else { Err(DeviceError::unsupported("residency")) }
     }
 
-    /// All or nothing. What was freed meanwhile is passed over, as an `ID3D12Pageable` holds its object.
+    /// Makes all of the memory resident, or none of it. Memory that was freed is ignored, because a real
+    /// `ID3D12Pageable` keeps its object alive.
     pub(super) fn make_resident(&mut self, memory: &[Memory]) -> Result<(), DeviceError> {
         self.check_residency()?;
         self.counts.make_resident += 1;
@@ -76,7 +77,7 @@ impl State {
         }
     }
 
-    /// Reports what new work uses of evicted memory.
+    /// Reports uses of evicted memory by new work.
     pub(super) fn report_evicted(&mut self, uses: &[Access], queue: usize) {
         let is_evicted = |space: u64| self.memories.get(&space).is_some_and(|object| object.is_evicted);
         let found: Vec<_> = uses.iter().filter(|access| is_evicted(access.space)).cloned().collect();

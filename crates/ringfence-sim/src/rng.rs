@@ -1,12 +1,12 @@
-//! The random numbers of the simulated clock, and of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Same
-//! seed, same numbers, on every machine.
+//! Random numbers of the simulated clock and of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Equal seeds give
+//! equal numbers on every machine.
 
-/// A seeded source of numbers.
+/// A seeded random number generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Same seed, same numbers.
+    /// Returns a generator. Equal seeds give equal numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,7 +20,8 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for the bounds used here.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for the bounds used
+    /// here.
     pub fn below(&mut self, bound: u64) -> u64 {
         let number = self.next();
         number.checked_rem(bound).unwrap_or(0)

@@ -1,9 +1,9 @@
-//! Shared memory on the simulated device: between allocators that stand for processes.
+//! Shared memory on the simulated device, between allocators that represent processes.
 //!
 //! ```text
-//!   memory 7 ◀── owners: 7 itself, handles, imports ──▶ the bytes go with the last of them
+//!   memory 7 ◀── owners: 7 itself, handles, imports ──▶ the bytes are freed with the last of them
 //!      ▲
-//!   imports { 12 → 7 }     places, flushes and reads of 12 are those of 7
+//!   imports { 12 → 7 }     placements, flushes and reads of 12 use 7
 //! ```
 
 use super::device::Device;
@@ -25,7 +25,7 @@ impl Drop for SharedHandle {
     }
 }
 
-/// What can be shared here.
+/// Returns the support of shared memory, for handles of kind [`ShareKind::Simulated`] only.
 pub(super) fn support(kind: ShareKind) -> ShareSupport {
     let known = kind == ShareKind::Simulated;
     ShareSupport { can_export: known, can_import: known, needs_dedicated: false }
@@ -36,7 +36,7 @@ pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
     if known { Ok(()) } else { Err(DeviceError::unsupported("handles of this kind on the simulated device")) }
 }
 
-// SAFETY: the bytes of a memory object live as long as one of its owners, of which each handle and each import is one.
+// SAFETY: the bytes of a memory object live as long as one of its owners. Each handle and each import is an owner.
 unsafe impl Share for Device {
     type Handle = SharedHandle;
 
@@ -59,7 +59,7 @@ unsafe impl Share for Device {
         desc: &MemoryDesc<'_>,
         _: Tied<'_, Self>,
     ) -> Result<Memory, DeviceError> {
-        check(desc.share.ok_or(DeviceError::invalid("no kind of handle"))?)?;
+        check(desc.share.ok_or(DeviceError::invalid("the kind of handle is missing"))?)?;
         if !std::sync::Arc::ptr_eq(&self.shared, &handle.device.shared) {
             return Err(DeviceError::invalid("a handle of another device"));
         }
@@ -72,7 +72,7 @@ impl State {
         self.check_alive()?;
         let root = self.root(id);
         let object = self.memories.get_mut(&root).filter(|object| object.is_shareable);
-        object.ok_or(DeviceError::invalid("memory that was not made to be shared"))?.owners += 1;
+        object.ok_or(DeviceError::invalid("memory that was allocated without MemoryDesc::share"))?.owners += 1;
         Ok(root)
     }
 
@@ -81,8 +81,8 @@ impl State {
         self.counts.allocate_memory += 1;
         let none = DeviceError::invalid("no such memory").with(Numbers::Given(root));
         let object = self.memories.get_mut(&root).ok_or(none)?;
-        DeviceError::invalid("not the size that it was made with").exactly(desc.size, object.size)?;
-        DeviceError::invalid("not the memory type that it was made with")
+        DeviceError::invalid("the size differs from that of the exported memory").exactly(desc.size, object.size)?;
+        DeviceError::invalid("the memory type differs from that of the exported memory")
             .exactly(desc.memory_type.into(), object.memory_type.into())?;
         object.owners += 1;
         let id = self.draw_id();

@@ -1,5 +1,5 @@
-//! Sparse buffers and textures on the simulated device: made without memory, bound page by page. Copies of them are cut
-//! in [`pages`](super::pages) and [`tiles`](super::tiles).
+//! Sparse buffers and textures on the simulated device: created without memory, and bound page by page.
+//! [`pages`](super::pages) and [`tiles`](super::tiles) split copies of them.
 
 use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
@@ -12,9 +12,9 @@ use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundR
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
 use std::ops::Range;
 
-// SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
+// SAFETY: a page is inside the device view of its memory object. Sparse resources are never mapped.
 unsafe impl Sparse for Device {
-    /// The number of the queue.
+    /// The index of the queue.
     type BindQueue = usize;
 
     fn sparse_support(&self) -> Option<UnboundReads> {
@@ -90,16 +90,18 @@ impl State {
         }
         DeviceError::unsupported("sparse textures of several samples").exactly(desc.samples.into(), 1)?;
         if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
-            return Err(DeviceError::unsupported("sparse textures that are not of two dimensions"));
+            return Err(DeviceError::unsupported("sparse textures that are not two-dimensional"));
         }
         let texels = desc.format.texels();
         if texels.is_compressed() || texels.aspects().bits().count_ones() != 1 {
-            return Err(DeviceError::unsupported("sparse textures of blocks, or of depth and stencil"));
+            return Err(DeviceError::unsupported(
+                "sparse textures with block-compressed or combined depth-stencil formats",
+            ));
         }
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;
         let mut needs = texture_requirements(&self.profile, desc)?;
-        // Pages lie anywhere, however large the texture is as a whole.
+        // Each page is placed by itself, so the size of the whole texture does not matter.
         (needs.prefers_dedicated, needs.requires_dedicated) = (false, false);
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
@@ -107,7 +109,7 @@ impl State {
         Ok((Texture(id), tiling))
     }
 
-    /// Makes a resource of pages without memory.
+    /// Creates a resource whose pages are unbound.
     fn prepare_unbound(&mut self, shape: Shape, needs: Requirements) -> Result<u64, DeviceError> {
         let count = usize::try_from(needs.size / needs.alignment).map_err(|_| DeviceError::OutOfHostMemory)?;
         let mut pages = Vec::new();
@@ -120,7 +122,7 @@ impl State {
         Ok(id)
     }
 
-    /// Binds pages that follow each other, or unbinds them.
+    /// Binds or unbinds consecutive pages.
     fn bind(&mut self, resource: (What, u64), first: u64, count: u64, memory: Option<(&Memory, u64)>) {
         let page_bytes = self.profile.page_bytes;
         for step in 0..count {
@@ -135,7 +137,7 @@ impl State {
         };
         let Some(held) = resource.pages.as_ref().and_then(|pages| pages.get(page)) else {
             let hazard = Hazard::about(HazardKind::OutOfRange, resource.label);
-            return self.report(hazard.detail("a page that a sparse resource has not"));
+            return self.report(hazard.detail("a page that the sparse resource does not have"));
         };
         let page_bytes = self.profile.page_bytes;
         let held = *held;
@@ -163,7 +165,7 @@ impl State {
         }
     }
 
-    /// Whether a page of the resource may lie there; if not, that is reported.
+    /// Returns `true` if a page of the resource may be bound there. Reports a violation.
     fn check_page(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) -> bool {
         let Some(object) = self.memories.get(&memory) else {
             self.report_stale(What::Memory, memory, "bound to a page");

@@ -1,4 +1,4 @@
-//! Memory objects and resources, behind the device's lock: where each lies, and the checks of that.
+//! Memory objects and resources, protected by the device's lock: their locations, and checks of these.
 
 use super::contents::Contents;
 use super::counts::{CallCounts, Live};
@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Hazards kept; a broken program would fill the host's memory with them.
+/// Largest number of stored hazards, so that a faulty program does not exhaust the host's memory.
 const HAZARDS_MAX: usize = 4096;
-/// Names of dead objects kept, so that a message about one can name it.
+/// Largest number of stored labels of destroyed objects, which messages use.
 const DESTROYED_MAX: usize = 1024;
-/// What Direct3D 12 gives a heap without an alignment of its own.
+/// Alignment that Direct3D 12 gives a heap by default, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) watches_barriers: bool,
     next_id: u64,
     pub(super) memories: BTreeMap<u64, MemoryObject>,
-    /// Memory objects that were imported, and whose bytes they are.
+    /// Imported memory objects, and the object that owns their bytes.
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
     pub(super) descriptor_heaps: HashMap<u64, DescriptorSlots>,
@@ -43,7 +43,7 @@ pub(super) struct State {
     destroyed: VecDeque<Label>,
     pub(super) counts: CallCounts,
     pub(super) heap_used: Vec<u64>,
-    /// Budgets set by hand.
+    /// Budgets that a test has set.
     pub(super) heap_budget: Vec<Option<u64>>,
 }
 
@@ -85,13 +85,13 @@ impl State {
         }
     }
 
-    /// Reports what stops a command.
+    /// Reports a hazard that makes a command invalid.
     pub(super) fn refuse<T>(&mut self, kind: HazardKind, label: Label, detail: &'static str) -> Option<T> {
         self.report(Hazard::about(kind, label).detail(detail));
         None
     }
 
-    /// The label of a resource, which may be gone.
+    /// Returns the label of a resource, which may be destroyed.
     pub(super) fn label_of(&self, what: What, id: u64) -> Label {
         self.resources.get(&id).map_or(Label::unnamed(what, id), |held| held.label.clone())
     }
@@ -100,7 +100,7 @@ impl State {
         if self.lost { Err(DeviceError::Lost) } else { Ok(()) }
     }
 
-    /// Keeps the name of an object that is destroyed, for messages.
+    /// Stores the label of a destroyed object for messages.
     pub(super) fn note_destroyed(&mut self, label: Label) {
         if self.destroyed.len() == DESTROYED_MAX {
             self.destroyed.pop_front();
@@ -114,13 +114,13 @@ impl State {
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
     }
 
-    /// What an object that is not alive was called last.
+    /// Returns the last label of a destroyed object.
     pub(super) fn dead_label(&self, what: What, id: u64) -> Label {
         let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
         known.cloned().unwrap_or(Label::unnamed(what, id))
     }
 
-    /// Reports each pending submission with a `wanted` use of the range.
+    /// Reports each pending submission with a use of the range that `wanted` selects.
     pub(super) fn report_pending(
         &mut self,
         kind: HazardKind,
@@ -162,7 +162,7 @@ impl State {
             device,
             placed: BTreeMap::new(),
             longest: 0,
-            // What two sides place there lies over each other on purpose.
+            // The resources of both sides of shared memory overlap intentionally.
             shared: desc.share.iter().map(|_| 0..desc.size).collect(),
             contents: Contents::default(),
             owners: 1,
@@ -173,17 +173,17 @@ impl State {
         Ok(id)
     }
 
-    /// Vulkan forbids a request of more than the heap has (VUID-vkAllocateMemory-pAllocateInfo-01713).
+    /// Reports an allocation larger than its heap, which Vulkan forbids (VUID-vkAllocateMemory-pAllocateInfo-01713).
     fn check_heap_size(&mut self, desc: &MemoryDesc<'_>) {
         let capabilities = &self.profile.capabilities;
         let held = capabilities.memory_types.get(desc.memory_type as usize);
         if held.is_some_and(|held| desc.size > capabilities.memory_heaps[held.heap as usize].bytes) {
             let label = Label::named(What::Memory, 0, desc.name);
-            self.report(Hazard::about(HazardKind::Misuse, label).detail("more bytes were requested than the heap has"));
+            self.report(Hazard::about(HazardKind::Misuse, label).detail("the request is larger than the heap"));
         }
     }
 
-    /// The heap that the memory comes from, if it may.
+    /// Returns the heap of an allocation, if the allocation is valid and fits.
     fn check_allocation(&self, desc: &MemoryDesc<'_>) -> Result<usize, DeviceError> {
         self.check_alive()?;
         let capabilities = &self.profile.capabilities;
@@ -211,7 +211,7 @@ impl State {
             return;
         }
         let Some(object) = self.memories.remove(&id) else {
-            return self.report_stale(What::Memory, id, "freed twice or never made");
+            return self.report_stale(What::Memory, id, "freed twice or never allocated");
         };
         self.spend(Costs::of(&self.profile.costs.free, object.memory_type, object.size));
         let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap as usize;
@@ -249,7 +249,8 @@ impl State {
 
     // ---- host access ----
 
-    /// A range that the host has written: inside mapped memory, and whole atoms if that is not coherent.
+    /// Returns the flushed range. Reports a range that is outside of mapped memory, or of partial atoms in non-coherent
+    /// memory.
     pub(super) fn check_flush(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let range = self.check_mapped(id, offset, size)?;
         let object = &self.memories[&id];
@@ -264,17 +265,17 @@ impl State {
         Some(range)
     }
 
-    /// A range of mapped memory.
+    /// Returns a range of mapped memory. Reports a range that is outside of it.
     pub(super) fn check_mapped(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let Some(object) = self.memories.get(&id) else {
-            self.report_stale(What::Memory, id, "touched by the host");
+            self.report_stale(What::Memory, id, "accessed by the host");
             return None;
         };
         let range = offset..offset.saturating_add(size);
         let wrong = if !object.device.holds(offset, size) {
             Hazard::about(HazardKind::OutOfRange, object.label.clone())
         } else if object.host.is_none() {
-            Hazard::about(HazardKind::Misuse, object.label.clone()).detail("touched by the host, but not mapped")
+            Hazard::about(HazardKind::Misuse, object.label.clone()).detail("accessed by the host, but not mapped")
         } else {
             return Some(range);
         };
@@ -314,7 +315,7 @@ impl State {
             return Err(DeviceError::invalid("no such resource").with(Numbers::Given(id)));
         };
         if !self.memories.contains_key(&memory) {
-            self.report_stale(What::Memory, memory, "given a resource");
+            self.report_stale(What::Memory, memory, "used for a placement");
             return Err(DeviceError::invalid("no such memory").with(Numbers::Given(memory)));
         }
         let range = offset..offset.saturating_add(resource.requirements.size);
@@ -336,7 +337,7 @@ impl State {
         Ok(mapped)
     }
 
-    /// The rule that forbids this location of a resource, or of a page of one, if one does.
+    /// Returns the first rule that forbids this location of a resource or of one of its pages.
     pub(super) fn check_location(
         &self,
         resource: &Resource,
@@ -361,15 +362,20 @@ impl State {
             (resource.location.is_some(), HazardKind::Misuse, "placed twice", Numbers::Given(range.start)),
             (outside, HazardKind::OutOfRange, "placed beyond the end of the memory", beyond),
             (unaligned, HazardKind::Unaligned, "placed at an unaligned offset", at),
-            (types >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type", of_type),
-            (other_class, HazardKind::Misuse, "memory made for resources of another class", group),
-            (strict && unit > least, HazardKind::Unaligned, "memory made with too small an alignment", made_with),
-            (own, HazardKind::Misuse, "needs memory of its own", whole),
+            (
+                types >> object.memory_type & 1 == 0,
+                HazardKind::Misuse,
+                "memory of a type that the resource does not allow",
+                of_type,
+            ),
+            (other_class, HazardKind::Misuse, "memory allocated for another resource class", group),
+            (strict && unit > least, HazardKind::Unaligned, "memory allocated with too small an alignment", made_with),
+            (own, HazardKind::Misuse, "needs dedicated memory", whole),
         ];
         rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail, numbers)| (kind, detail, numbers))
     }
 
-    /// Reports what the new resource is in conflict with.
+    /// Reports conflicts of the new resource with resources and pending work in the same memory.
     pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.label_of(What::Buffer, id);
@@ -415,11 +421,11 @@ impl State {
         }
     }
 
-    /// Drops a resource, placed or not.
+    /// Destroys a resource, placed or not.
     pub(super) fn destroy(&mut self, (what, id): (What, u64), expect_placed: bool) {
         self.spend(self.profile.costs.object_ns);
         let Some(resource) = self.resources.remove(&id) else {
-            return self.report_stale(what, id, "destroyed twice or never made");
+            return self.report_stale(what, id, "destroyed twice or never created");
         };
         if let Some(pages) = &resource.pages {
             for &page in pages.iter().flatten() {
@@ -435,11 +441,11 @@ impl State {
         self.note_destroyed(resource.label);
     }
 
-    /// Gives a resource that goes to another owner another identity: a use of the old one is stale from here on.
+    /// Gives a recycled resource a new number, so that uses of the old one are reported as stale.
     pub(super) fn recycle(&mut self, (what, id): (What, u64)) -> u64 {
         self.counts.recycle += 1;
         let Some(resource) = self.resources.remove(&id) else {
-            self.report_stale(what, id, "recycled, but destroyed or never made");
+            self.report_stale(what, id, "recycled, but destroyed or never created");
             return id;
         };
         let new = self.draw_id();
@@ -461,9 +467,9 @@ impl State {
         Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
     }
 
-    // ---- what a resource is ----
+    // ---- properties of resources ----
 
-    /// Takes a resource from the bytes that it lies in. Nothing pending may use them through it.
+    /// Removes a resource from its bytes. Reports pending work that uses them through this resource.
     fn leave(&mut self, id: u64, at: (u64, u64), size: u64) -> Option<(&mut MemoryObject, Placement)> {
         let (memory, offset) = at;
         let range = offset..offset + size;
@@ -484,17 +490,17 @@ impl State {
         }
     }
 
-    /// The memory object whose bytes these are.
+    /// Returns the memory object that owns the bytes: for an import, the exported object.
     pub(super) fn root(&self, id: u64) -> u64 {
         self.imports.get(&id).copied().unwrap_or(id)
     }
 
-    /// What the slot shows now.
+    /// Returns the current content of a slot.
     pub(super) fn descriptor(&self, heap: DescriptorHeap, slot: u32) -> Option<&Access> {
         self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
     }
 
-    /// Whether kernels may go through the heap.
+    /// Returns `true` if kernels may use the heap.
     pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
         let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
         made.is_none_or(|(_, visible)| visible)

@@ -1,9 +1,9 @@
-//! What a queue does when its turn comes: steps over addresses, as recorded GPU work holds them.
+//! Steps that a queue executes. They contain addresses, like recorded GPU work.
 
 use super::command::{DescriptorUse, KernelFn};
 use super::order::Access;
 
-/// A place in a memory object.
+/// An offset in a memory object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
     pub(super) memory: u64,
@@ -16,14 +16,14 @@ impl Address {
     }
 }
 
-/// Rows of equal length at equal distance.
+/// Rows of equal size with a constant pitch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     pub(super) first: Address,
     pub(super) pitch: u64,
 }
 
-/// What a queue does when its turn comes.
+/// A step that a queue executes.
 pub(super) enum Step {
     Copy { src: Rows, dst: Rows, row_bytes: u64, rows: u64 },
     Fill { dst: Address, size: u64, value: u8 },
@@ -40,5 +40,5 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// Collects the uses of a submission.
+/// The accesses of a submission.
 pub(super) type Uses = Vec<Access>;

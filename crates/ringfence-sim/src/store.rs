@@ -1,42 +1,42 @@
-//! The bytes of a memory object, twice: as the host sees them and as the device sees them.
+//! The two byte stores of a memory object: the host view and the device view.
 //!
 //! ```text
-//!   host view     │ what `Mapped` points to: zeroed, one piece, committed as it is touched
-//!      │ flush              ▲ never written back: `read_back` copies from the device view straight to the caller
+//!   host view     │ target of `Mapped`: zeroed, contiguous, committed on first access
+//!      │ flush              ▲ never written back: `read_back` copies from the device view to the caller
 //!      ▼
-//!   device view   │ pages, made on first touch and filled with the poison; what GPU work reads and writes
+//!   device view   │ pages, created on first write and filled with poison; read and written by GPU work
 //! ```
 //!
-//! Two views, since a program may rely on no more: what was not flushed has not arrived, and bytes that were not
-//! written are not zero. All device-side bytes are safe Rust behind the device's lock, so work that executes late can
-//! race with nothing.
+//! There are two views, because a program must not rely on more: writes that are not flushed do not arrive, and bytes
+//! that were never written are not zero. The device view is safe Rust behind the device's lock, so work that executes
+//! late causes no data race.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Alignment of the first mapped byte: above any `minMemoryMapAlignment`.
+/// Alignment of the first mapped byte, above any `minMemoryMapAlignment`.
 const MAP_ALIGNMENT: usize = 4096;
 
-/// What the host sees of a mapped memory object.
+/// The host view of a mapped memory object.
 #[derive(Debug)]
 pub(super) struct HostView {
-    /// What the allocator gave, of `layout`.
+    /// The allocation, of `layout`.
     allocation: NonNull<u8>,
     layout: Layout,
-    /// The first multiple of `MAP_ALIGNMENT` in the allocation; `size` bytes follow it.
+    /// The first multiple of `MAP_ALIGNMENT` in the allocation. `size` bytes follow it.
     first: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: the allocation belongs to no thread. The view itself reads it in `copy_out` alone, whose caller ensures
-// exclusion; everything else goes through `Mapped`, whose users do.
+// SAFETY: the allocation is not bound to a thread. The view itself reads it only in `copy_out`, whose caller ensures
+// exclusive access. All other accesses use `Mapped`, whose users ensure it.
 unsafe impl Send for HostView {}
 
 impl HostView {
-    /// `size` zero bytes; `None` if the host is out of memory.
+    /// Returns a view of `size` zero bytes; `None` if the host is out of memory.
     pub(super) fn new(size: u64) -> Option<Self> {
         let size = usize::try_from(size).ok()?;
-        // Aligned by hand: for large alignments the standard allocator writes the zeros, which commits every page.
+        // Aligned by hand: for large alignments, the standard allocator writes the zeros, which commits every page.
         let layout = Layout::from_size_align(size.checked_add(MAP_ALIGNMENT)?, 16).ok()?;
         // SAFETY: the layout is at least `MAP_ALIGNMENT` bytes, so not of size 0.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
@@ -46,46 +46,46 @@ impl HostView {
         Some(Self { allocation, layout, first, size })
     }
 
-    /// Where the host sees byte `offset`; `None` beyond the end.
+    /// Returns a pointer to byte `offset`; `None` beyond the end.
     pub(super) fn at(&self, offset: u64) -> Option<NonNull<u8>> {
         let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.size)?;
         // SAFETY: `offset < size`, and `size` bytes follow `first` in its allocation.
         Some(unsafe { self.first.add(offset) })
     }
 
-    /// Copies `into.len()` bytes at `offset` out of the view; nothing if they are not all inside it.
+    /// Copies `into.len()` bytes at `offset` out of the view. Copies nothing unless all of them are inside.
     ///
     /// # Safety
-    /// Nothing writes these bytes during the call.
+    /// No thread writes these bytes during the call.
     unsafe fn copy_out(&self, offset: u64, into: &mut [u8]) {
         let Some(from) = self.at(offset).filter(|_| offset as usize + into.len() <= self.size) else { return };
-        // SAFETY: `offset + len <= size`, so the bytes are inside the allocation; they were zeroed or written by the
-        // host; the caller promises that nothing writes them now; `into` is a unique borrow of other memory.
+        // SAFETY: `offset + len <= size`, so the bytes are inside the allocation. They are initialised, by zeros or by
+        // the host. The caller promises that no thread writes them now. `into` is a unique borrow of other memory.
         unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), into.len()) }
     }
 }
 
 impl Drop for HostView {
     fn drop(&mut self) {
-        // SAFETY: `allocation` came from `alloc_zeroed` with this layout and is given back only here.
+        // SAFETY: `allocation` came from `alloc_zeroed` with this layout and is freed only here.
         unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
-/// Bytes a page of the device view: small, so that poisoning what is touched costs little.
+/// Size of a page of the device view in bytes. It is small, so that poisoning accessed pages costs little.
 const PAGE: usize = 16 << 10;
 
-/// What the device sees of a memory object.
+/// The device view of a memory object.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     size: u64,
     poison: u8,
-    /// `None` iff no byte of the page was touched yet: all of it is poison.
+    /// `None` if and only if the page was never written, so that all of it is poison.
     pages: Vec<Option<Box<[u8]>>>,
 }
 
 impl DeviceView {
-    /// `size` bytes of poison; `None` if the host cannot hold the table of pages.
+    /// Returns a view of `size` bytes of poison; `None` if the host has no memory for the page table.
     pub(super) fn new(size: u64, poison: u8) -> Option<Self> {
         let count = usize::try_from(size.div_ceil(PAGE as u64)).ok()?;
         let mut pages = Vec::new();
@@ -94,12 +94,12 @@ impl DeviceView {
         Some(Self { size, poison, pages })
     }
 
-    /// Whether `offset..offset + size` is inside.
+    /// Returns `true` if `offset..offset + size` is inside.
     pub(super) fn holds(&self, offset: u64, size: u64) -> bool {
         offset.checked_add(size).is_some_and(|end| end <= self.size)
     }
 
-    /// Copies bytes out. What lies beyond the end reads as poison.
+    /// Copies bytes out. Bytes beyond the end read as poison.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) {
         let poison = self.poison;
         for_pages(offset, into.len(), |page, inside, part| match self.pages.get(page) {
@@ -108,7 +108,7 @@ impl DeviceView {
         });
     }
 
-    /// Copies bytes in. What lies beyond the end is dropped.
+    /// Copies bytes in. Bytes beyond the end are discarded.
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) {
         self.write_with(offset, from.len(), |part, bytes| bytes.copy_from_slice(&from[part]));
     }
@@ -118,13 +118,13 @@ impl DeviceView {
         self.write_with(offset, size as usize, |_, bytes| bytes.fill(value));
     }
 
-    /// Copies `size` bytes at `offset` from the host's view.
+    /// Copies `size` bytes at `offset` from the host view.
     ///
     /// # Safety
-    /// Nothing writes these bytes of the host's view during the call.
+    /// No thread writes these bytes of the host view during the call.
     pub(super) unsafe fn flush_from(&mut self, host: &HostView, offset: u64, size: u64) {
         self.write_with(offset, size as usize, |part, bytes| {
-            // SAFETY: a part of the range for which the caller makes the same promise.
+            // SAFETY: the caller makes the same promise for the whole range, which contains this part.
             unsafe { host.copy_out(offset + part.start as u64, bytes) }
         });
     }
@@ -140,7 +140,8 @@ impl DeviceView {
     }
 }
 
-/// Visits the pages of `offset..offset + size`: the page, the range inside it, the range in the caller's bytes.
+/// Visits the pages of `offset..offset + size`. Passes the page, the range inside it, and the range in the caller's
+/// bytes.
 fn for_pages(offset: u64, size: usize, mut visit: impl FnMut(usize, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < size {
@@ -174,9 +175,9 @@ mod tests {
         let mut view = DeviceView::new(256, 0xcd).unwrap();
         let first = host.at(0).unwrap();
         assert_eq!(first.as_ptr() as usize % MAP_ALIGNMENT, 0);
-        // SAFETY: 256 bytes that only this test knows.
+        // SAFETY: only this test uses the 256 bytes.
         unsafe { first.write_bytes(7, 256) };
-        // SAFETY: the view holds 256 bytes, and nothing writes them during the call.
+        // SAFETY: the view has 256 bytes, and no thread writes them during the call.
         unsafe { view.flush_from(&host, 64, 64) };
         let mut back = [0; 256];
         view.read(0, &mut back);

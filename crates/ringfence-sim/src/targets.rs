@@ -1,12 +1,12 @@
-//! Render targets and depth buffers: what each subresource needs before its first use.
+//! Initialisation of render targets and depth buffers: each subresource must be initialised before other uses.
 //!
 //! ```text
-//!   made, or activated by an aliasing barrier ──▶ undefined ──clear, discard, copy of all of it──▶ initialised
+//!   created, or activated by an aliasing barrier ──▶ undefined ──clear, discard, copy of the whole──▶ initialised
 //!                                                    └──any other use: a hazard
 //! ```
 //!
-//! The rule of Direct3D 12, so that only strict profiles have it: memory that is not zeroed may hold metadata there which
-//! no driver wrote. A clear and a discard are commands of their own here; they are for all of a texture.
+//! This is a rule of Direct3D 12, so only strict profiles check it: memory that is not zeroed may contain metadata that
+//! no driver wrote. Clears and discards are separate commands here, for a whole texture.
 
 use super::access::Placed;
 use super::command::{Barrier, Resource};
@@ -21,7 +21,7 @@ use ringfence_hal::{TextureAspect, TextureDesc, TextureUsage};
 const TARGETS: TextureUsage = TextureUsage::RENDER_TARGET.union(TextureUsage::DEPTH_STENCIL);
 const UNDEFINED: &str = "a render target or depth buffer before a clear, a discard or a copy of a whole subresource";
 
-/// Every subresource of a texture.
+/// Returns every subresource of a texture.
 fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Part> + use<> {
     let (mips, layers, has) = (desc.mips, desc.layers, desc.format.texels().aspects());
     let aspects = move || TextureAspect::ALL.into_iter().filter(move |aspect| has.contains(aspect.flag()));
@@ -30,7 +30,7 @@ fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Part> + use<> {
 }
 
 impl State {
-    /// The subresources of a target that are initialised; `None` where that is of no matter.
+    /// Returns the initialised subresources of a target; `None` for other resources and on devices without this rule.
     fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Part>> {
         let is_strict = self.profile.strict;
         let held = self.resources.get_mut(&texture)?;
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// `None` if a subresource is a target's and is not initialised, which is then reported.
+    /// Reports the use of a target's subresource that is not initialised, and returns `None`.
     pub(super) fn check_initialized(&mut self, texture: Texture, part: Part, label: &Label) -> Option<()> {
         match self.initialized(texture.0) {
             Some(held) if !held.contains(&part) => self.refuse(HazardKind::Misuse, label.clone(), UNDEFINED),
@@ -54,7 +54,8 @@ impl State {
         }
     }
 
-    /// The same of what a kernel goes to through a descriptor, of which no subresource is initialised.
+    /// Reports a kernel's use, through a descriptor, of a target without an initialised subresource, and returns
+    /// `None`.
     pub(super) fn check_shown(&mut self, shown: &Access) -> Option<()> {
         let is_texture = shown.label.what == What::Texture;
         match self.initialized(shown.label.id) {
@@ -65,7 +66,7 @@ impl State {
         }
     }
 
-    /// A target that gets bytes of another resource has to be initialised again.
+    /// Marks a target that takes over bytes of another resource as not initialised.
     pub(super) fn note_activated(&mut self, barrier: Barrier) {
         if let Barrier::Aliasing { after: Resource::Texture(texture), .. } = barrier
             && let Some(held) = self.initialized(texture.0)
@@ -74,13 +75,17 @@ impl State {
         }
     }
 
-    /// The step of a clear of all of a target, or of a discard, which leaves poison; `None` if it is wrong, which is then
-    /// reported.
+    /// Returns the step of a clear of a whole target, or of a discard, which fills it with poison. Reports an invalid
+    /// command and returns `None`.
     pub(super) fn clear_step(&mut self, texture: Texture, value: Option<u8>, uses: &mut Uses) -> Option<Step> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };
         if !desc.usage.intersects(TARGETS) {
-            return self.refuse(HazardKind::Misuse, label, "a clear of what is no render target or depth buffer");
+            return self.refuse(
+                HazardKind::Misuse,
+                label,
+                "a clear of a texture that is neither a render target nor a depth buffer",
+            );
         }
         subresources(&desc).for_each(|part| self.initialize(texture, part));
         let size = self.resources.get(&texture.0)?.requirements.size;

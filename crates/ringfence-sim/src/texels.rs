@@ -1,13 +1,12 @@
-//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the
-//! texture.
+//! Copies of texels on the simulated device, slice by slice. Rows of blocks have one pitch in the buffer and another in
+//! the texture.
 //!
 //! ```text
-//!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step a slice
+//!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step per slice
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! What the texture has follows from its own description: what a command states about it counts only where the two
-//! agree.
+//! The size and format of the texture come from its own description. A command that contradicts them is reported.
 
 use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, TextureRegion};
@@ -21,7 +20,7 @@ use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::record::TexelRegion;
 use ringfence_hal::{BufferUsage, TextureAspect, TextureDesc, TextureUsage};
 
-/// Texels of one aspect of one mip of one layer.
+/// A box of texels in one aspect of one mip level of one layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) mip: u32,
@@ -32,13 +31,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// All of an aspect of a mip of a layer.
+    /// Returns all texels of an aspect of a mip level of a layer.
     fn whole(desc: &TextureDesc, mip: u32, layer: u32, aspect: TextureAspect) -> Self {
         let extent = [desc.width, desc.height, desc.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1));
         Self { mip, layer, aspect, first: [0; 3], extent }
     }
 
-    /// Whether that is all that the texture has.
+    /// Returns `true` if these are all texels of the texture.
     pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
         let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().bits().count_ones() == 1;
         is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
@@ -49,7 +48,7 @@ impl Part {
         Self { mip, layer, aspect, first: [x, y, z], extent: [width, height, depth] }
     }
 
-    /// The first aspect and slice.
+    /// Returns the region in the first aspect and the first slice.
     pub(super) fn flat(region: &TextureRegion, desc: &TextureDesc) -> Self {
         let TextureRegion { mip, layer, x, y, width, height } = *region;
         let aspect = desc.format.texels().first_aspect();
@@ -57,7 +56,7 @@ impl Part {
     }
 }
 
-/// The rows of blocks of a part in its texture: those of the first slice, and how far the others are.
+/// Rows of blocks of a part in its texture: those of the first slice, and the distance between slices.
 #[derive(Clone, Debug)]
 struct TexelRows {
     first: Rows,
@@ -67,9 +66,9 @@ struct TexelRows {
     slice_pitch: u64,
     block_bytes: u64,
     aspect: TextureAspect,
-    /// Whether the texture has depth and stencil, in planes of their own.
+    /// `true` if the texture has depth and stencil, which are separate planes.
     is_planar: bool,
-    /// Whether these are all texels of the subresource.
+    /// `true` if these are all texels of the subresource.
     is_whole: bool,
     label: Label,
     space_label: Label,
@@ -98,19 +97,19 @@ pub(super) struct TexelCopy {
 }
 
 impl State {
-    /// The steps of a copy between a buffer and a texture, which may be gone.
+    /// Returns the steps of a copy between a buffer and a texture, which may be destroyed.
     pub(super) fn texel_copy_steps(&mut self, copy: &TexelCopy, part: Option<Part>, uses: &mut Uses) -> Vec<Step> {
         let Some(part) = part else {
             self.report_stale(What::Texture, copy.texture.0, "");
             return Vec::new();
         };
-        // Sparse textures have one slice, of one aspect.
+        // Sparse textures have one slice and one aspect.
         let is_tiled = self.is_sparse(copy.texture.0) && (part.first[2], part.extent[2]) == (0, 1);
         let steps = if is_tiled { self.tile_steps(copy, &part, uses) } else { self.texel_steps(copy, part, uses) };
         steps.unwrap_or_default()
     }
 
-    /// `None` if it is wrong, which is then reported.
+    /// Returns the steps of a copy. Reports an invalid one and returns `None`.
     fn texel_steps(&mut self, copy: &TexelCopy, part: Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let (usage, buffer_usage) = if copy.into_texture {
             (TextureUsage::COPY_DST, BufferUsage::COPY_SRC)
@@ -144,7 +143,8 @@ impl State {
         Some(steps)
     }
 
-    /// The steps of a copy of a mip of a layer; `None` if it is wrong, which is then reported.
+    /// Returns the steps of a copy of a mip level of a layer between textures. Reports an invalid one and returns
+    /// `None`.
     pub(super) fn texture_copy_steps(
         &mut self,
         (src, dst): (Texture, Texture),
@@ -177,23 +177,23 @@ impl State {
         Some(steps)
     }
 
-    /// Where the texels of a part lie in their texture.
+    /// Returns the location of the texels of a part in their texture.
     fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };
         let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);
         let Some(found) = found.filter(|found| fits(&part, found)) else {
-            return self.refuse(HazardKind::OutOfRange, label, "a region that the texture does not have");
+            return self.refuse(HazardKind::OutOfRange, label, "a region outside of the texture");
         };
         if !is_whole_blocks(&part, &found) {
-            return self.refuse(HazardKind::Unaligned, label, "a region that cuts a block of texels");
+            return self.refuse(HazardKind::Unaligned, label, "a region with partial blocks of texels");
         }
         let is_part = part.first != [0; 3] || part.extent != found.extent;
         if is_part && part.aspect != TextureAspect::Color && !self.profile.capabilities.partial_depth_copies {
-            return self.refuse(HazardKind::Misuse, label, "a part of a mip of depth or stencil");
+            return self.refuse(HazardKind::Misuse, label, "part of a mip level of depth or stencil");
         }
         if !desc.usage.contains(usage) {
-            return self.refuse(HazardKind::Misuse, label, "a texture not made for this usage");
+            return self.refuse(HazardKind::Misuse, label, "a texture without this usage");
         }
         let [across, down] = found.block;
         let ([x, y, z], [width, height, depth]) = (part.first, part.extent);
@@ -215,31 +215,30 @@ impl State {
         })
     }
 
-    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then
-    /// reported.
+    /// Reports a copy of a multisampled texture to or from a buffer, which no device supports, and returns `None`.
     fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
         if self.texture_desc(texture)?.samples == 1 {
             return Some(());
         }
         let label = self.resources.get(&texture.0)?.label.clone();
-        self.refuse(HazardKind::Misuse, label, "texels of several samples copied to or from a buffer")
+        self.refuse(HazardKind::Misuse, label, "a multisampled texture copied to or from a buffer")
     }
 
-    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then
-    /// reported.
+    /// Checks Vulkan's rules for texels in a buffer: offsets are multiples of a block (of 4 bytes for depth and
+    /// stencil), rows are whole blocks. Reports a violation and returns `None`.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
-        // Vulkan counts rows and offsets in texels; Direct3D 12 in bytes.
+        // Vulkan measures rows and offsets in texels; Direct3D 12 measures them in bytes.
         let in_texels = layout.offset.is_multiple_of(unit) && layout.row_bytes.is_multiple_of(texels.block_bytes);
         if self.profile.strict || in_texels {
             return Some(());
         }
         let label = self.label_of(What::Buffer, buffer.0);
-        self.refuse(HazardKind::Unaligned, label, "texels in a buffer at no multiple of a block")
+        self.refuse(HazardKind::Unaligned, label, "the offset or row of texels is not a multiple of a block")
     }
 }
 
-/// Whether the part has texels and all of them are in the mip.
+/// Returns `true` if the part has texels and all of them are in the mip level.
 fn fits(part: &Part, found: &Subresource) -> bool {
     let inside = |axis: usize| {
         let (first, count) = (part.first[axis], part.extent[axis]);
@@ -248,7 +247,8 @@ fn fits(part: &Part, found: &Subresource) -> bool {
     (0..3).all(inside)
 }
 
-/// Whether the part begins at a block, and ends at one or with the mip. It fits.
+/// Returns `true` if the part begins at a block boundary and ends at one or at the edge of the mip level. The part must
+/// fit.
 fn is_whole_blocks(part: &Part, found: &Subresource) -> bool {
     (0..2).all(|axis| {
         let (first, end, block) = (part.first[axis], part.first[axis] + part.extent[axis], found.block[axis]);

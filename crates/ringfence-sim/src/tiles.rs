@@ -1,9 +1,9 @@
-//! Sparse textures on the simulated device.
+//! Copies of sparse textures on the simulated device.
 //!
 //! ```text
 //!   a tile     rows of a tile's width, one after the other, in its page
-//!   a tail     the mips that are smaller than a tile, one after the other, rows tight, over its pages
-//!   a copy     cut at the edges of tiles, and in a tail at rows and pages ──▶ steps over addresses, as of any texture
+//!   a tail     the mips that are smaller than a tile, one after the other, tightly packed, across its pages
+//!   a copy     split at tile edges, and in a tail at rows and pages ──▶ steps over addresses, like other copies
 //! ```
 
 use super::command::{BufferLayout, BufferRange, TextureRegion};
@@ -18,22 +18,23 @@ use ringfence_hal::record::TextureAspects;
 use ringfence_hal::sparse::{TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{BufferUsage, Kind, TextureDesc, TextureUsage, Textures};
 
-/// Rows of texels that lie in one page.
+/// Rows of texels in one page.
 #[derive(Debug)]
 struct Piece {
     page: u64,
-    /// First byte in the page.
+    /// Offset in the page, in bytes.
     offset: u64,
-    /// From one row to the next there.
+    /// Distance between rows in the page, in bytes.
     pitch: u64,
-    /// First byte of a row, and first row, of what is copied. In a tail a page may end within a texel.
+    /// Position in the copied region: offset in a row, in bytes, and first row. In a mip tail, a page may end inside a
+    /// texel.
     x_bytes: u64,
     y: u32,
     row_bytes: u64,
     rows: u64,
 }
 
-/// How a texture is cut: tiles as near to squares as powers of two are, wider than high.
+/// Returns the tiling of a texture. Tiles are powers of two, as square as possible, and at least as wide as high.
 pub(super) fn tiling(page_bytes: u64, desc: &TextureDesc, needs: (u32, ringfence_hal::ResourceClass)) -> TextureTiling {
     let texels = (page_bytes / desc.format.texel_bytes()).max(1);
     let width = 1 << texels.ilog2().div_ceil(2);
@@ -69,7 +70,7 @@ fn mip_bytes(tiling: &TextureTiling, desc: &TextureDesc, mip: u32) -> u64 {
     u64::from(across) * u64::from(down) * desc.format.texel_bytes()
 }
 
-/// Where the texels of a region lie, page by page. The region is inside the texture.
+/// Returns the location of the texels of a region, page by page. The region must be inside the texture.
 fn pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
     if region.mip < tiling.tail_first_mip {
         tile_pieces(tiling, desc, region)
@@ -129,8 +130,8 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
 }
 
 impl State {
-    /// The steps of a copy of texels of the first slice of a sparse texture; `None` if it is wrong, which is then
-    /// reported.
+    /// Returns the steps of a copy of texels of the first slice of a sparse texture. Reports an invalid copy and
+    /// returns `None`.
     pub(super) fn tile_steps(&mut self, copy: &TexelCopy, part: &Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let resource = self.resources.get(&copy.texture.0)?;
         let Shape::Texture(desc) = resource.shape else { return None };
@@ -143,10 +144,10 @@ impl State {
         let inside =
             |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         if mip >= desc.mips || layer >= desc.layers || !inside(x, width, across) || !inside(y, height, down) {
-            return self.refuse(HazardKind::OutOfRange, label, "a region that the texture does not have");
+            return self.refuse(HazardKind::OutOfRange, label, "a region outside of the texture");
         }
         if !desc.usage.contains(usage) {
-            return self.refuse(HazardKind::Misuse, label, "a texture not made for this usage");
+            return self.refuse(HazardKind::Misuse, label, "a texture without this usage");
         }
         self.check_layout(copy.buffer, copy.layout, (false, u64::from(width) * desc.format.texel_bytes()))?;
         let mut steps = Vec::new();
@@ -156,8 +157,8 @@ impl State {
         Some(steps)
     }
 
-    /// What is written to a page without memory is lost; what is read there is zeros, or on devices that promise less,
-    /// poison.
+    /// Adds the steps of one piece. Writes to an unbound page are discarded. Reads from it give zeros, or poison on
+    /// devices with undefined reads.
     fn piece_steps(
         &mut self,
         copy: &TexelCopy,
@@ -213,8 +214,8 @@ mod tests {
         assert_eq!(of(Format::Rgba16Float, 512, 512, 1).1.tile, [128, 64]);
     }
 
-    /// Every texel has bytes of its own, in its page and in a row of what is copied. Of 12 bytes, no page has a whole
-    /// number.
+    /// Each texel has its own bytes in its page and in a row of the copied region. With 12 bytes per texel, a page does
+    /// not contain a whole number of texels.
     #[test]
     fn pieces_cover_each_texel_once() {
         for (format, width, height, mips, tail) in [

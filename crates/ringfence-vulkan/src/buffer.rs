@@ -1,4 +1,4 @@
-//! Buffers: made, measured, bound.
+//! Buffers: creation, requirements, binding.
 
 use ash::vk;
 
@@ -18,7 +18,7 @@ use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass,
 };
 
-// SAFETY: a buffer lies where it was bound, in memory that stays mapped until it is freed.
+// SAFETY: a buffer stays bound to its memory, which stays mapped until it is freed.
 unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferInfo<'a>;
     type Unplaced = vk::Buffer;
@@ -32,7 +32,7 @@ unsafe impl Create<Buffers> for Device {
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);
         if self.has(Features::DESCRIPTOR_BUFFER) && desc.usage.intersects(SHOWN) {
-            // Descriptors in buffers show addresses.
+            // Descriptors in descriptor buffers contain device addresses.
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         }
         let info = BufferInfo::new(desc.size, usage);
@@ -44,10 +44,11 @@ unsafe impl Create<Buffers> for Device {
         let (size, flags) = (info.raw().size, info.usage());
         let held = USAGES.into_iter().filter(|(_, equal)| flags.contains(*equal));
         let usage = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
-        // Exactly: what a view's format has to support follows from the usage that the buffer was made with.
+        // The comparison is exact, because the features that a view's format needs depend on the usage flags of the
+        // buffer.
         let has_texels = flags & ALL_TEXELS == texel_usage(usage | BufferUsage::TEXELS);
         let usage = if has_texels { usage | BufferUsage::TEXELS } else { usage };
-        // Where descriptors show addresses, none can be made of a buffer that has none.
+        // With descriptor buffers, a buffer without a device address cannot have descriptors.
         let shown = usage.contains(BufferUsage::DEVICE_ADDRESS) || !self.has(Features::DESCRIPTOR_BUFFER);
         Some(BufferDesc { size, usage: if shown { usage } else { usage - SHOWN } })
     }
@@ -57,11 +58,12 @@ unsafe impl Create<Buffers> for Device {
         let info = info.raw();
         let own = [info.size as u32, (info.size >> 32) as u32, info.usage.as_raw(), info.flags.as_raw()];
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
-        // SAFETY: safe code chains nothing and names no families; `from_raw` promises that what they point to is valid.
+        // SAFETY: safe code chains no structures and lists no families. The caller of `from_raw` promises that both are
+        // valid.
         unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
-    /// Chained structures may speak of the size.
+    /// Returns `None` if structures are chained, because they may depend on the size.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let before = info.raw();
         let size = round(before.size).min(self.0.found.buffer_bytes_max).max(before.size);
@@ -74,20 +76,20 @@ unsafe impl Create<Buffers> for Device {
         self.check_buffer(info)?;
         let info = info.raw();
         if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
-            return Err(DeviceError::invalid("sparse buffers are not placed in one memory"));
+            return Err(DeviceError::invalid("a sparse buffer cannot be placed in one memory object"));
         }
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { self.create_buffer(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         if info.p_next.is_null() && info.size <= NEVER_DEDICATED_BYTES_MAX {
-            // SAFETY: the buffer is this device's and alive.
+            // SAFETY: the buffer belongs to this device and is alive.
             let needed = unsafe { device.get_buffer_memory_requirements(raw) };
             return Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)));
         }
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
-        // SAFETY: the buffer is this device's and alive.
+        // SAFETY: the buffer belongs to this device and is alive.
         unsafe { device.get_buffer_memory_requirements2(&of, &mut needed) };
         let needed = needed.memory_requirements;
         Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)))
@@ -112,13 +114,13 @@ unsafe impl Create<Buffers> for Device {
         let support = check(self.buffer_share_support(info.raw(), kind))?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device shares such buffers.
+        // SAFETY: the caller promises that `info` is valid, and the device can share such buffers.
         let (object, needs) = unsafe { Create::<Buffers>::prepare(self, &BufferInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }
 
     unsafe fn discard(&self, unplaced: vk::Buffer) {
-        // SAFETY: the caller promises that the buffer was not used.
+        // SAFETY: the caller promises that the buffer is unused.
         unsafe { self.destroy_buffer(unplaced) }
     }
 
@@ -132,7 +134,7 @@ unsafe impl Create<Buffers> for Device {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow this memory.
         unsafe { self.0.device.bind_buffer_memory(*unplaced, memory.raw(), offset) }
             .map_err(failed("vkBindBufferMemory"))?;
-        // SAFETY: the caller promises that the offset lies inside the memory.
+        // SAFETY: the caller promises that the offset is inside the memory.
         Ok(unsafe { memory.placed(*unplaced, offset) })
     }
 
@@ -143,9 +145,9 @@ unsafe impl Create<Buffers> for Device {
     ) -> Result<(Placed<vk::Buffer>, Memory), DeviceError> {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
         let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }?;
-        // SAFETY: the caller promises that the resource is unbound; the memory was made for it.
+        // SAFETY: the caller promises that the resource is unbound. The memory was allocated for it.
         let placed = unsafe { Create::<Buffers>::place(self, unplaced, &memory, 0) };
-        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        // SAFETY: the memory is new and contains only `placed`.
         unsafe { self.with_memory(placed, memory) }
     }
 
@@ -161,7 +163,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn address(&self, object: &vk::Buffer) -> u64 {
         let info = vk::BufferDeviceAddressInfo::default().buffer(*object);
-        // SAFETY: the buffer is alive, bound, and was made for addresses, which `prepare` refuses without the feature.
+        // SAFETY: the buffer is alive, bound, and has the address usage, which `prepare` refuses without the feature.
         unsafe { self.0.device.get_buffer_device_address(&info) }
     }
 
@@ -177,13 +179,13 @@ unsafe impl Create<Buffers> for Device {
     }
 
     unsafe fn set_name(&self, object: &vk::Buffer, name: &str) {
-        // SAFETY: the caller promises that the buffer is this device's and alive.
+        // SAFETY: the caller promises that the buffer belongs to this device and is alive.
         unsafe { self.name(*object, name) }
     }
 }
 
 impl Device {
-    /// Refuses what would be undefined behaviour.
+    /// Refuses descriptions that would cause undefined behaviour.
     pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
         if info.needs_check() {
             valid::buffer(info.raw(), self.0.desc.features)?;
@@ -194,11 +196,11 @@ impl Device {
             | vk::BufferCreateFlags::DESCRIPTOR_BUFFER_CAPTURE_REPLAY_EXT;
         DeviceError::unsupported("buffers whose addresses are captured and replayed")
             .flags(info.flags.as_raw().into(), (info.flags & !replayed).as_raw().into())?;
-        // Flags of the high half are chained.
+        // A chained structure may contain flags in its high 32 bits.
         if info.p_next.is_null() {
-            DeviceError::invalid("a buffer is for something").at_least(usage.as_raw().into(), 1)?;
+            DeviceError::invalid("a buffer has at least one usage").at_least(usage.as_raw().into(), 1)?;
         }
-        DeviceError::unsupported("a buffer as large as this").at_most(info.size, self.0.found.buffer_bytes_max)?;
+        DeviceError::unsupported("a buffer of this size").at_most(info.size, self.0.found.buffer_bytes_max)?;
         let device_address = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
         if device_address && !self.has(Features::BUFFER_DEVICE_ADDRESS) {
             let (given, plain) = (usage, usage & !vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
@@ -209,12 +211,13 @@ impl Device {
     }
 }
 
-/// Up to here a plain buffer is not asked whether it wants dedicated memory: Vulkan has no such buffer require it, and
-/// a preference is not worth a memory object. That question takes three times as long as the other.
+/// Up to this size, a plain buffer is assumed not to need dedicated memory: Vulkan never requires it for such a buffer,
+/// and a preference does not justify a memory object. The query of dedicated requirements takes three times as long as
+/// the plain query.
 const NEVER_DEDICATED_BYTES_MAX: u64 = 64 << 10;
 
-/// Portable usages and Vulkan's; that of texels, which may be two of Vulkan's, is [`texel_usage`], and storage that
-/// shaders only read is storage.
+/// Portable usages and Vulkan's. Texels can need two of Vulkan's flags: see [`texel_usage`]. `STORAGE_READ` maps to
+/// storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
@@ -226,7 +229,7 @@ const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
 ];
 
-/// What descriptors are made for.
+/// Usages that need descriptors.
 const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
     BufferUsage::STORAGE.bits()
         | BufferUsage::STORAGE_READ.bits()
@@ -234,12 +237,12 @@ const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
         | BufferUsage::TEXELS.bits(),
 );
 
-/// Texels that shaders read, and those that they write.
+/// Usage flags of texels that shaders read, and of texels that shaders write.
 const ALL_TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw() | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw(),
 );
 
-/// What a buffer of texels is made for: shaders write them only where it is of storage too.
+/// Returns Vulkan's usage flags for texels. Shaders write texels only if the buffer also has storage usage.
 pub(crate) fn texel_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
     if !usage.contains(BufferUsage::TEXELS) {
         vk::BufferUsageFlags::empty()
@@ -250,7 +253,7 @@ pub(crate) fn texel_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
     }
 }
 
-/// Vulkan's usage flags for the portable ones.
+/// Returns Vulkan's usage flags for the portable ones.
 fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
     let usage = if usage.contains(BufferUsage::STORAGE_READ) { usage | BufferUsage::STORAGE } else { usage };
     let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));

@@ -1,7 +1,7 @@
-//! What a physical device is and can do, as `ringfence_hal` describes it.
+//! Capabilities of a physical device.
 //!
-//! All of it is read from the physical device. Vulkan allows that for properties of extensions too, as soon as the
-//! device lists the extension, whether or not a device was made with it.
+//! All of them are read from the physical device. If it lists an extension, Vulkan allows reading the properties of
+//! that extension, even if the logical device was created without it.
 
 use std::ffi::CStr;
 
@@ -15,35 +15,36 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// Textures with texels of up to this number of bytes can be copied from any offset that is a multiple of it.
+/// Smallest alignment of offsets in texture copies, in bytes. It is valid for texels whose size is a power of two of at
+/// most this number of bytes.
 const TEXEL_BYTES_MAX: u64 = 16;
 
-/// What is read once from a physical device.
+/// Properties that are read once from a physical device.
 pub(super) struct Found {
     pub(super) capabilities: Capabilities,
-    /// Why memory of each type is refused, if it is.
+    /// For each memory type, the reason why allocations of it are refused; `None` if they are not.
     pub(super) refusals: Vec<Option<&'static str>>,
-    /// Whether the device lists `VK_EXT_memory_budget`.
+    /// `true` if the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
-    /// Largest buffer in bytes; all ones if the device does not report it.
+    /// Size of the largest buffer in bytes; `u64::MAX` if the device does not report it.
     pub(super) buffer_bytes_max: u64,
-    /// Whether pages without memory read as zeros.
+    /// `true` if unbound pages read as zeros.
     pub(super) reads_zero_where_unbound: bool,
-    /// The most bytes of a sparse resource.
+    /// Size of the largest sparse resource in bytes.
     pub(super) sparse_bytes_max: u64,
-    /// What images have to keep to.
+    /// Limits that images are checked against.
     pub(super) image_limits: ImageLimits,
-    /// Whose driver it is; none for Vulkan 1.0.
+    /// The driver; the default value on Vulkan 1.0, which does not report it.
     pub(super) driver: vk::DriverId,
 }
 
-/// What a physical device is and can do, with all features enabled: for lists of devices, before one is opened.
+/// Returns the capabilities of a physical device with all features enabled. For lists of devices, before one is opened.
 ///
 /// # Errors
-/// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+/// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; out of memory.
 ///
 /// # Safety
-/// `physical` comes from `instance`, which is alive and was made for Vulkan 1.2 or newer.
+/// `physical` comes from `instance`, which is alive and was created for Vulkan 1.2 or newer.
 pub unsafe fn capabilities(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -52,10 +53,10 @@ pub unsafe fn capabilities(
     Ok(unsafe { find(instance, physical, Features::all()) }?.capabilities)
 }
 
-/// Use and budget of each memory heap now; `None` where the driver does not report them (no `VK_EXT_memory_budget`).
+/// Returns the current usage and budget of each memory heap; `None` if the device lacks `VK_EXT_memory_budget`.
 ///
 /// # Safety
-/// As for [`capabilities`].
+/// The rules of [`capabilities`].
 #[must_use]
 pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<HeapBudgets> {
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
@@ -64,7 +65,7 @@ pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) ->
     lists(&extensions, ash::ext::memory_budget::NAME).then(|| unsafe { read_budgets(instance, physical) })
 }
 
-/// Reads everything; see [`capabilities`] for errors and safety.
+/// Reads all properties. Errors and safety are those of [`capabilities`].
 pub(super) unsafe fn find(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -81,12 +82,12 @@ pub(super) unsafe fn find(
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects).push_next(&mut driver);
-    // Part of 1.3, where it need not be listed.
+    // Vulkan 1.3 includes the extension, so a device may omit it from its list.
     if basic.api_version >= vk::API_VERSION_1_3 || lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
-    // SAFETY: `physical` comes from `instance`; the device is 1.2 or newer, and lists the extension of what is chained
-    // to core structures.
+    // SAFETY: `physical` comes from `instance`. The device supports Vulkan 1.2 and the extension of each chained
+    // structure that is not part of it.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
@@ -109,10 +110,10 @@ pub(super) unsafe fn find(
     })
 }
 
-/// Whether a device that is a portability subset has images with several samples and layers.
+/// Returns `true` if a portability-subset device supports images with several samples and several layers.
 ///
 /// # Safety
-/// As for [`capabilities`], and the device lists `VK_KHR_portability_subset`.
+/// The rules of [`capabilities`], and the device lists `VK_KHR_portability_subset`.
 unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
     let mut subset = vk::PhysicalDevicePortabilitySubsetFeaturesKHR::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut subset);
@@ -121,7 +122,7 @@ unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::Physica
     subset.multisample_array_image == vk::TRUE
 }
 
-/// What Vulkan 1.0 reports of a device's memory.
+/// Reads the properties of a device's memory that Vulkan 1.0 reports.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.
@@ -146,12 +147,12 @@ pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::Physica
     }
 }
 
-/// Whether an extension is among those that a device lists.
+/// Returns `true` if `extensions` contains `name`.
 fn lists(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
     extensions.iter().any(|listed| listed.extension_name_as_c_str() == Ok(name))
 }
 
-/// The capabilities from what Vulkan says of the device and of its memory.
+/// Converts Vulkan's properties of the device and of its memory to capabilities.
 fn assemble(
     properties: &vk::PhysicalDeviceProperties,
     memory: &vk::PhysicalDeviceMemoryProperties,
@@ -200,7 +201,7 @@ fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties, features: Features)
     memory.memory_types_as_slice().iter().zip(refusals(memory, features)).map(memory_type).collect()
 }
 
-/// Why memory of each type is refused, if it is.
+/// Returns, for each memory type, the reason why allocations of it are refused.
 fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> Vec<Option<&'static str>> {
     let coherent = vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD;
     let refusal = |held: &vk::MemoryType| {
@@ -219,11 +220,11 @@ fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> 
     memory.memory_types_as_slice().iter().map(refusal).collect()
 }
 
-/// `VK_MEMORY_HEAP_TILE_MEMORY_BIT_QCOM`: memory for resources that were made for it, in command buffers that it is
-/// bound to; offsets and sizes in it follow rules of their own.
+/// `VK_MEMORY_HEAP_TILE_MEMORY_BIT_QCOM`: memory for resources that were created for it, usable in command buffers that
+/// bind it. Its offsets and sizes follow special rules.
 const TILE_MEMORY: vk::MemoryHeapFlags = vk::MemoryHeapFlags::from_raw(1 << 3);
 
-/// The flags that have an equal in Ringfence; any other makes the type a special one.
+/// Converts the flags that Ringfence has equivalents for. Any other flag makes the type special.
 fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
     const EQUALS: [(vk::MemoryPropertyFlags, MemoryProperties); 6] = [
         (vk::MemoryPropertyFlags::DEVICE_LOCAL, MemoryProperties::DEVICE_LOCAL),
@@ -244,10 +245,10 @@ fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
     if rest.is_empty() { properties } else { properties | MemoryProperties::SPECIAL }
 }
 
-/// Use and budget of each memory heap now.
+/// Returns the current usage and budget of each memory heap.
 ///
 /// # Safety
-/// As for [`capabilities`], and the device lists `VK_EXT_memory_budget`.
+/// The rules of [`capabilities`], and the device lists `VK_EXT_memory_budget`.
 pub(super) unsafe fn read_budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> HeapBudgets {
     let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
     let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);

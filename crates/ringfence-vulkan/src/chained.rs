@@ -1,4 +1,4 @@
-//! What a description of Vulkan points to: its chained structures and its list of queue families, read for keys.
+//! Keys of descriptions with pointers: reads the chained structures and the list of queue families.
 //!
 //! ```text
 //!   VkImageCreateInfo ── pNext ──▶ VkImageFormatListCreateInfo ── pNext ──▶ VkImageStencilUsageCreateInfo
@@ -8,9 +8,8 @@
 //!    words of the structure itself │ family count, 0, 2 │ type, 2, UNORM, SRGB │ type, flags
 //! ```
 //!
-//! Each part begins with what it is and how long it is, so that two descriptions have the same words only if they say
-//! the same. A structure that is not known here may say anything, and a key holds only so much: then there is no key,
-//! and the objects are made anew each time.
+//! Each part begins with its type and its length, so different descriptions always have different words. There is no
+//! key if a structure is unknown or if the words exceed the size of a key. Such objects are not cached.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -23,22 +22,23 @@ use smallvec::SmallVec;
 
 type Words = SmallVec<[u32; InfoKey::WORDS]>;
 
-/// The structures of a chain, in order.
+/// Returns the structures of a chain, in order.
 ///
 /// # Safety
-/// While the iterator is used each of them is valid, and so is what it points to.
+/// While the iterator is used, each structure and everything that it points to is valid.
 pub(super) unsafe fn structures<'a>(
     first: *const std::ffi::c_void,
 ) -> impl Iterator<Item = &'a vk::BaseInStructure<'a>> {
-    // SAFETY: the caller promises that they are valid; every structure of a chain begins as `VkBaseInStructure`.
+    // SAFETY: the caller promises that the structures are valid. Each one begins with the fields of
+    // `VkBaseInStructure`.
     let at = |place: *const vk::BaseInStructure<'a>| unsafe { place.as_ref() };
     std::iter::successors(at(first.cast()), move |structure| at(structure.p_next))
 }
 
-/// A key of `own` words and of all that the description points to; `None` if a key does not hold it.
+/// Returns a key of `own` and of everything that the description points to; `None` if a key cannot hold it.
 ///
 /// # Safety
-/// As [`structures`]; `families` is valid, and `count` long, where the mode is `CONCURRENT`.
+/// The rules of [`structures`]. In mode `CONCURRENT`, `families` points to `count` valid numbers.
 #[inline]
 pub(super) unsafe fn key(
     own: &[u32],
@@ -49,7 +49,7 @@ pub(super) unsafe fn key(
     if chain.is_null() && mode == vk::SharingMode::EXCLUSIVE {
         return Some(InfoKey::new(own));
     }
-    // SAFETY: the caller promises the same.
+    // SAFETY: the caller makes the same promise.
     unsafe { key_of_all(own, chain, mode, (count, families)) }
 }
 
@@ -65,27 +65,27 @@ unsafe fn key_of_all(
         vk::SharingMode::EXCLUSIVE => words.push(0),
         vk::SharingMode::CONCURRENT => {
             words.push(count);
-            // SAFETY: the caller promises that the list is valid and so long.
+            // SAFETY: the caller promises that the list is valid and has this length.
             words.extend_from_slice(unsafe { list(families, count) });
         }
         _ => return None,
     }
-    // SAFETY: the caller promises the same.
+    // SAFETY: the caller makes the same promise.
     for structure in unsafe { structures(chain) } {
-        // SAFETY: the caller promises that the structure, and what it points to, is valid.
+        // SAFETY: the caller promises that the structure and everything that it points to is valid.
         unsafe { add(structure, &mut words) }?;
     }
     (words.len() <= InfoKey::WORDS).then(|| InfoKey::new(&words))
 }
 
-/// Adds what a structure says; `None` if it is not known here.
+/// Appends the words of a structure. Returns `None` if its type is unknown.
 ///
 /// # Safety
-/// It is what its type says, and what it points to is valid.
+/// The structure has the type that `s_type` names, and everything that it points to is valid.
 unsafe fn add(structure: &vk::BaseInStructure<'_>, words: &mut Words) -> Option<()> {
     let place = std::ptr::from_ref(structure);
     words.push(structure.s_type.as_raw() as u32);
-    // SAFETY: its type says what it is.
+    // SAFETY: the structure has the type that `s_type` names.
     unsafe {
         match structure.s_type {
             vk::ImageFormatListCreateInfo::STRUCTURE_TYPE => {
@@ -108,12 +108,12 @@ unsafe fn add(structure: &vk::BaseInStructure<'_>, words: &mut Words) -> Option<
 }
 
 /// # Safety
-/// It is valid and so long, or the count is 0.
+/// `first` points to `count` valid elements, or `count` is 0.
 unsafe fn list<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if count == 0 {
         return &[];
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the elements are valid.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     fn image_key(info: &vk::ImageCreateInfo<'_>) -> Option<InfoKey> {
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
-        // SAFETY: the tests point to what is alive.
+        // SAFETY: everything that the tests point to is alive.
         unsafe { key(&[7; 12], info.p_next, info.sharing_mode, families) }
     }
 
@@ -186,7 +186,7 @@ mod tests {
             let usage = vk::BufferUsageFlags2KHR::from_raw(usage);
             let mut wide = vk::BufferUsageFlags2CreateInfoKHR::default().usage(usage);
             let info = vk::BufferCreateInfo::default().push_next(&mut wide);
-            // SAFETY: the chain is alive, and no families are named.
+            // SAFETY: the chain is alive, and no families are listed.
             unsafe { key(&[1; 4], info.p_next, info.sharing_mode, (0, std::ptr::null())) }
         };
         assert_ne!(of(1 << 40), of(1));

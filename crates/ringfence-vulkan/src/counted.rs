@@ -1,13 +1,13 @@
-//! What Vulkan allows so much of at once on a device: counted as long as it is there, refused before the driver is asked.
+//! Counts of objects that Vulkan limits per device. A request above a limit is refused before the driver is called.
 //!
 //! ```text
 //!   memory objects              maxMemoryAllocationCount          the allocator's, descriptor heaps', placeholders'
 //!   samplers                    maxSamplerAllocationCount
-//!   bytes of descriptor buffers …DescriptorBufferAddressSpaceSize of each kind, and of both: a heap that grows is there
-//!                                                                 twice until the device is done with the old one
+//!   bytes of descriptor buffers …DescriptorBufferAddressSpaceSize of each kind, and of both; a heap that grows counts
+//!                                                                 twice until the device has finished with the old one
 //! ```
 //!
-//! What the program makes itself, beside Ringfence, is not known here. Counting is O(1), without a lock.
+//! Objects that the program creates without Ringfence are not counted. Counting is O(1), without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use super::error::failed;
 use ringfence_hal::descriptors::HeapKind;
 use ringfence_hal::{Capabilities, DeviceError, Numbers};
 
-/// So many are there, and so many may be.
+/// A count and its limit.
 pub(super) struct Counted {
     now: AtomicU64,
     max: u64,
@@ -30,10 +30,10 @@ impl Counted {
         Self { now: AtomicU64::new(0), max }
     }
 
-    /// Counts so many more, if there may be.
+    /// Adds `more` to the count, unless this exceeds the limit.
     pub(super) fn add(&self, more: u64) -> Result<(), Numbers> {
         let sum = |now: u64| now.checked_add(more).filter(|sum| *sum <= self.max);
-        // Relaxed: the number orders nothing.
+        // Relaxed: the count does not order other memory accesses.
         let added = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
         added.map(drop).map_err(|now| Numbers::AtMost { given: now.saturating_add(more), max: self.max })
     }
@@ -43,7 +43,7 @@ impl Counted {
     }
 }
 
-/// What is counted of a device.
+/// The counts of a device.
 pub(super) struct Counts {
     pub(super) memory_objects: Counted,
     samplers: Counted,
@@ -87,16 +87,17 @@ impl Device {
     pub(super) unsafe fn create_sampler(&self, info: &vk::SamplerCreateInfo<'_>) -> Result<vk::Sampler, DeviceError> {
         let full = |numbers| DeviceError::unsupported("this many samplers at once").with(numbers);
         self.0.counts.samplers.add(1).map_err(full)?;
-        // SAFETY: the caller promises that the description is valid; there are fewer samplers than the device allows.
+        // SAFETY: the caller promises that the description is valid. The number of samplers is below the device's
+        // limit.
         let made = unsafe { self.0.device.create_sampler(info, None) }.map_err(failed("vkCreateSampler"));
         made.inspect_err(|_| self.0.counts.samplers.remove(1))
     }
 
     /// # Safety
-    /// [`Device::create_sampler`] made it, or it is null; it is not destroyed yet, and nothing uses it.
+    /// The sampler is null, or was created by [`Device::create_sampler`] and is not destroyed or used.
     pub(super) unsafe fn destroy_sampler(&self, sampler: vk::Sampler) {
         if sampler != vk::Sampler::null() {
-            // SAFETY: the caller promises that the sampler is this device's, alive and unused.
+            // SAFETY: the caller promises that the sampler belongs to this device, is alive and unused.
             unsafe { self.0.device.destroy_sampler(sampler, None) };
             self.0.counts.samplers.remove(1);
         }
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!((counted.add(7), counted.add(1)), (Ok(()), Err(Numbers::AtMost { given: 11, max: 10 })));
     }
 
-    /// Old and new buffers of a heap that grows are there at once.
+    /// While a heap grows, its old and its new buffer count.
     #[test]
     fn descriptor_buffers_are_counted_by_kind_and_together() {
         let counts = Counts {
@@ -139,6 +140,6 @@ mod tests {
         assert_eq!(counts.add_descriptor_buffer(samplers, 41), full(41, 40));
         assert_eq!(counts.add_descriptor_buffer(samplers, 30), full(130, 120));
         counts.remove_descriptor_buffer(resources, 60);
-        assert_eq!(counts.add_descriptor_buffer(samplers, 40), Ok(()), "a refusal counted nothing");
+        assert_eq!(counts.add_descriptor_buffer(samplers, 40), Ok(()), "a refused request is not counted");
     }
 }

@@ -1,9 +1,9 @@
-//! What a device was made with.
+//! Description of a wrapped device.
 
 use super::descriptor::kinds::PlainViews;
 use super::features::Features;
 
-/// What a device and its instance were made with, as far as Vulkan does not report it.
+/// The part of a device's and its instance's creation parameters that Vulkan does not report.
 ///
 /// ```
 /// use ringfence_vulkan::{DeviceDesc, Features};
@@ -14,9 +14,9 @@ use super::features::Features;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DeviceDesc {
-    /// The features and extensions that were enabled.
+    /// The enabled features and extensions.
     pub features: Features,
-    /// The kinds of image view and of texels that heaps of plain sets have an array for; none stands for
-    /// [`PlainViews::USUAL`]. Each kind costs slots, since all arrays share the limits of the device.
+    /// The kinds of image view and of texels that heaps of plain sets have an array for; empty for
+    /// [`PlainViews::USUAL`]. Each kind costs slots, because all arrays share the limits of the device.
     pub plain_views: PlainViews,
 }

@@ -1,25 +1,26 @@
 //! Descriptors on Vulkan: bytes in a buffer, one set that is written while it is bound, or plain sets.
 //!
 //! ```text
-//!   DeviceDesc::descriptor_buffer ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
-//!        else update_after_bind ────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
+//!   Features::DESCRIPTOR_BUFFER   ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
+//!        else UPDATE_AFTER_BIND ────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
 //!        else ──────────────────────▶ PlainSets         heap = slots; each bind after a write   (plain.rs, pool.rs)
 //!                                                       writes a set from a pool
 //! ```
 //!
-//! In the first two a heap of resources is one set layout with a binding for each type of view, in the order of
-//! [`ViewTypes`], each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one
-//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image
-//! views, which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an
-//! array have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
+//! In the first two models, a heap of resources is one set layout. It has a binding for each type of view, in the order
+//! of [`ViewTypes`], and each binding is an array over all slots: slot 7 as a storage buffer is element 7 of binding 1.
+//! A slot contains one view of one type at a time. A heap of samplers has one binding. Heaps of render targets and
+//! depth-stencil targets contain image views and have no layout. Plain sets have more bindings, one for each kind of
+//! image view, because all elements of an array must match the shader's declaration, even if the shader does not read
+//! them ([`Device::descriptor_binding`], [`PlainViews`]).
 //!
-//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes
-//! with the last slot that shows it, once pending work is done with that.
+//! A slot owns the image view, texel-buffer view or sampler that was created for it. Copies of the slot share the
+//! object. It is destroyed after the last of them is overwritten or cleared and pending work is complete.
 //!
-//! Plain sets are for devices without descriptor indexing. Slots that show nothing are null descriptors there
-//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device
-//! has neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32
-//! of storage buffers alone.
+//! Plain sets are for devices without descriptor indexing. Their empty slots are null descriptors (`nullDescriptor` of
+//! `VK_EXT_robustness2`), unwritten (`descriptorBindingPartiallyBound`), or placeholders if the device has neither
+//! feature. `VkPhysicalDeviceLimits` allow few slots: 11 with all types on Mesa's software driver, 32 with storage
+//! buffers only.
 
 mod bound;
 mod bytes;
@@ -56,7 +57,7 @@ use slots::Slots;
 pub use view::View;
 use view::{Owned, Real, Slot};
 
-/// A heap of descriptors. A copy is the same heap.
+/// A descriptor heap. Clones refer to the same heap.
 #[derive(Clone)]
 pub struct DescriptorHeap(Arc<Inner>);
 
@@ -74,14 +75,14 @@ impl ShowsResources for Inner {
         if let (Store::Plain(plain), false) = (&self.store, shown.is_empty()) {
             plain.touch();
         }
-        // Dropped without the lock: views are destroyed.
+        // Dropped after the lock is released, because this destroys views.
         drop(slots);
     }
 }
 
-/// How the descriptors are kept.
+/// Storage of the descriptors.
 enum Store {
-    /// Nothing but the slots: image views that are used as attachments, and what is CPU-only where sets are plain.
+    /// Slots only: image views of attachments, and CPU-only heaps with plain sets.
     Slots,
     Set(SetHeap),
     Plain(Box<PlainHeap>),
@@ -89,9 +90,9 @@ enum Store {
 }
 
 impl Device {
-    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that
-    /// of images depends on view type and format, and that of texels on the format; else on the descriptor type alone,
-    /// so that shaders declare several arrays at one binding.
+    /// Returns the binding of a heap's set layout for such views; `None` if no heap has one. For plain sets, the
+    /// binding of image views depends on view type and format, and that of texels on the format. In the other models,
+    /// it depends only on the descriptor type, so shaders declare several arrays at one binding.
     #[must_use]
     pub fn descriptor_binding(
         &self,
@@ -104,7 +105,7 @@ impl Device {
 }
 
 impl DescriptorHeap {
-    /// The layout for pipelines; null for heaps that shaders do not see.
+    /// Returns the set layout for pipelines; null for heaps that are not shader-visible.
     #[must_use]
     pub fn set_layout(&self) -> vk::DescriptorSetLayout {
         match &self.0.store {
@@ -115,8 +116,9 @@ impl DescriptorHeap {
         }
     }
 
-    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive
-    /// until the slot is written again or freed, and what had begun by then is complete.
+    /// Returns the image view in a slot of a heap of render targets or depth-stencil targets; null if the slot is
+    /// empty. The view is alive until the slot is written again or freed and all work that had begun by then is
+    /// complete.
     #[must_use]
     pub fn image_view(&self, slot: u32) -> vk::ImageView {
         let slots = self.0.slots.lock();
@@ -132,12 +134,13 @@ impl fmt::Debug for DescriptorHeap {
 }
 
 impl Device {
-    /// Binds heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
-    /// next. With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind points.
+    /// Binds heaps to a command buffer, once. The first heap is bound at set number `first_set` of the layout, the
+    /// second at the next number. With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind
+    /// points.
     ///
     /// # Safety
-    /// The command buffer is being recorded, is of this device and had no heaps bound; the layout has the heaps' set
-    /// layouts there; the heaps are of two kinds at most.
+    /// The command buffer belongs to this device, is being recorded, and has no heaps bound. The layout has the heaps'
+    /// set layouts at these numbers. There are at most two heaps, of different kinds.
     pub unsafe fn bind_heaps(
         &self,
         heaps: &[&Bound],
@@ -148,7 +151,7 @@ impl Device {
     ) {
         let buffers: SmallVec<[_; 2]> = heaps.iter().filter_map(|bound| buffer_binding(bound)).collect();
         if let (Some(api), false) = (&self.0.descriptors.buffer_api, buffers.is_empty()) {
-            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that
+            // SAFETY: the caller promises that the commands are being recorded. The buffers are alive and have this
             // usage.
             unsafe { api.cmd_bind_descriptor_buffers(commands, &buffers) };
         }
@@ -157,11 +160,11 @@ impl Device {
         unsafe { self.set_heap_offsets(heaps, commands, point, layout, first_set) };
     }
 
-    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds
-    /// nothing else; sets are the same sets.
+    /// Binds the same heaps for another pipeline layout or bind point of the same command buffer. Descriptor buffers
+    /// stay bound, and sets are the same sets.
     ///
     /// # Safety
-    /// As [`Device::bind_heaps`], which has been called with the same heaps in the same order.
+    /// The rules of [`Device::bind_heaps`], which was called with the same heaps in the same order.
     pub unsafe fn set_heap_offsets(
         &self,
         heaps: &[&Bound],
@@ -172,8 +175,8 @@ impl Device {
     ) {
         let (mut number, mut buffer) = (first_set, 0);
         for bound in heaps {
-            // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the sets;
-            // buffers are numbered in the order in which they were bound.
+            // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the sets.
+            // Buffers are numbered in the order in which they were bound.
             unsafe {
                 match (bound.how, &self.0.descriptors.buffer_api) {
                     (How::Set(set), _) => {
@@ -183,7 +186,7 @@ impl Device {
                         api.cmd_set_descriptor_buffer_offsets(commands, point, layout, number, &[buffer], &[0]);
                         buffer += 1;
                     }
-                    (How::Buffer { .. }, None) => unreachable!("such a heap is made with the extension only"),
+                    (How::Buffer { .. }, None) => unreachable!("such a heap is created only with the extension"),
                 }
             }
             number += 1;
@@ -200,8 +203,8 @@ fn buffer_binding(bound: &Bound) -> Option<vk::DescriptorBufferBindingInfoEXT<'s
     }
 }
 
-// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond
-// that as long as the policy keeps a leftover.
+// SAFETY: heaps and objects are those that the driver created. A slot's object lives as long as the slot contains it,
+// and then as long as the policy keeps the leftover.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = Bound;
@@ -223,7 +226,7 @@ unsafe impl Descriptors for Device {
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
         self.check_whole()?;
         DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
-        DeviceError::invalid("a layout of fewer slots than the heap")
+        DeviceError::invalid("a layout with fewer slots than the heap")
             .at_least(desc.layout_slots.into(), desc.slots.into())?;
         let facts = &self.0.descriptors;
         if desc.shader_visible {
@@ -252,7 +255,7 @@ unsafe impl Descriptors for Device {
 
     unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
         let slots = std::mem::take(&mut *heap.0.slots.lock());
-        // SAFETY: the caller promises that nothing uses the heap any more.
+        // SAFETY: the caller promises that no work uses the heap any more.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -272,14 +275,14 @@ unsafe impl Descriptors for Device {
     ) -> Result<Option<Leftover>, DeviceError> {
         let real = Real::new(self, heap.0.kind, view)?;
         if heap.0.kind.can_be_shader_visible() && !self.takes(heap, &real) {
-            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
+            return Err(DeviceError::invalid("a view of a type that the heap was not created for"));
         }
         let mut slots = heap.0.slots.lock();
         let (given, max) = (slot.into(), slots.len() as u64 - 1);
         let none = DeviceError::invalid("a heap has no such slot").with(Numbers::AtMost { given, max });
         let held = slots.get(slot as usize).ok_or(none)?;
-        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is
-        // real.
+        // SAFETY: the caller promises that the slot may be written. The lock keeps other threads from the set. The
+        // view's objects are alive.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -297,7 +300,7 @@ unsafe impl Descriptors for Device {
         slots.get(slot as usize)?;
         let held = slots.put(slot as usize, Slot::default());
         let binding = held.binding?;
-        // SAFETY: the caller promises that the slot may be written; the lock keeps other threads from the set.
+        // SAFETY: the caller promises that the slot may be written. The lock keeps other threads from the set.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -311,19 +314,20 @@ unsafe impl Descriptors for Device {
 
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, DescriptorHeap>]) {
         for copy in copies {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             unsafe { self.copy_run(copy) };
         }
     }
 
     unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<Bound, DeviceError> {
         let how = match &heap.0.store {
-            Store::Slots => return Err(DeviceError::invalid("shaders do not see such a heap")),
+            Store::Slots => return Err(DeviceError::invalid("the heap is not shader-visible")),
             Store::Set(set) => How::Set(set.set()),
             Store::Plain(plain) => {
-                // The set is written here: no other thread may write the slots meanwhile.
+                // The bind writes the set, so no other thread may write the slots during it.
                 let slots = heap.0.slots.lock();
-                // SAFETY: the heap is this device's, and what is destroyed is taken out of its slots before.
+                // SAFETY: the heap belongs to this device. Resources are removed from its slots before they are
+                // destroyed.
                 How::Set(unsafe { plain.bind(self, &slots) }?)
             }
             Store::Bytes(bytes) => bytes.how(),
@@ -342,30 +346,31 @@ unsafe impl Descriptors for Device {
     }
 }
 
-/// An object that a slot showed before. Dropping it destroys it, unless another slot shows it too.
-pub struct Leftover(#[allow(dead_code, reason = "held to be dropped")] Arc<Owned>);
+/// An object that a slot owned before. Dropping it destroys the object, unless another slot owns it too.
+pub struct Leftover(#[allow(dead_code, reason = "kept until it is dropped")] Arc<Owned>);
 
 impl Device {
-    /// Whether a heap has an array for a view.
+    /// Returns `true` if the heap has an array for the view.
     fn takes(&self, heap: &DescriptorHeap, real: &Real) -> bool {
         let bindings = self.0.descriptors.bindings(heap.0.kind, heap.0.types);
         bindings.contains(&(real.binding, real.descriptor_type))
     }
 
     /// # Safety
-    /// As [`Descriptors::copy_views`].
+    /// The rules of [`Descriptors::copy_views`].
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
         let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
         let count = copy.count as usize;
-        // Nothing is released in between: it would be gone from one heap, and come to another that was cleared before.
+        // No resource may be released during the copy: it would be cleared from the source, and then copied to a
+        // destination that was cleared before.
         let is_plain = self.0.descriptors.model() == DescriptorModel::PlainSets;
         let _held = is_plain.then(|| self.0.plain_heaps.hold());
-        // Taken out first: the locks of the two are never held together.
+        // The source is read first, because the locks of both heaps are never held together.
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
         let held = &slots[dst..dst + count];
-        // SAFETY: the caller promises that the slots are there and nothing else accesses them; the lock keeps others
-        // from the set.
+        // SAFETY: the caller promises that the slots exist and that no other thread accesses them. The lock keeps other
+        // threads from the set.
         unsafe {
             match (&copy.src.0.store, &copy.dst.0.store) {
                 (Store::Set(from), Store::Set(to)) => to.copy(self, from, copy, held, &shown),
@@ -374,7 +379,7 @@ impl Device {
                 _ => {}
             }
         }
-        // What the slots showed before is of no use to pending work: nothing pending reads them.
+        // The previous objects may be dropped at once, because no pending work reads these slots.
         (dst..).zip(shown).for_each(|(at, shown)| _ = slots.put(at, shown));
     }
 }

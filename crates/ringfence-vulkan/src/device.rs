@@ -1,4 +1,4 @@
-//! The device that the program has made, and what was read of it.
+//! The wrapped device, and the properties that were read from it.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -17,34 +17,34 @@ use super::{capabilities, external, naming};
 use ringfence_hal::descriptors::DescriptorModel;
 use ringfence_hal::{DeviceError, MemoryPriority};
 
-/// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
+/// A Vulkan device. Clones refer to the same device and cost one increment of a reference count.
 #[derive(Clone)]
 pub struct Device(pub(super) Arc<Inner>);
 
-/// What the copies of a [`Device`] share.
+/// State that the clones of a [`Device`] share.
 pub(super) struct Inner {
     pub(super) instance: ash::Instance,
     pub(super) physical: vk::PhysicalDevice,
     pub(super) device: ash::Device,
     pub(super) desc: DeviceDesc,
     pub(super) found: capabilities::Found,
-    /// Whether nothing newer than Vulkan 1.0 may be called.
+    /// `true` if only Vulkan 1.0 may be called.
     pub(super) memory_only: bool,
-    /// Whether memory may be allocated for one resource, said to be so.
+    /// `true` if `VkMemoryDedicatedAllocateInfo` may be used.
     pub(super) has_dedicated: bool,
     pub(super) counts: Counts,
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
     pub(super) turns: Turns,
-    /// There iff the instance was made with `VK_EXT_debug_utils`.
+    /// `Some` if and only if the instance was created with `VK_EXT_debug_utils`.
     pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
     pub(super) sharing: external::Calls,
-    /// There iff `VK_EXT_pageable_device_local_memory` was enabled.
+    /// `Some` if and only if `VK_EXT_pageable_device_local_memory` was enabled.
     pub(super) pageable: Option<ash::ext::pageable_device_local_memory::Device>,
 }
 
-/// What is read of a device when it is wrapped.
+/// Properties that are read from a device when it is wrapped.
 struct Read {
     found: capabilities::Found,
     descriptors: Facts,
@@ -54,16 +54,16 @@ struct Read {
 }
 
 impl Device {
-    /// Wraps a device that the program has made.
+    /// Wraps a device that the program has created.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; out of memory.
     ///
     /// # Safety
-    /// - `device` was made from `physical`, and `physical` comes from `instance`, which was made for Vulkan 1.2 or
+    /// - `device` was created from `physical`. `physical` comes from `instance`, which was created for Vulkan 1.2 or
     ///   newer.
-    /// - The feature `timelineSemaphore` was enabled, and `desc` is true.
-    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    /// - The feature `timelineSemaphore` was enabled, and `desc` is correct.
+    /// - Instance and device outlive this value, its clones, and all objects that are created through them.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
@@ -73,7 +73,7 @@ impl Device {
         let desc = DeviceDesc { features: desc.features.usable(), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
         let found = unsafe { capabilities::find(instance, physical, desc.features) }?;
-        // SAFETY: the caller promises that the three belong together and that `desc` is true.
+        // SAFETY: the caller promises that the three belong together and that `desc` is correct.
         let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
         // SAFETY: the caller promises that the three belong together and that the features were enabled.
         let sharing = unsafe { external::Calls::load(instance, physical, &device, desc.features) };
@@ -82,15 +82,14 @@ impl Device {
         Ok(unsafe { Self::wrap(instance, physical, device, desc, read) })
     }
 
-    /// Wraps a device of any version of Vulkan, to be used for memory only: `Allocator::allocate`,
-    /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with
-    /// [`DeviceError::Unsupported`]; budgets and the largest memory object are not known, as Vulkan 1.0 does not report
-    /// them. Memory of a resource's own is plain memory where the device has neither Vulkan 1.1 nor
-    /// `VK_KHR_dedicated_allocation`.
+    /// Wraps a device of any version of Vulkan for memory only: `Allocator::allocate`, `Allocator::allocate_for`, and
+    /// their allocations. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`].
+    /// Vulkan 1.0 reports neither budgets nor the largest memory object, so both are unknown. If the device has neither
+    /// Vulkan 1.1 nor `VK_KHR_dedicated_allocation`, dedicated allocations are plain memory objects.
     ///
     /// # Safety
-    /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
-    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    /// - `device` was created from `physical`, which comes from `instance`, and `desc` is correct.
+    /// - Instance and device outlive this value, its clones, and all objects that are created through them.
     pub unsafe fn for_memory(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
@@ -110,7 +109,7 @@ impl Device {
     }
 
     /// # Safety
-    /// `device` was made from `physical`, which comes from `instance`; all are alive, and the features of `desc`
+    /// `device` was created from `physical`, which comes from `instance`. All are alive, and the features in `desc` are
     /// enabled.
     unsafe fn wrap(
         instance: &ash::Instance,
@@ -151,10 +150,10 @@ impl Device {
         Self(Arc::new(inner))
     }
 
-    /// Names an object; a failure is of no consequence and not reported.
+    /// Names an object. Failures are ignored, because a name has no effect on behaviour.
     ///
     /// # Safety
-    /// The object is this device's and alive.
+    /// The object belongs to this device and is alive.
     pub(super) unsafe fn name(&self, object: impl vk::Handle, name: &str) {
         let Some(debug_utils) = &self.0.debug_utils else { return };
         let bytes = naming::terminated(name);
@@ -164,8 +163,8 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot that shows a buffer or an image which its owner has released, or which is about to be
-    /// destroyed. Only on plain sets.
+    /// Clears every slot with a descriptor of a buffer or image that its owner has released or that is about to be
+    /// destroyed. Needed for plain sets only.
     #[inline]
     pub(super) fn clear_slots_of(&self, resource: Resource) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {
@@ -173,44 +172,44 @@ impl Device {
         }
     }
 
-    /// Refuses what needs more than Vulkan 1.0 on a device that was wrapped for memory alone.
+    /// Returns an error if the device was wrapped for memory only. For calls that need more than Vulkan 1.0.
     pub(super) fn check_whole(&self) -> Result<(), DeviceError> {
-        let refused = DeviceError::unsupported("this on a device that was wrapped for memory alone");
+        let refused = DeviceError::unsupported("this call on a device that was wrapped for memory only");
         if self.0.memory_only { Err(refused) } else { Ok(()) }
     }
 
-    /// The device that was passed in.
+    /// Returns the wrapped device.
     #[must_use]
     pub fn raw(&self) -> &ash::Device {
         &self.0.device
     }
 
-    /// The instance that was passed in.
+    /// Returns the instance of the device.
     #[must_use]
     pub fn instance(&self) -> &ash::Instance {
         &self.0.instance
     }
 
-    /// The physical device that was passed in.
+    /// Returns the physical device.
     #[must_use]
     pub fn physical(&self) -> vk::PhysicalDevice {
         self.0.physical
     }
 
-    /// Whether a feature was enabled.
+    /// Returns `true` if a feature was enabled.
     pub(super) fn has(&self, feature: Features) -> bool {
         self.0.desc.features.contains(feature)
     }
 
-    /// The description that was passed in, without features that need another one that it lacks.
+    /// Returns the description of the device. Features that depend on a missing feature have been removed.
     #[must_use]
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc
     }
 }
 
-/// Whether `VkMemoryDedicatedAllocateInfo` may be chained: with Vulkan 1.1 or `VK_KHR_dedicated_allocation`, which has
-/// no command of its own and needs the one that measures.
+/// Returns `true` if `VkMemoryDedicatedAllocateInfo` may be chained: with Vulkan 1.1 or `VK_KHR_dedicated_allocation`.
+/// That extension has no command, but it requires `VK_KHR_get_memory_requirements2`, whose command is queried instead.
 ///
 /// # Safety
 /// The device is alive and comes from `instance`.
@@ -220,7 +219,7 @@ unsafe fn has_dedicated_allocation(instance: &ash::Instance, device: vk::Device)
     measures.into_iter().any(|name| unsafe { instance.get_device_proc_addr(device, name.as_ptr()) }.is_some())
 }
 
-/// When the system takes priorities.
+/// Returns the times at which the system accepts priorities.
 const fn memory_priority(features: Features) -> MemoryPriority {
     if features.contains(Features::PAGEABLE_DEVICE_LOCAL_MEMORY) {
         MemoryPriority::AtAnyTime
@@ -231,7 +230,7 @@ const fn memory_priority(features: Features) -> MemoryPriority {
     }
 }
 
-/// The call that changes priorities, if its extension was enabled.
+/// Returns the command that changes priorities, if its extension was enabled.
 fn pageable(
     instance: &ash::Instance,
     device: &ash::Device,

@@ -1,4 +1,4 @@
-//! Memory and fences, as the library calls them.
+//! The memory and fences of a device.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::error::{device_error, failed};
 use super::memory::Memory;
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
-/// A frame is longer, and asking takes 6 µs on one driver.
+/// Shorter than a frame. The query takes 6 µs on one driver.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
-// SAFETY: memory is mapped once when it is made and unmapped by being freed (`memory.rs`); the rest are the driver's
-// own objects.
+// SAFETY: memory is mapped once when it is allocated, and freeing unmaps it (`memory.rs`). The other objects are the
+// driver's own.
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = vk::Semaphore;
@@ -30,7 +30,7 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
-        // SAFETY: the caller promises that the memory is this device's and unused.
+        // SAFETY: the caller promises that the memory belongs to this device and is unused.
         unsafe { self.free(memory.raw()) }
     }
 
@@ -56,16 +56,17 @@ unsafe impl Driver for Device {
             unsafe { self.0.device.invalidate_mapped_memory_ranges(&[range]) }
                 .map_err(failed("vkInvalidateMappedMemoryRanges"))?;
         }
-        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`; `into` is exclusive, so they are apart.
+        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`. `into` is exclusive, so the two do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
     unsafe fn completed(&self, fence: &vk::Semaphore) -> Result<u64, DeviceError> {
         self.check_whole()?;
-        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
         match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
-            // Some drivers return this value for a lost device, not the error.
+            // Some drivers return this value instead of the error if the device is lost.
             Ok(u64::MAX) => Err(DeviceError::Lost),
             Ok(value) => Ok(value),
             Err(error) => Err(device_error(error, "vkGetSemaphoreCounterValue")),
@@ -77,10 +78,10 @@ unsafe impl Driver for Device {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let (fences, values) = ([*fence], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);
-        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
         match unsafe { self.0.device.wait_semaphores(&info, timeout_ns) } {
-            // Vulkan lets a wait on a lost device succeed, so that success proves nothing yet.
-            // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+            // Vulkan allows a wait on a lost device to succeed, so the value is read to confirm success.
+            // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
             Ok(()) => match unsafe { self.completed(fence) }? {
                 reached if reached >= value => Ok(true),
                 _ => Err(DeviceError::Lost),
@@ -100,7 +101,8 @@ unsafe impl Driver for Device {
 
     unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
         if let Some(pageable) = &self.0.pageable {
-            // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.
+            // SAFETY: the caller promises that the memory belongs to this device and is alive. The extension was
+            // enabled.
             unsafe {
                 (pageable.fp().set_device_memory_priority_ext)(pageable.device(), memory.raw(), priority.as_f32())
             };
@@ -108,7 +110,7 @@ unsafe impl Driver for Device {
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {
-        // SAFETY: `physical` comes from `instance`, and both are alive as long as this is (see `new`).
+        // SAFETY: `physical` comes from `instance`, and both outlive this device (see `new`).
         self.0.found.memory_budget.then(|| unsafe { capabilities::read_budgets(&self.0.instance, self.0.physical) })
     }
 

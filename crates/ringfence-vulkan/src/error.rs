@@ -1,11 +1,11 @@
-//! What `VkResult` means to Ringfence.
+//! Conversion of `VkResult` to errors of Ringfence.
 
 use ash::vk;
 
 use ringfence_hal::{Api, ApiResult, DeviceError};
 
-/// The error for a failure of the command `call` (`vkAllocateMemory`); one without a variant of its own becomes
-/// [`DeviceError::Api`], which prints both.
+/// Returns the error for a failure of the command `call`, for example `vkAllocateMemory`. A result without its own
+/// variant becomes [`DeviceError::Api`], which prints the result and the command.
 #[must_use]
 pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
     match result {
@@ -14,14 +14,14 @@ pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
         vk::Result::ERROR_TOO_MANY_OBJECTS => DeviceError::TooManyObjects,
         vk::Result::ERROR_MEMORY_MAP_FAILED => DeviceError::MapFailed,
         vk::Result::ERROR_DEVICE_LOST => DeviceError::Lost,
-        vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::unsupported("this format for this use"),
-        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::unsupported("a feature that is needed"),
-        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::unsupported("an extension that is needed"),
+        vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::unsupported("this format for this usage"),
+        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::unsupported("a feature that the call needs"),
+        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::unsupported("an extension that the call needs"),
         other => DeviceError::Api(ApiResult { api: Api::Vulkan, code: other.as_raw(), call }),
     }
 }
 
-/// As [`device_error`], for `map_err`.
+/// Returns [`device_error`] as a closure, for `map_err`.
 pub(crate) fn failed(call: &'static str) -> impl Fn(vk::Result) -> DeviceError {
     move |result| device_error(result, call)
 }

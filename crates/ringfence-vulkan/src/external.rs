@@ -1,4 +1,4 @@
-//! Handles to memory, and what the device can share.
+//! Handles to shared memory, and the loaded commands for them.
 
 #[cfg(unix)]
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
@@ -21,7 +21,7 @@ pub type ShareHandle = OwnedHandle;
 pub(super) const NOT_ENABLED: DeviceError =
     DeviceError::unsupported("handles of this kind: the extension was not enabled");
 
-/// What was loaded of the extensions that [`Features`] names.
+/// The loaded commands of the sharing extensions in [`Features`].
 pub(super) struct Calls {
     #[cfg(unix)]
     pub(super) fd: Option<ash::khr::external_memory_fd::Device>,
@@ -29,13 +29,13 @@ pub(super) struct Calls {
     has_dma_buf: bool,
     #[cfg(windows)]
     pub(super) win32: Option<ash::khr::external_memory_win32::Device>,
-    /// Of the device, then of the driver.
+    /// UUID of the device, followed by that of the driver.
     pub(super) identity: [u8; 32],
 }
 
 impl Calls {
     /// # Safety
-    /// `device` comes from `physical` and that from `instance`; all are alive, and `features` are enabled.
+    /// `device` was created from `physical`, which comes from `instance`. All are alive, and `features` are enabled.
     pub(super) unsafe fn load(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
@@ -44,7 +44,7 @@ impl Calls {
     ) -> Self {
         let mut ids = vk::PhysicalDeviceIDProperties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut ids);
-        // SAFETY: the caller promises that `physical` comes from `instance`; Vulkan 1.1 has the structure.
+        // SAFETY: the caller promises that `physical` comes from `instance`. Vulkan 1.1 has the structure.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let mut identity = [0; 32];
         identity[..16].copy_from_slice(&ids.device_uuid);
@@ -65,7 +65,7 @@ impl Calls {
         }
     }
 
-    /// Of a device that shares no memory.
+    /// Returns the commands for a device that cannot share memory.
     pub(super) fn none() -> Self {
         Self {
             #[cfg(unix)]
@@ -91,7 +91,7 @@ impl Calls {
     }
 }
 
-/// Vulkan's flag for a kind.
+/// Returns Vulkan's flag for a kind of handle.
 pub(super) fn handle_type(kind: ShareKind) -> Result<vk::ExternalMemoryHandleTypeFlags, DeviceError> {
     match kind {
         ShareKind::OpaqueFd => Ok(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD),
@@ -101,14 +101,14 @@ pub(super) fn handle_type(kind: ShareKind) -> Result<vk::ExternalMemoryHandleTyp
     }
 }
 
-/// A handle on its way into the driver. Closed when it is dropped.
+/// A handle that is about to be imported. Closed when it is dropped.
 pub(super) struct Import {
     pub(super) handle: ShareHandle,
     pub(super) handle_type: vk::ExternalMemoryHandleTypeFlags,
 }
 
 impl Import {
-    /// The driver has taken it over: a file descriptor is the driver's then, a Windows handle is to be closed.
+    /// Called after a successful import. The driver now owns a file descriptor; a Windows handle is closed.
     pub(super) fn used_up(self) {
         #[cfg(unix)]
         let _ = self.handle.into_raw_fd();
@@ -117,7 +117,7 @@ impl Import {
     }
 }
 
-/// What is chained to the allocation for an [`Import`].
+/// The structure that is chained to an allocation for an [`Import`].
 pub(super) struct RawImport<'a> {
     #[cfg(unix)]
     raw: Option<vk::ImportMemoryFdInfoKHR<'a>>,

@@ -1,13 +1,13 @@
-//! Vulkan's formats: the portable ones among them, and how the texels of each lie in a buffer.
+//! Vulkan's formats: conversions from and to portable formats, and the layout of their texels in a buffer.
 
 use ash::vk;
 
 use ringfence_hal::{Format, TexelFormat};
 
-/// Vulkan's formats and the portable ones.
+/// Pairs of portable formats and Vulkan's formats.
 macro_rules! formats {
     ($($portable:ident = $format:ident,)*) => {
-        /// Vulkan's format for the portable one; `UNDEFINED`, which every call refuses, for one that it has not.
+        /// Returns Vulkan's format for a portable one; `UNDEFINED`, which every call refuses, if Vulkan lacks it.
         pub(crate) const fn format(format: Format) -> vk::Format {
             match format {
                 $(Format::$portable => vk::Format::$format,)*
@@ -15,7 +15,7 @@ macro_rules! formats {
             }
         }
 
-        /// The portable format for Vulkan's; `None` if it has none.
+        /// Returns the portable format for Vulkan's; `None` if there is none.
         pub(crate) const fn portable_format(format: vk::Format) -> Option<Format> {
             match format {
                 $(vk::Format::$format => Some(Format::$portable),)*
@@ -84,12 +84,12 @@ formats! {
     S8Uint = S8_UINT,
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels
-/// share colour, and for formats that are not known here.
+/// Returns the layout of a format's texels in a buffer. Returns `None` for formats with several planes, for Y'CbCr
+/// formats whose texels share chroma samples, and for unknown formats.
 #[must_use]
 pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     use vk::Format as F;
-    /// Formats of equal size that Vulkan numbers one after another.
+    /// Returns `true` if `format` is in a range of consecutive format numbers with texels of equal size.
     const fn within(format: vk::Format, first: vk::Format, last: vk::Format) -> bool {
         format.as_raw() >= first.as_raw() && format.as_raw() <= last.as_raw()
     }
@@ -120,7 +120,7 @@ pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
         F::A1B5G5R5_UNORM_PACK16_KHR | F::R10X6_UNORM_PACK16 | F::R12X4_UNORM_PACK16 => TexelFormat::color(2),
         F::R10X6G10X6_UNORM_2PACK16 | F::R12X4G12X4_UNORM_2PACK16 => TexelFormat::color(4),
         F::R10X6G10X6B10X6A10X6_UNORM_4PACK16 | F::R12X4G12X4B12X4A12X4_UNORM_4PACK16 => TexelFormat::color(8),
-        // Of every two others, which are normalized, there is one of floats, with the same blocks.
+        // For every two normalised ASTC formats (UNORM, SRGB), there is one SFLOAT format with the same blocks.
         _ if within(format, F::ASTC_4X4_SFLOAT_BLOCK, F::ASTC_12X12_SFLOAT_BLOCK) => {
             let number = format.as_raw() - F::ASTC_4X4_SFLOAT_BLOCK.as_raw();
             return texel_format(F::from_raw(F::ASTC_4X4_UNORM_BLOCK.as_raw() + 2 * number));

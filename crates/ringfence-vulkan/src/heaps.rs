@@ -1,8 +1,8 @@
-//! The heaps of a device whose slots must not outlive what they show.
+//! The heaps of plain sets. Their slots must be cleared before the resources that they refer to are destroyed.
 //!
 //! ```text
-//!   a resource is released ──▶ Counts: does a slot show it, as far as a hash says? ── no ──▶ nothing to do, no lock
-//!                                └─ it may ──▶ each heap: its index knows the slots        (descriptor/slots.rs)
+//!   a resource is released ──▶ Counts: does a slot refer to it, by its hash? ── no ──▶ nothing to do, no lock
+//!                                └─ maybe ──▶ each heap: its index has the slots          (descriptor/slots.rs)
 //! ```
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -12,24 +12,24 @@ use std::sync::{Arc, OnceLock, Weak};
 use ash::vk;
 use ringfence_hal::lock::Lock;
 
-/// What a slot shows. Handles of different kinds may be equal.
+/// A resource that a slot refers to. Handles of different kinds may be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Resource {
     Buffer(vk::Buffer),
     Image(vk::Image),
 }
 
-/// A heap whose slots show buffers and images.
+/// A heap whose slots refer to buffers and images.
 pub(super) trait ShowsResources: Send + Sync {
-    /// Clears every slot that shows this.
+    /// Clears every slot that refers to `resource`.
     fn clear_slots_of(&self, resource: Resource);
 }
 
-/// The heaps of plain sets, where a bind writes whatever the slots show, read or not.
+/// The heaps of plain sets. A bind writes all of their slots into a set, even if no shader reads them.
 #[derive(Default)]
 pub(super) struct PlainHeaps {
     heaps: Lock<Vec<Weak<dyn ShowsResources>>>,
-    /// Made with the first heap: without one, what releases resources does nothing.
+    /// Created with the first heap. Without a heap, the release of a resource has nothing to clear.
     counts: OnceLock<Arc<Counts>>,
 }
 
@@ -40,7 +40,7 @@ impl PlainHeaps {
         heaps.push(heap);
     }
 
-    /// What slots of heaps that are added count in.
+    /// Returns the counts for the slots of heaps that are added.
     pub(super) fn counts(&self) -> &Arc<Counts> {
         self.counts.get_or_init(|| Arc::new(Counts::new()))
     }
@@ -52,7 +52,7 @@ impl PlainHeaps {
         }
     }
 
-    /// As long as this is held, no slot is cleared: what is read of one heap may be written to another.
+    /// Returns a guard during which no slot is cleared, so that a copy from one heap to another is consistent.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.heaps.lock()
     }
@@ -63,7 +63,7 @@ impl PlainHeaps {
     }
 }
 
-/// How many slots show resources, by a hash of these: 0 for most that are released.
+/// Number of slots that refer to resources, by a hash of the resource. It is 0 for most resources that are released.
 pub(super) struct Counts(Box<[AtomicU32]>);
 
 impl Counts {
@@ -78,7 +78,7 @@ impl Counts {
         &self.0[hash as usize % Self::COUNT]
     }
 
-    // Relaxed: who releases a resource has it from who wrote the slot.
+    // Relaxed: the thread that releases a resource has synchronised with the thread that wrote the slot.
     fn may_show(&self, resource: Resource) -> bool {
         self.of(resource).load(Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! Textures, which Vulkan calls images: described, made, measured, bound.
+//! Textures, which Vulkan calls images: description, creation, requirements, binding.
 
 use ash::vk;
 
@@ -21,7 +21,7 @@ use ringfence_hal::{
     TextureDesc, TextureUsage, Textures,
 };
 
-// SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.
+// SAFETY: an image stays bound to its memory, which stays mapped until it is freed.
 unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureInfo<'a>;
     type Unplaced = vk::Image;
@@ -46,7 +46,7 @@ unsafe impl Create<Textures> for Device {
         parts(info.raw())
     }
 
-    /// Formats without a portable name are copied, too.
+    /// Uses Vulkan's flags, because formats without a portable name can be copied too.
     fn is_copied(&self, info: &TextureInfo<'_>) -> bool {
         info.raw().usage.contains(vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST)
     }
@@ -70,12 +70,13 @@ unsafe impl Create<Textures> for Device {
             info.initial_layout.as_raw() as u32,
         ];
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
-        // SAFETY: safe code chains nothing and names no families; `from_raw` promises that what they point to is valid.
+        // SAFETY: safe code chains no structures and lists no families. The caller of `from_raw` promises that both are
+        // valid.
         unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
-    /// What was made `PREINITIALIZED` cannot be in that layout again; any other begins in `UNDEFINED`, as a new one
-    /// does.
+    /// Returns `None` for images that begin in `PREINITIALIZED`, because an image cannot return to that layout. Other
+    /// images begin in `UNDEFINED`, which is valid for a recycled image too.
     fn recycle_key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
         let is_undefined = info.raw().initial_layout == vk::ImageLayout::UNDEFINED;
         is_undefined.then(|| Create::<Textures>::key(self, info)).flatten()
@@ -91,10 +92,10 @@ unsafe impl Create<Textures> for Device {
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
-        // SAFETY: the image is this device's, alive, and not disjoint.
+        // SAFETY: the image belongs to this device, is alive, and is not disjoint.
         unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
         let needed = needed.memory_requirements;
-        // Its modifier may be that of linear tiling, which keeps other distances than its class says.
+        // The modifier may stand for linear tiling, which needs other distances than the class implies.
         if info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             dedicated.requires_dedicated_allocation = vk::TRUE;
         }
@@ -127,13 +128,13 @@ unsafe impl Create<Textures> for Device {
         valid::within(info.raw(), &most)?;
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device shares such images.
+        // SAFETY: the caller promises that `info` is valid, and the device can share such images.
         let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }
 
     unsafe fn discard(&self, unplaced: vk::Image) {
-        // SAFETY: the caller promises that the image was not used.
+        // SAFETY: the caller promises that the image is unused.
         unsafe { self.destroy_image(unplaced) }
     }
 
@@ -146,7 +147,7 @@ unsafe impl Create<Textures> for Device {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow this memory.
         unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }
             .map_err(failed("vkBindImageMemory"))?;
-        // SAFETY: the caller promises that the offset lies inside the memory.
+        // SAFETY: the caller promises that the offset is inside the memory.
         Ok(unsafe { memory.placed(*unplaced, offset) })
     }
 
@@ -157,9 +158,9 @@ unsafe impl Create<Textures> for Device {
     ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
         let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }?;
-        // SAFETY: the caller promises that the resource is unbound; the memory was made for it.
+        // SAFETY: the caller promises that the resource is unbound. The memory was allocated for it.
         let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
-        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        // SAFETY: the memory is new and contains only `placed`.
         unsafe { self.with_memory(placed, memory) }
     }
 
@@ -180,30 +181,30 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn set_name(&self, object: &vk::Image, name: &str) {
-        // SAFETY: the caller promises that the image is this device's and alive.
+        // SAFETY: the caller promises that the image belongs to this device and is alive.
         unsafe { self.name(*object, name) }
     }
 }
 
 impl Device {
-    /// Refuses what safe code described and Vulkan forbids, without a call of the driver.
+    /// Refuses descriptions from safe code that Vulkan forbids. Makes no driver call.
     pub(super) fn check_plain(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         check_image(info)?;
         valid::image(info, self.0.found.image_limits)
     }
 
-    /// Refuses what safe code described and Vulkan forbids or this device has no image for.
+    /// Refuses descriptions from safe code that Vulkan forbids or the device does not support.
     pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         self.check_plain(info)?;
         self.check_supported(info)
     }
 
-    /// Refuses what is beyond the device's limits for that format and usage.
+    /// Refuses descriptions that exceed the device's limits for their format and usage.
     pub(super) fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         let ask = |query: &ImageQuery| {
             let ImageQuery { format, image_type, tiling, usage, flags } = *query;
             let (instance, physical) = (&self.0.instance, self.0.physical);
-            // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+            // SAFETY: the physical device belongs to the instance and is alive (see `Device::new`).
             unsafe {
                 instance.get_physical_device_image_format_properties(physical, format, image_type, tiling, usage, flags)
             }
@@ -216,7 +217,7 @@ impl Device {
     }
 }
 
-/// Refuses what would be undefined behaviour or cannot be placed.
+/// Refuses descriptions that would cause undefined behaviour or cannot be placed.
 pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let extent = info.extent;
     for (count, at_least_one) in [
@@ -230,14 +231,15 @@ pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceEr
     }
     let flags = |without: vk::ImageCreateFlags| (info.flags.as_raw().into(), (info.flags & !without).as_raw().into());
     let (given, allowed) = flags(vk::ImageCreateFlags::SPARSE_BINDING);
-    DeviceError::invalid("sparse textures are not placed in one memory").flags(given, allowed)?;
+    DeviceError::invalid("a sparse texture cannot be placed in one memory object").flags(given, allowed)?;
     let (given, allowed) = flags(vk::ImageCreateFlags::DESCRIPTOR_BUFFER_CAPTURE_REPLAY_EXT);
     DeviceError::unsupported("textures whose descriptors are captured and replayed").flags(given, allowed)?;
     let (given, allowed) = flags(vk::ImageCreateFlags::DISJOINT);
-    DeviceError::invalid("disjoint textures are not placed in one memory").flags(given, allowed)
+    DeviceError::invalid("a disjoint texture cannot be placed in one memory object").flags(given, allowed)
 }
 
-/// Which class an image is of. Vulkan parts linear resources (buffers, images with linear tiling) from all others.
+/// Returns the class of an image. Vulkan separates linear resources (buffers, images with linear tiling) from all
+/// others.
 pub(super) fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
     let attachment = vk::ImageUsageFlags::COLOR_ATTACHMENT
         | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT
@@ -251,7 +253,7 @@ pub(super) fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
     }
 }
 
-/// Vulkan's description for a portable one. The description is one that [`Textures::check`] lets through.
+/// Returns Vulkan's description for a portable one that has passed [`Textures::check`].
 fn create_info(desc: &TextureDesc) -> vk::ImageCreateInfo<'static> {
     let TextureDesc { dimension, width, height, depth, layers, mips, samples, .. } = *desc;
     let (image_type, flags) = match dimension {
@@ -283,7 +285,8 @@ const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
     (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
 ];
 
-/// What an image's description says portably; `None` for other formats, and where not every view has every usage.
+/// Returns the portable description of an image. Returns `None` for formats without a portable name, and for
+/// `EXTENDED_USAGE`, because views of such an image may lack some of its usages.
 fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     if info.flags.contains(vk::ImageCreateFlags::EXTENDED_USAGE) {
         return None;
@@ -311,8 +314,8 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
-/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those
-/// that [`texel_format`] does not know.
+/// Returns the size, subresources and format of an image. Returns `None` for formats with several planes, because
+/// planes have different sizes, and for formats that [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;
@@ -320,7 +323,7 @@ pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     Some(TextureParts { width, height, depth, layers, mips, samples, format, aspects: format.aspects() })
 }
 
-/// Vulkan's usage flags for the portable ones.
+/// Returns Vulkan's usage flags for the portable ones.
 fn image_usage(usage: TextureUsage) -> vk::ImageUsageFlags {
     let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
     present.fold(vk::ImageUsageFlags::empty(), |all, (_, equal)| all | equal)

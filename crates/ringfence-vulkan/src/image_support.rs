@@ -1,24 +1,24 @@
-//! What the device supports of images, asked once for each kind of image: it never changes.
+//! Cache of the device's support of images. Each kind of image is queried once, because the answer never changes.
 //!
 //! ```text
-//!   format, type, tiling, usage, flags ── hash ──▶ one of four slots in a row    written once: no line that threads write again
-//!                                                    └─ all four taken by others: the driver is asked
+//!   format, type, tiling, usage, flags ── hash ──▶ one of four slots in a row    written once, then only read
+//!                                                    └─ all four are taken: the driver is queried
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `of` | O(1); a driver call for what was not asked before |
+//! | `of` | O(1); a driver call for a kind that is not cached |
 
 use std::sync::OnceLock;
 
 use ash::vk;
 
-/// Slots: more kinds of image than programs make.
+/// Number of slots; more than the kinds of image that programs create.
 const SLOTS: usize = 256;
-/// Slots that a kind may be in.
+/// Number of slots in which a kind of image may be stored.
 const PROBES: usize = 4;
 
-/// All that the driver is asked.
+/// The parameters of the query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ImageQuery {
     pub(super) format: vk::Format,
@@ -52,7 +52,7 @@ impl ImageSupport {
         Self((0..SLOTS).map(|_| OnceLock::new()).collect())
     }
 
-    /// What `ask` says of a kind of image, or has said before.
+    /// Returns the cached answer for a kind of image, or calls `ask`.
     pub(super) fn of(&self, query: ImageQuery, ask: impl FnOnce(&ImageQuery) -> Answer) -> Answer {
         let first = query.slot();
         for slot in (0..PROBES).map(|probe| &self.0[(first + probe) % SLOTS]) {
@@ -61,7 +61,7 @@ impl ImageSupport {
                 Some(_) => {}
                 None => {
                     let answer = ask(&query);
-                    // Any other failure may pass.
+                    // Other failures may be temporary.
                     if matches!(answer, Ok(_) | Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED)) {
                         _ = slot.set((query, answer));
                     }
@@ -104,7 +104,7 @@ mod tests {
                 assert_eq!(found.ok().map(|found| found.max_mip_levels), Some(usage), "round {round}");
             }
         }
-        assert!(asked < 4 * SLOTS, "most of what was kept is not asked again: {asked}");
+        assert!(asked < 4 * SLOTS, "most cached answers are not queried again: {asked}");
         let other = ImageQuery { format: vk::Format::D32_SFLOAT, ..query(1) };
         assert_eq!(
             support.of(other, |_| Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED)).err(),

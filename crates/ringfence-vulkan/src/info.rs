@@ -1,27 +1,27 @@
-//! What buffers and images are described with: Vulkan's own structures, behind constructors that safe code may call.
+//! Descriptions of buffers and images: Vulkan's own structures, with constructors for safe code.
 
 use ash::vk::{self, TaggedStructure};
 
 use super::chained::structures;
 
-/// A buffer to be made.
+/// Description of a buffer to create.
 ///
-/// `vk::BufferCreateInfo` can hold any pointer, so that handing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
-/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what
-/// breaks a rule of valid usage, by name, before the driver sees it.
+/// `vk::BufferCreateInfo` can contain invalid pointers, so passing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
+/// buffers need only a size and usage flags, which is safe ([`BufferInfo::new`]): the device checks the rules of valid
+/// usage before it calls the driver, and its error names the broken rule.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
-    /// Whether safe code described it, so that its usage flags are to be checked.
+    /// `true` if safe code described the buffer, so that its usage flags must be checked.
     check: bool,
 }
 
 impl BufferInfo<'static> {
-    /// A buffer of `size` bytes that one queue family at a time uses.
+    /// Describes a buffer of `size` bytes that is used by one queue family at a time.
     ///
-    /// Taken are the usage flags of Vulkan 1.0 and those of the features and extensions that
-    /// [`DeviceDesc`](super::DeviceDesc) names as enabled. Any other is refused with
-    /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) when the buffer is made.
+    /// Accepts the usage flags of Vulkan 1.0 and those of the features and extensions that
+    /// [`DeviceDesc`](super::DeviceDesc) lists as enabled. Other flags are refused with
+    /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) when the buffer is created.
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
         Self { raw: vk::BufferCreateInfo::default().size(size).usage(usage), check: true }
@@ -29,58 +29,58 @@ impl BufferInfo<'static> {
 }
 
 impl<'a> BufferInfo<'a> {
-    /// A buffer described by Vulkan's own structure.
+    /// Describes a buffer by Vulkan's own structure.
     ///
     /// # Safety
-    /// `vkCreateBuffer` accepts it: all that it points to is valid, and it breaks no rule of valid usage.
+    /// `vkCreateBuffer` accepts it: everything that it points to is valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::BufferCreateInfo<'a>) -> Self {
         Self { raw, check: false }
     }
 
-    /// Vulkan's own structure.
+    /// Returns Vulkan's own structure.
     pub const fn raw(&self) -> &vk::BufferCreateInfo<'a> {
         &self.raw
     }
 
-    /// The usage flags: those of a chained `VkBufferUsageFlags2CreateInfo` stand in place of the structure's own, and
-    /// its low half means the same.
+    /// Returns the usage flags. The flags in a chained `VkBufferUsageFlags2CreateInfo` replace those of the structure.
+    /// The low 32 bits of both have the same meaning.
     pub(super) fn usage(&self) -> vk::BufferUsageFlags {
-        // SAFETY: safe code chains nothing, and who calls `from_raw` promises that all that is pointed to is valid.
+        // SAFETY: safe code chains no structures, and the caller of `from_raw` promises that all pointers are valid.
         let mut chain = unsafe { structures(self.raw.p_next) };
         let wide = chain.find(|structure| structure.s_type == vk::BufferUsageFlags2CreateInfoKHR::STRUCTURE_TYPE);
         let Some(wide) = wide else { return self.raw.usage };
-        // SAFETY: its type says what it is.
+        // SAFETY: the structure has the type that `s_type` names.
         let flags = unsafe { (*std::ptr::from_ref(wide).cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>()).usage };
         vk::BufferUsageFlags::from_raw(flags.as_raw() as u32)
     }
 
-    /// The same of another size.
+    /// Returns the same description with another size.
     pub(super) fn with_size(&self, size: u64) -> Self {
         Self { raw: self.raw.size(size), check: self.check }
     }
 
-    /// Whether its usage flags are to be checked: safe code described it.
+    /// Returns `true` if safe code described the buffer, so that its usage flags must be checked.
     pub(super) const fn needs_check(&self) -> bool {
         self.check
     }
 }
 
-/// An image to be made. See [`BufferInfo`].
+/// Description of an image to create. See [`BufferInfo`].
 #[derive(Clone, Copy)]
 pub struct TextureInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
-    /// Whether safe code described it, so that it is checked, and support by the device queried.
+    /// `true` if safe code described or changed the image, so that it must be checked and the device's support queried.
     check: bool,
 }
 
 impl TextureInfo<'static> {
-    /// A two-dimensional image with one mip level, layer and sample, optimally tiled.
+    /// Describes a two-dimensional image with one mip level, one layer, one sample, and optimal tiling.
     ///
-    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything
-    /// else, and whatever breaks a rule of valid usage, is refused when the image is made, with
-    /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo); what the device does not have, with
-    /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported).
+    /// Accepts the formats of Vulkan 1.0, the Y'CbCr formats of Vulkan 1.1, and the usage flags of Vulkan 1.0. The
+    /// creation of the image fails with [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) for other
+    /// formats or flags and for broken rules of valid usage, and with
+    /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) if the device does not support the image.
     #[must_use]
     pub fn new(format: vk::Format, width: u32, height: u32, usage: vk::ImageUsageFlags) -> Self {
         let raw = vk::ImageCreateInfo::default()
@@ -96,8 +96,9 @@ impl TextureInfo<'static> {
         Self { raw, check: true }
     }
 
-    /// With `mips` mip levels. Like [`TextureInfo::layers`] and [`TextureInfo::samples`] for what [`TextureInfo::new`]
-    /// describes: other raw descriptions are refused once they have been changed.
+    /// Sets the number of mip levels. This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for
+    /// descriptions from [`TextureInfo::new`]. A changed description from [`TextureInfo::from_raw`] is refused if `new`
+    /// could not have made it.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
         self.raw.mip_levels = mips;
@@ -105,7 +106,7 @@ impl TextureInfo<'static> {
         self
     }
 
-    /// With `layers` array layers.
+    /// Sets the number of array layers.
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
         self.raw.array_layers = layers;
@@ -113,7 +114,7 @@ impl TextureInfo<'static> {
         self
     }
 
-    /// With `samples` samples a texel.
+    /// Sets the number of samples per texel.
     #[must_use]
     pub const fn samples(mut self, samples: vk::SampleCountFlags) -> Self {
         self.raw.samples = samples;
@@ -123,26 +124,28 @@ impl TextureInfo<'static> {
 }
 
 impl<'a> TextureInfo<'a> {
-    /// An image described by Vulkan's own structure.
+    /// Describes an image by Vulkan's own structure.
     ///
     /// # Safety
-    /// `vkCreateImage` accepts it: all that it points to is valid, and it breaks no rule of valid usage.
+    /// `vkCreateImage` accepts it: everything that it points to is valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::ImageCreateInfo<'a>) -> Self {
         Self { raw, check: false }
     }
 
-    /// An image as the portable description says: support by the device is queried before it is made.
+    /// Describes an image that a portable description was converted to. The device's support is queried before its
+    /// creation.
     pub(super) const fn described(raw: vk::ImageCreateInfo<'a>) -> Self {
         Self { raw, check: true }
     }
 
-    /// Vulkan's own structure.
+    /// Returns Vulkan's own structure.
     pub const fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw
     }
 
-    /// Whether it is to be checked, and support by the device queried: safe code described it, or changed it.
+    /// Returns `true` if safe code described or changed the image, so that it must be checked and the device's support
+    /// queried.
     pub(super) const fn needs_check(&self) -> bool {
         self.check
     }
@@ -159,7 +162,7 @@ mod tests {
         let mut external = vk::ExternalMemoryBufferCreateInfo::default();
         let own = vk::BufferCreateInfo::default().size(16).usage(vk::BufferUsageFlags::VERTEX_BUFFER);
         let chained = own.push_next(&mut external).push_next(&mut wide);
-        // SAFETY: no driver sees them, and what they point to is alive.
+        // SAFETY: no driver sees the descriptions, and everything that they point to is alive.
         let (own, chained) = unsafe { (BufferInfo::from_raw(own), BufferInfo::from_raw(chained)) };
         assert_eq!(own.usage(), vk::BufferUsageFlags::VERTEX_BUFFER);
         let expected = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;

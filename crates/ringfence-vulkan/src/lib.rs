@@ -1,31 +1,31 @@
-//! Vulkan as a device for Ringfence, over [`ash`].
+//! A Vulkan device for Ringfence, over [`ash`].
 //!
 //! ```text
 //!   ash::Instance ──────┐
 //!   vk::PhysicalDevice ─┼─▶ Device ──▶ Memory                  VkDeviceMemory, mapped for its whole life
 //!   ash::Device ────────┘     │ └────▶ vk::Buffer, vk::Image   bound to a Memory
-//!                             └──────▶ vk::Semaphore           a timeline: read, never made
+//!                             └──────▶ vk::Semaphore           a timeline semaphore of the program
 //! ```
 //!
-//! It makes no instance and no device: those are the program's. It submits nothing but the binding of sparse memory. It
-//! needs Vulkan 1.2, for timeline semaphores. It has no policy. Its locks are those of its descriptor heaps, and one for
-//! NVIDIA's driver: several threads take turns there to create and destroy buffers and images, since that driver is
-//! slower when they call it at once. A thread waits at most 10 ms for its turn.
+//! The program creates the instance and the device. This crate submits only the binding of sparse memory, and contains
+//! no policy. It needs Vulkan 1.2, for timeline semaphores. It has two kinds of locks: those of its descriptor heaps,
+//! and one for NVIDIA's driver, which is slower if several threads create and destroy buffers and images at once. With
+//! that driver, threads take turns, and a thread waits at most 10 ms for its turn.
 //!
-//! What Vulkan does not report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have
-//! memory on any Vulkan: [`Device::for_memory`].
+//! [`DeviceDesc`] describes everything that Vulkan does not report. [`Device::for_memory`] works with any version of
+//! Vulkan, for programs that create and bind their resources themselves.
 //!
 //! ```no_run
 //! use ringfence_vulkan::{Device, DeviceDesc, Features};
 //!
 //! # fn wrap(instance: &ash::Instance, physical: ash::vk::PhysicalDevice, device: ash::Device) {
 //! let features = Features::BUFFER_DEVICE_ADDRESS | Features::MEMORY_PRIORITY;
-//! // SAFETY: the handles belong together and outlive `device`, timeline semaphores and the features are enabled.
+//! // SAFETY: the handles belong together and outlive `device`. Timeline semaphores and the features are enabled.
 //! let device = unsafe { Device::new(instance, physical, device, DeviceDesc { features, ..Default::default() }) };
 //! # }
 //! ```
 //!
-//! Not supported: disjoint (multi-planar) images. The program makes those itself, beside Ringfence.
+//! Disjoint (multi-planar) images are not supported. The program must create them itself.
 
 mod buffer;
 mod capabilities;

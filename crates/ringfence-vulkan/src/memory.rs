@@ -1,4 +1,4 @@
-//! Memory objects: allocated, mapped once if the host can see them, and the ranges that are flushed.
+//! Memory objects: allocation, mapping and flushed ranges.
 
 use std::ptr::NonNull;
 
@@ -13,60 +13,61 @@ use ringfence_hal::{
     DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Numbers, Placed, Priority, Requirements, ResourceClass,
 };
 
-/// A `VkDeviceMemory`, and where the host sees it.
+/// A `VkDeviceMemory` and its mapping.
 #[derive(Debug)]
 pub struct Memory {
     raw: vk::DeviceMemory,
     size: u64,
     memory_type: u32,
-    /// There if the type is host-visible, but for imported memory that cannot be mapped.
+    /// Pointer to the first byte if the type is host-visible; `None` for imported memory that cannot be mapped.
     base: Option<Mapped>,
-    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    /// `true` if the memory was allocated for one resource, and no other resource may be bound to it.
     is_tied: bool,
 }
 
 impl Memory {
-    /// Vulkan's handle.
+    /// Returns Vulkan's handle.
     #[must_use]
     pub fn raw(&self) -> vk::DeviceMemory {
         self.raw
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Index of its memory type.
+    /// Returns the index of the memory type.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.memory_type
     }
 
-    /// Where the host sees its first byte, if its type is host-visible; `None` for imported memory that cannot be mapped.
+    /// Returns a pointer to the first byte if the type is host-visible; `None` for imported memory that cannot be
+    /// mapped.
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
     }
 
-    /// Whether it was allocated for one resource, the only one that may be bound to it.
+    /// Returns `true` if the memory was allocated for one resource, and no other resource may be bound to it.
     #[must_use]
     pub fn is_tied(&self) -> bool {
         self.is_tied
     }
 
-    /// The resource that lies at `offset` of this memory.
+    /// Returns a resource that is bound at `offset` of this memory.
     ///
     /// # Safety
-    /// `offset` lies inside it.
+    /// `offset` is inside the memory.
     pub(super) unsafe fn placed<O>(&self, object: O, offset: u64) -> Placed<O> {
-        // SAFETY: the whole memory is mapped at `base`, and the caller promises that the offset lies inside.
+        // SAFETY: the whole memory is mapped at `base`, and the caller promises that the offset is inside.
         Placed { object, mapped: self.base.map(|base| unsafe { base.add(offset) }) }
     }
 }
 
-/// The one resource that a memory object is made for.
+/// The resource that a dedicated memory object is allocated for.
 #[derive(Clone, Copy)]
 pub(super) enum Owner {
     Buffer(vk::Buffer),
@@ -74,9 +75,9 @@ pub(super) enum Owner {
 }
 
 impl Device {
-    /// Whether memory has to be allocated for device addresses: whatever may hold buffers, if the feature is enabled,
-    /// since a buffer's usage is not known when its block is made. On a device for memory only, the program binds what
-    /// it likes, and the class tells its distance from others alone.
+    /// Returns `true` if memory must be allocated for device addresses. If the feature is enabled, that is all memory
+    /// that may contain buffers, because the usage of a buffer is unknown when its block is allocated. On a device for
+    /// memory only, the program may bind any resource, so all memory may contain buffers.
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
@@ -88,12 +89,12 @@ impl Device {
         may_hold_buffers && self.has(Features::BUFFER_DEVICE_ADDRESS)
     }
 
-    /// Allocates memory or imports it, maps it if its type is host-visible, and names it. An imported handle is
-    /// consumed; it is closed if this fails. Imported memory that cannot be mapped is not: no host access to it is
-    /// counted on.
+    /// Allocates or imports memory, maps it if its type is host-visible, and names it. An imported handle is consumed:
+    /// it is closed if the call fails. Imported memory that the driver cannot map stays unmapped, because no caller
+    /// relies on host access to it.
     ///
     /// # Safety
-    /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.
+    /// The memory type exists. The owner belongs to this device, is not bound, and needs exactly the size in `desc`.
     pub(super) unsafe fn allocate(
         &self,
         desc: &MemoryDesc<'_>,
@@ -131,28 +132,28 @@ impl Device {
             None => info = imported.push_to(info),
         }
         self.0.counts.memory_objects.add(1).map_err(|_| DeviceError::TooManyObjects)?;
-        // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
+        // SAFETY: the size is neither zero nor larger than the heap. The caller promises the rest.
         let made = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"));
         let raw = made.inspect_err(|_| self.0.counts.memory_objects.remove(1))?;
         let is_imported = import.is_some();
         if let Some(import) = import {
             import.used_up();
         }
-        // SAFETY: the memory is new, of that type, and nothing is placed in it.
+        // SAFETY: the memory is new, has that type, and contains no resource.
         let base = match unsafe { self.map_whole(raw, desc.memory_type) } {
             Err(DeviceError::MapFailed) if is_imported => None,
-            // SAFETY: the memory is this device's and was not handed out.
+            // SAFETY: the memory belongs to this device and was not returned to a caller.
             mapped => mapped.inspect_err(|_| unsafe { self.free(raw) })?,
         };
         if !desc.name.is_empty() {
-            // SAFETY: the memory is this device's and alive.
+            // SAFETY: the memory belongs to this device and is alive.
             unsafe { self.name(raw, desc.name) };
         }
         Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied })
     }
 
-    /// Memory for an object of this crate's own: of the first of these types, which exist, with enough free memory.
-    /// `none` names what is refused where there is no such type.
+    /// Allocates memory for one of this crate's own objects, from the first of `types` with enough free memory. The
+    /// types must exist. If there are none, the error contains the text `none`.
     pub(super) fn allocate_first(
         &self,
         types: impl Iterator<Item = u32>,
@@ -174,7 +175,7 @@ impl Device {
         Err(failure)
     }
 
-    /// Refuses types that Vulkan forbids.
+    /// Refuses memory types that Vulkan forbids without an enabled feature.
     fn check_type(&self, memory_type: u32) -> Result<(), DeviceError> {
         let numbers = Numbers::Given(memory_type.into());
         self.0.found.refusals[memory_type as usize]
@@ -195,7 +196,7 @@ impl Device {
     /// Maps new memory if its type is host-visible.
     ///
     /// # Safety
-    /// The memory is this device's, of that type, not mapped, and nothing is placed in it.
+    /// The memory belongs to this device, has that type, is not mapped, and contains no resource.
     unsafe fn map_whole(&self, raw: vk::DeviceMemory, memory_type: u32) -> Result<Option<Mapped>, DeviceError> {
         if !self.capabilities().properties(memory_type).contains(MemoryProperties::HOST_VISIBLE) {
             return Ok(None);
@@ -207,17 +208,17 @@ impl Device {
     }
 
     /// # Safety
-    /// The memory is this device's, from [`Device::allocate`], and unused.
+    /// The memory belongs to this device, comes from [`Device::allocate`], and is unused.
     pub(super) unsafe fn free(&self, raw: vk::DeviceMemory) {
-        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
+        // SAFETY: the caller promises that the memory belongs to this device and is unused. Freeing unmaps it.
         unsafe { self.0.device.free_memory(raw, None) };
         self.0.counts.memory_objects.remove(1);
     }
 
-    /// A dedicated resource and its memory, which is freed if the resource could not be bound to it.
+    /// Returns a dedicated resource with its memory. Frees the memory if the resource could not be bound to it.
     ///
     /// # Safety
-    /// The memory is this device's, and nothing but the resource lies in it.
+    /// The memory belongs to this device and contains only the resource.
     pub(super) unsafe fn with_memory<O>(
         &self,
         placed: Result<Placed<O>, DeviceError>,
@@ -226,28 +227,29 @@ impl Device {
         match placed {
             Ok(placed) => Ok((placed, memory)),
             Err(error) => {
-                // SAFETY: nothing was bound to the memory.
+                // SAFETY: no resource was bound to the memory.
                 unsafe { self.free_memory(memory) };
                 Err(error)
             }
         }
     }
 
-    /// The smallest range of whole atoms around `offset..offset + size`.
+    /// Returns the smallest range of whole atoms that contains `offset..offset + size`.
     pub(super) fn mapped_range(&self, memory: &Memory, offset: u64, size: u64) -> vk::MappedMemoryRange<'static> {
         let (offset, size) = whole_atoms(self.capabilities().non_coherent_atom_bytes, memory.size, offset, size);
         vk::MappedMemoryRange::default().memory(memory.raw).offset(offset).size(size)
     }
 }
 
-/// Offset and size of the smallest range of whole atoms around a range; the last atom may be cut by the memory's end.
+/// Returns the offset and size of the smallest range of whole atoms that contains a range. The last atom may be cut off
+/// by the end of the memory.
 fn whole_atoms(atom_bytes: u64, memory_bytes: u64, offset: u64, size: u64) -> (u64, u64) {
     let start = offset - offset % atom_bytes;
     let end = (offset + size).next_multiple_of(atom_bytes).min(memory_bytes);
     (start, end - start)
 }
 
-/// Requirements as `ringfence_hal` describes it.
+/// Converts Vulkan's requirements.
 pub(super) fn requirements(
     needed: vk::MemoryRequirements,
     dedicated: vk::MemoryDedicatedRequirements<'_>,

@@ -1,14 +1,14 @@
-//! Names that debuggers and validation messages show, through `VK_EXT_debug_utils`.
+//! Names of objects for debuggers and validation messages, through `VK_EXT_debug_utils`.
 
 use ash::ext::debug_utils;
 use smallvec::SmallVec;
 
-/// Names shorter than this need no allocation on the host.
+/// Names shorter than this need no host allocation.
 const SHORT_BYTES: usize = 64;
 
-/// The functions of `VK_EXT_debug_utils`; `None` if the device does not have them after all.
+/// Loads the functions of `VK_EXT_debug_utils`. Returns `None` if the device does not have them.
 ///
-/// That it has them proves nothing: loaders hand them out, to no effect, where the instance lacks the extension.
+/// If it has them, the extension may still be disabled: loaders return functions without effect in that case.
 ///
 /// # Safety
 /// `device` comes from `instance`, and both are alive.
@@ -19,7 +19,7 @@ pub(super) unsafe fn load(instance: &ash::Instance, device: &ash::Device) -> Opt
     found.map(|_| debug_utils::Device::new(instance, device))
 }
 
-/// The name with a null byte after it.
+/// Returns the name with a terminating null byte.
 pub(super) fn terminated(name: &str) -> SmallVec<[u8; SHORT_BYTES]> {
     let mut bytes = SmallVec::from_slice(name.as_bytes());
     bytes.push(0);

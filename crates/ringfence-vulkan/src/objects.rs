@@ -1,14 +1,14 @@
-//! Buffers and images, made and destroyed by the driver.
+//! Creation and destruction of buffers and images.
 //!
 //! ```text
-//!   threads ──▶ turn ──▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      a driver of NVIDIA's
-//!   threads ───────────▶ the same                                                            any other
+//!   threads ──▶ turn ──▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      NVIDIA's driver
+//!   threads ───────────▶ the same                                                            any other driver
 //! ```
 //!
-//! NVIDIA's driver takes calls of several threads at once, which then hinder one another. On an H200, 4, 8 and 16
-//! threads that take turns make and destroy 6.6, 3.7 and 2.9 times as many buffers as threads that call the driver at
-//! once, and 4.2, 3.1 and 3.1 times as many images. As long as one thread makes all calls, it waits for no turn. Mesa's
-//! software driver is faster with all threads at once.
+//! NVIDIA's driver accepts calls from several threads at once, but the calls then slow one another down. On an H200, if
+//! 4, 8 and 16 threads take turns, they create and destroy 6.6, 3.7 and 2.9 times as many buffers as without turns, and
+//! 4.2, 3.1 and 3.1 times as many images. As long as one thread makes all calls, it does not wait. Mesa's software
+//! driver is faster without turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use super::device::Device;
 use super::error::failed;
 use ringfence_hal::DeviceError;
 
-/// How long a thread waits for its turn. After that it calls the driver all the same, which allows that: turns are for
-/// speed alone. So nothing hangs where a layer calls the program from within the driver's call.
+/// Longest wait of a thread for its turn. After that, the thread calls the driver without a turn, which is valid: turns
+/// only affect speed. This prevents a deadlock if a layer calls the program from inside a driver call.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// What threads wait for before they have the driver make or destroy an object.
+/// The lock that threads wait for before they create or destroy an object.
 pub(super) struct Turns {
     turn: Option<Lock<()>>,
-    /// The thread that alone has come so far, [`NONE`] or [`SEVERAL`].
+    /// Number of the only thread that has called so far, [`NONE`] or [`SEVERAL`].
     sole: AtomicUsize,
 }
 
 const NONE: usize = 0;
 const SEVERAL: usize = 1;
 
-/// A number that no other living thread has, above [`SEVERAL`].
+/// Returns a number above [`SEVERAL`] that no other living thread has.
 fn this_thread() -> usize {
-    // An address: even, and not null.
+    // The address of a `u16`, which is even and not null.
     thread_local!(static NUMBER: u16 = const { 0 });
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
 
 impl Turns {
-    /// Of a device with this driver.
+    /// Returns the turns for a device with this driver.
     pub(super) fn of(driver: vk::DriverId) -> Self {
         let turn = (driver == vk::DriverId::NVIDIA_PROPRIETARY).then(Lock::default);
         Self { turn, sole: AtomicUsize::new(NONE) }
@@ -54,7 +54,8 @@ impl Turns {
         if self.is_sole() { None } else { turn.try_lock_for(PATIENCE) }
     }
 
-    /// Whether no other thread has come before. Turns are for speed alone, so that nothing is ordered by it.
+    /// Returns `true` if only this thread has called so far. Relaxed ordering suffices, because turns only affect
+    /// speed.
     #[inline]
     fn is_sole(&self) -> bool {
         let sole = self.sole.load(Ordering::Relaxed);
@@ -80,7 +81,7 @@ impl Device {
     }
 
     /// # Safety
-    /// The buffer is this device's, alive, and unused.
+    /// The buffer belongs to this device, is alive, and is unused.
     #[inline]
     pub(super) unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {
         let _turn = self.0.turns.wait();
@@ -98,7 +99,7 @@ impl Device {
     }
 
     /// # Safety
-    /// The image is this device's, alive, and unused.
+    /// The image belongs to this device, is alive, and is unused.
     #[inline]
     pub(super) unsafe fn destroy_image(&self, image: vk::Image) {
         let _turn = self.0.turns.wait();

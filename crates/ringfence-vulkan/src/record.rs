@@ -1,14 +1,14 @@
 //! Copies into a Vulkan command buffer.
 //!
 //! ```text
-//!   vkCmdPipelineBarrier   one memory barrier for all buffers, one image barrier a subresource
+//!   vkCmdPipelineBarrier   one memory barrier for all buffers, one image barrier per subresource
 //!   vkCmdCopyBuffer …      one call for each pair of source and destination
 //!   vkCmdCopyBufferToImage one call for each box of texels in a layer
-//!   vkCmdPipelineBarrier   the same, the other way round
+//!   vkCmdPipelineBarrier   the same barriers, in the other direction
 //! ```
 //!
-//! One memory barrier for all buffers, since drivers treat those of single buffers no finer (and the call is made once,
-//! however many buffers there are).
+//! One memory barrier covers all buffers: drivers do not handle barriers of single buffers more precisely, and the size
+//! of the call does not depend on the number of buffers.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Between which queue families the buffers go with the copies.
+/// The queue families between which ownership of the resources is transferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Handover {
     from: u32,
@@ -26,55 +26,55 @@ struct Handover {
 }
 
 impl Handover {
-    /// They stay where they are.
+    /// No ownership transfer.
     const NONE: Self = Self { from: vk::QUEUE_FAMILY_IGNORED, to: vk::QUEUE_FAMILY_IGNORED };
 }
 
-/// Records copies into a command buffer.
+/// Recorder of copies into a command buffer.
 pub struct CopyRecorder<'a> {
     device: &'a ash::Device,
     commands: vk::CommandBuffer,
-    /// The layout that textures are in before and after.
+    /// The layout of textures before and after the copies.
     layout: vk::ImageLayout,
     handover: Option<Handover>,
 }
 
 impl<'a> CopyRecorder<'a> {
-    /// A recorder over a command buffer. Textures are taken to be in the layout `GENERAL`, before and after.
+    /// Returns a recorder for a command buffer. Textures must be in the layout `GENERAL` before the copies, and are in
+    /// it afterwards.
     ///
     /// # Safety
-    /// The command buffer is the device's, and is being recorded, outside of a render pass, by this thread, as long as
-    /// this value lives.
+    /// The command buffer belongs to the device. As long as this value lives, this thread records it, outside of a
+    /// render pass.
     #[must_use]
     pub const unsafe fn new(device: &'a ash::Device, commands: vk::CommandBuffer) -> Self {
         Self { device, commands, layout: vk::ImageLayout::GENERAL, handover: None }
     }
 
-    /// Textures are in this layout before the copies (unless their contents are discarded) and after them.
+    /// Sets the layout of textures before the copies (unless their contents are discarded) and after them.
     #[must_use]
     pub const fn texture_layout(mut self, layout: vk::ImageLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Releases what was copied to from the queue family `from`, which this command buffer is submitted to, to the
-    /// family `to`. The consumer records [`CopyRecorder::acquire`] with the batch's
-    /// targets (`UploadBatch::targets`) before it uses the resources.
-    /// For resources that are not shared between families, and of which `from` is the first user or which were released
-    /// to it. Of one and the same family nothing is released.
+    /// Releases the destinations of the copies from queue family `from`, which this command buffer is submitted to, to
+    /// family `to`. Before the consumer uses the resources, it records [`CopyRecorder::acquire`] with the batch's
+    /// targets (`UploadBatch::targets`). For resources with exclusive sharing mode that `from` owns: `from` is their
+    /// first user, or they were released to it. Releases nothing if both families are the same.
     #[must_use]
     pub fn release_to(mut self, from: u32, to: u32) -> Self {
         self.handover = (from != to).then_some(Handover { from, to });
         self
     }
 
-    /// Records what queue family `from`, which this command buffer is submitted to, has to record so that family `to`
-    /// may [acquire](CopyRecorder::acquire) resources as they are: to upload to a part of what another queue has used,
-    /// its user releases it, and the copy queue acquires it before the copies. Textures keep their layout. Of one and
-    /// the same family nothing is recorded.
+    /// Records a release from queue family `from`, which this command buffer is submitted to, so that family `to` can
+    /// [acquire](CopyRecorder::acquire) the resources with their contents. Needed for an upload to part of a resource
+    /// that another queue has used: that queue releases the resource, and the copy queue acquires it before the copies.
+    /// Textures keep their layout. Records nothing if both families are the same.
     ///
     /// # Safety
-    /// As for [`Record::end_copies`].
+    /// The rules of [`Record::end_copies`].
     pub unsafe fn release(
         &mut self,
         from: u32,
@@ -86,11 +86,11 @@ impl<'a> CopyRecorder<'a> {
         self.hand_over(Handover { from, to }, scope, buffers, textures);
     }
 
-    /// Records what queue family `to`, which this command buffer is submitted to, has to record to get what family
-    /// `from` released to it. The submission waits for the one that released.
+    /// Records the acquire in queue family `to`, which this command buffer is submitted to, of resources that family
+    /// `from` released to it. The submission must wait for the one that released them.
     ///
     /// # Safety
-    /// As for [`Record::end_copies`].
+    /// The rules of [`Record::end_copies`].
     pub unsafe fn acquire(
         &mut self,
         from: u32,
@@ -115,7 +115,7 @@ impl<'a> CopyRecorder<'a> {
         }
     }
 
-    /// The layout of textures while they are copied to.
+    /// Returns the layout of textures during copies to them.
     fn copy_layout(&self) -> vk::ImageLayout {
         match self.layout {
             vk::ImageLayout::GENERAL => vk::ImageLayout::GENERAL,
@@ -133,7 +133,7 @@ impl<'a> CopyRecorder<'a> {
     ) {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
         let handover = self.handover.unwrap_or(Handover::NONE);
-        // Without separate layouts for depth and stencil, a barrier names both, whichever is copied.
+        // Without separate layouts for depth and stencil, a barrier must name both aspects, even if one is copied.
         let images: SmallVec<[_; 32]> = textures
             .iter()
             .map(|target| {
@@ -155,13 +155,13 @@ impl<'a> CopyRecorder<'a> {
             })
             .collect();
         let none = vk::DependencyFlags::empty();
-        // SAFETY: the command buffer is being recorded; the caller of `begin_copies` promised that the resources are
-        // alive.
+        // SAFETY: the command buffer is being recorded, and the caller of `begin_copies` promised that the resources
+        // are alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, ALL, to, none, &memory, &owned, &images) };
     }
 }
 
-/// The layouts of an image in a copy of all of it: before, during, after.
+/// Layouts of an image in a copy of the whole image: before, during and after it.
 #[derive(Clone, Copy)]
 struct Layouts {
     before: vk::ImageLayout,
@@ -170,7 +170,7 @@ struct Layouts {
 }
 
 impl CopyRecorder<'_> {
-    /// The layouts of the source and of the destination of a copy between textures.
+    /// Returns the layouts of the source and of the destination of a copy between textures.
     fn whole_layouts(&self) -> [Layouts; 2] {
         let (general, after) = (vk::ImageLayout::GENERAL, self.layout);
         let during = |layout| if self.layout == general { general } else { layout };
@@ -184,7 +184,7 @@ impl CopyRecorder<'_> {
         ]
     }
 
-    /// One barrier for all textures of some copies: into the layouts of copies, or out of them.
+    /// Records one barrier for all textures of the copies: into their layouts during the copies, or out of them.
     fn whole_barriers(&self, scope: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
         let [source, destination] = self.whole_layouts();
         let images: SmallVec<[_; 32]> = copies
@@ -197,12 +197,13 @@ impl CopyRecorder<'_> {
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the command buffer is being recorded; the caller of `copy_textures` promised that the textures are
-        // alive.
+        // SAFETY: the command buffer is being recorded, and the caller of `copy_textures` promised that the textures
+        // are alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
     }
 
-    /// One barrier for all that is read: each mip of a layer once, however many boxes of it are read.
+    /// Records one barrier for all reads. It lists each mip level of a layer once, even if several boxes of it are
+    /// read.
     fn read_barrier(
         &self,
         Scope { before, after }: Scope,
@@ -224,7 +225,7 @@ impl CopyRecorder<'_> {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
         let to = if after.contains(vk::AccessFlags::HOST_READ) { all | vk::PipelineStageFlags::HOST } else { all };
-        // SAFETY: the command buffer is being recorded; the caller of `read_texels` promised that the textures are
+        // SAFETY: the command buffer is being recorded, and the caller of `read_texels` promised that the textures are
         // alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, to, none, &memory, &[], &images) };
     }
@@ -240,7 +241,7 @@ fn all_subresources(parts: &TextureParts) -> vk::ImageSubresourceRange {
     }
 }
 
-/// Vulkan's aspects for the portable ones.
+/// Returns Vulkan's aspects for the portable ones.
 pub(super) fn aspects(aspects: TextureAspects) -> vk::ImageAspectFlags {
     let pairs = [
         (TextureAspects::COLOR, vk::ImageAspectFlags::COLOR),
@@ -251,7 +252,7 @@ pub(super) fn aspects(aspects: TextureAspects) -> vk::ImageAspectFlags {
     present.fold(vk::ImageAspectFlags::empty(), |all, (_, aspect)| all | aspect)
 }
 
-/// Each mip of all layers.
+/// Returns a copy of each mip level, with all layers.
 fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
     let copies = (0..parts.mips).map(|mip| {
         let [width, height, depth] = parts.extent(mip);
@@ -267,7 +268,7 @@ fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
     copies.collect()
 }
 
-/// What is made available, and to what it is made visible.
+/// The accesses that a barrier makes available, and those that it makes them visible to.
 #[derive(Clone, Copy)]
 struct Scope {
     before: vk::AccessFlags,
@@ -275,7 +276,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// The barrier of an image's part that goes from one layout to another.
+    /// Returns a barrier for part of an image, with a transition from the old to the new layout.
     fn image(
         self,
         image: vk::Image,
@@ -309,7 +310,8 @@ fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubres
     }
 }
 
-/// A box of texels as Vulkan describes it: rows and slices of the buffer in texels of whole blocks, the box in texels.
+/// Converts a box of texels. Vulkan measures rows and slices of the buffer in texels of whole blocks, and the box in
+/// texels.
 fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
     let [across, down] = region.format.block();
     let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));
@@ -329,7 +331,7 @@ fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
     }
 }
 
-/// The regions in Vulkan's type, which is laid out the same.
+/// Returns the regions as Vulkan's type, which has the same layout.
 fn buffer_copies(regions: &[CopyRegion]) -> &[vk::BufferCopy] {
     use std::mem::{align_of, offset_of, size_of};
     const {
@@ -339,7 +341,8 @@ fn buffer_copies(regions: &[CopyRegion]) -> &[vk::BufferCopy] {
         assert!(offset_of!(CopyRegion, dst_offset) == offset_of!(vk::BufferCopy, dst_offset));
         assert!(offset_of!(CopyRegion, size) == offset_of!(vk::BufferCopy, size));
     }
-    // SAFETY: both are three numbers of 64 bits in the same places, as is checked above, and any bits are a number.
+    // SAFETY: both types are three 64-bit numbers at the same offsets, as the assertions check, and all bit patterns
+    // are valid.
     unsafe { std::slice::from_raw_parts(regions.as_ptr().cast(), regions.len()) }
 }
 
@@ -353,15 +356,15 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn copy_buffer(&mut self, src: &vk::Buffer, dst: &vk::Buffer, regions: &[CopyRegion]) {
-        // SAFETY: the caller promises that the regions lie inside the buffers, which are alive.
+        // SAFETY: the caller promises that the regions are inside the buffers, which are alive.
         unsafe { self.device.cmd_copy_buffer(self.commands, *src, *dst, buffer_copies(regions)) };
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &vk::Buffer, dst: &vk::Image, region: &TexelRegion) {
         let copy = buffer_image_copy(region);
         let layout = self.copy_layout();
-        // SAFETY: the caller promises that the region lies inside both, which are alive; `begin_copies` has brought the
-        // texture into this layout.
+        // SAFETY: the caller promises that the region is inside both, which are alive. `begin_copies` has transitioned
+        // the texture to this layout.
         unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
     }
 
@@ -374,8 +377,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.read_barrier(copied, reads, (source.before, source.during));
         for TexelRead { src, dst, region, .. } in reads {
             let copy = buffer_image_copy(region);
-            // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought
-            // the texture into this layout.
+            // SAFETY: the caller promises that the region is inside both, which are alive. The barrier has transitioned
+            // the texture to this layout.
             unsafe { self.device.cmd_copy_image_to_buffer(self.commands, *src, source.during, *dst, &[copy]) };
         }
         let after = EVERYTHING | vk::AccessFlags::HOST_READ;
@@ -392,8 +395,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.whole_barriers(Scope { before: written, after: copied }, copies, true);
         let [source, destination] = self.whole_layouts().map(|layouts| layouts.during);
         for TextureCopy { src, dst, parts } in copies {
-            // SAFETY: the caller promises that both were made with the same description, of which these are all parts,
-            // and that they are alive; the barrier has brought them into these layouts.
+            // SAFETY: the caller promises that both have the description that `parts` is of, and that they are alive.
+            // The barrier has transitioned them to these layouts.
             unsafe {
                 self.device.cmd_copy_image(self.commands, *src, source, *dst, destination, &mip_copies(parts));
             }
@@ -405,10 +408,11 @@ impl Record<Device> for CopyRecorder<'_> {
     unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
         let (before, after) = (vk::AccessFlags::TRANSFER_WRITE, EVERYTHING);
         let recorder = Self { handover: None, ..*self };
-        // The host too: it may read the buffers once the submission is complete.
+        // Includes the host, which may read the buffers once the submission is complete.
         let to = ALL | vk::PipelineStageFlags::HOST;
         recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout), to);
-        // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
+        // The release makes the writes available, and the consumer's acquire makes them visible. Neither changes a
+        // layout.
         if let Some(Handover { from, to }) = self.handover {
             // SAFETY: the caller promises that the recorder's command buffer and these resources are alive.
             unsafe { self.release(from, to, buffers, textures) };

@@ -1,4 +1,4 @@
-//! What the device can share of a buffer or an image.
+//! The device's support of shared memory for buffers and images.
 
 use ash::vk;
 
@@ -7,7 +7,7 @@ use super::external::handle_type;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{DeviceError, Requirements};
 
-/// What Vulkan supports of a kind, as `ringfence_hal` describes it.
+/// Converts Vulkan's properties.
 fn support(found: vk::ExternalMemoryProperties) -> ShareSupport {
     let has = |flag| found.external_memory_features.contains(flag);
     ShareSupport {
@@ -17,7 +17,7 @@ fn support(found: vk::ExternalMemoryProperties) -> ShareSupport {
     }
 }
 
-/// The kinds of a resource that can be shared, or why it cannot.
+/// Returns an error if the memory of the resource can be neither exported nor imported.
 pub(super) fn check(support: ShareSupport) -> Result<ShareSupport, DeviceError> {
     let nothing = !support.can_export && !support.can_import;
     if nothing { Err(DeviceError::unsupported("sharing the memory of such a resource")) } else { Ok(support) }
@@ -35,19 +35,19 @@ impl Device {
             .handle_type(handle_type);
         let mut found = vk::ExternalBufferProperties::default();
         let (instance, physical) = (&self.0.instance, self.0.physical);
-        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+        // SAFETY: the physical device belongs to the instance and is alive (see `Device::new`).
         unsafe { instance.get_physical_device_external_buffer_properties(physical, &asked, &mut found) };
         support(found.external_memory_properties)
     }
 
-    /// What can be done with the memory of such an image, and the limits that hold for it then.
+    /// Returns the support of shared memory for an image, and the limits of a shared image.
     pub(super) fn shared_image(
         &self,
         info: &vk::ImageCreateInfo<'_>,
         kind: ShareKind,
     ) -> (ShareSupport, vk::ImageFormatProperties) {
         let Ok(handle_type) = handle_type(kind) else { return Default::default() };
-        // Images with modifiers are queried with the modifier, which is not known here.
+        // The query of an image with a DRM format modifier needs the modifier, which is unknown here.
         if !self.0.sharing.has(kind) || info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             return Default::default();
         }
@@ -62,7 +62,7 @@ impl Device {
         let mut found = vk::ExternalImageFormatProperties::default();
         let mut properties = vk::ImageFormatProperties2::default().push_next(&mut found);
         let (instance, physical) = (&self.0.instance, self.0.physical);
-        // SAFETY: the physical device is the instance's and alive; Vulkan 1.1 has the structures.
+        // SAFETY: the physical device belongs to the instance and is alive. Vulkan 1.1 has the structures.
         let asked = unsafe { instance.get_physical_device_image_format_properties2(physical, &asked, &mut properties) };
         let most = properties.image_format_properties;
         if asked.is_ok() { (support(found.external_memory_properties), most) } else { Default::default() }

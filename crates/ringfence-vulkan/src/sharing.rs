@@ -1,10 +1,10 @@
-//! Memory that other processes see too: `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`,
+//! Memory that is shared with other processes: `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`,
 //! `VK_KHR_external_memory_win32`.
 //!
 //! ```text
 //!   prepare_shared    VkExternalMemoryBufferCreateInfo / VkExternalMemoryImageCreateInfo
-//!   allocate          VkExportMemoryAllocateInfo, or VkImportMemoryFdInfoKHR with the handle, which is the driver's from
-//!                     then on if that succeeds; with VkMemoryDedicatedAllocateInfo where the memory is tied
+//!   allocate          VkExportMemoryAllocateInfo, or VkImportMemoryFdInfoKHR with the handle, which the driver owns
+//!                     after success; with VkMemoryDedicatedAllocateInfo if the memory is tied to a resource
 //!   import_types      vkGetMemoryFdPropertiesKHR, for a dma-buf
 //!   export_memory     vkGetMemoryFdKHR, vkGetMemoryWin32HandleKHR
 //! ```
@@ -24,8 +24,8 @@ use super::memory::{Memory, Owner};
 use ringfence_hal::sharing::{Share, ShareKind, Tied};
 use ringfence_hal::{DeviceError, Driver, MemoryDesc};
 
-// SAFETY: file descriptors and handles are owned values of the standard library, which close when they are dropped; the
-// driver's own are taken over as such.
+// SAFETY: file descriptors and handles are owned values of the standard library, which close when they are dropped. A
+// handle from the driver becomes such an owned value.
 unsafe impl Share for Device {
     type Handle = ShareHandle;
 
@@ -37,7 +37,8 @@ unsafe impl Share for Device {
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<OwnedFd, DeviceError> {
         let calls = self.0.sharing.fd.as_ref().filter(|_| self.0.sharing.has(kind)).ok_or(NOT_ENABLED)?;
         let info = vk::MemoryGetFdInfoKHR::default().memory(memory.raw()).handle_type(handle_type(kind)?);
-        // SAFETY: the caller promises that the memory was made for this kind; the descriptor is new and the caller's.
+        // SAFETY: the caller promises that the memory was allocated for this kind. The descriptor is new and has no
+        // other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(calls.get_memory_fd(&info).map_err(failed("vkGetMemoryFdKHR"))?) })
     }
 
@@ -45,7 +46,8 @@ unsafe impl Share for Device {
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<OwnedHandle, DeviceError> {
         let calls = self.0.sharing.win32.as_ref().filter(|_| self.0.sharing.has(kind)).ok_or(NOT_ENABLED)?;
         let info = vk::MemoryGetWin32HandleInfoKHR::default().memory(memory.raw()).handle_type(handle_type(kind)?);
-        // SAFETY: the caller promises that the memory was made for this kind; the handle is new and the caller's.
+        // SAFETY: the caller promises that the memory was allocated for this kind. The handle is new and has no other
+        // owner.
         Ok(unsafe {
             OwnedHandle::from_raw_handle(
                 calls.get_memory_win32_handle(&info).map_err(failed("vkGetMemoryWin32HandleKHR"))? as *mut _,
@@ -68,7 +70,7 @@ unsafe impl Share for Device {
         let kind = desc.share.filter(|kind| self.0.sharing.has(*kind)).ok_or(NOT_ENABLED)?;
         #[cfg(unix)]
         if kind == ShareKind::DmaBuf {
-            DeviceError::invalid("a dma-buf that no such memory type takes, a bit each")
+            DeviceError::invalid("a dma-buf cannot be imported as this memory type, one bit each")
                 .flags(1 << desc.memory_type, self.dma_buf_types(&handle)?.into())?;
         }
         let owner = match tied {
@@ -77,19 +79,19 @@ unsafe impl Share for Device {
             Tied::Texture(image) => Some(Owner::Image(*image)),
         };
         let import = Import { handle, handle_type: handle_type(kind)? };
-        // SAFETY: the caller promises that the handle is of this kind, size and type, and what it is tied to.
+        // SAFETY: the caller promises the kind, size, memory type and tied resource of the handle.
         unsafe { self.allocate(desc, owner, Some(import)) }
     }
 }
 
 #[cfg(unix)]
 impl Device {
-    /// The memory types that the driver takes a dma-buf for; it cannot be asked that of its own handles.
+    /// Returns the memory types that a dma-buf can be imported as. Vulkan does not allow this query for opaque handles.
     fn dma_buf_types(&self, handle: &OwnedFd) -> Result<u32, DeviceError> {
         let calls = self.0.sharing.fd.as_ref().filter(|_| self.0.sharing.has(ShareKind::DmaBuf)).ok_or(NOT_ENABLED)?;
         let mut found = vk::MemoryFdPropertiesKHR::default();
         let handle_type = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
-        // SAFETY: the descriptor is open, and stays so during the call.
+        // SAFETY: the descriptor is open and stays open during the call.
         unsafe { calls.get_memory_fd_properties(handle_type, handle.as_raw_fd(), &mut found) }
             .map_err(failed("vkGetMemoryFdPropertiesKHR"))?;
         Ok(found.memory_type_bits)

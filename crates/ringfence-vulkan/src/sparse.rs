@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pages of a buffer   VkSparseMemoryBind of the buffer
-//!   tiles of an image   VkSparseImageMemoryBind, one a tile: Vulkan does not say in which order several tiles would lie
+//!   tiles of an image   VkSparseImageMemoryBind, one per tile: Vulkan does not define the order of several tiles
 //!   pages of a tail     VkSparseMemoryBind, opaque
 //! ```
 
@@ -18,7 +18,7 @@ use super::{image, record, valid};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{DeviceError, Numbers, Requirements, ResourceClass};
 
-// SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
+// SAFETY: a sparse resource is the driver's own object, and so is the memory that is bound to it.
 unsafe impl Sparse for Device {
     /// A queue of a family with `SPARSE_BINDING`.
     type BindQueue = vk::Queue;
@@ -42,7 +42,7 @@ unsafe impl Sparse for Device {
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
         let raw = unsafe { self.create_buffer(&info) }?;
-        // SAFETY: the buffer is this device's and alive.
+        // SAFETY: the buffer belongs to this device and is alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
         let needs = requirements(needed, Default::default(), ResourceClass::Buffer);
         Ok((raw, Requirements { size: needs.size.next_multiple_of(needs.alignment), ..needs }))
@@ -84,7 +84,7 @@ unsafe impl Sparse for Device {
         match self.tiling(raw, &info) {
             Ok(tiling) => Ok((raw, tiling)),
             Err(error) => {
-                // SAFETY: the image was made just now.
+                // SAFETY: the image was created in this function.
                 unsafe { self.destroy_image(raw) };
                 Err(error)
             }
@@ -123,7 +123,8 @@ impl Device {
     }
 
     /// # Safety
-    /// All is alive, the queue can bind and is the caller's, and runs and memory fit.
+    /// All objects are alive. The queue supports sparse binding, and no other thread uses it. The runs and the memory
+    /// fit.
     unsafe fn bind_sparse(
         &self,
         queue: vk::Queue,
@@ -136,19 +137,19 @@ impl Device {
         let mut timeline =
             vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values).signal_semaphore_values(&signal);
         let info = info.wait_semaphores(&fences).signal_semaphores(&signalled).push_next(&mut timeline);
-        // SAFETY: the caller promises that all is alive, that the queue can bind and is the caller's, and that runs and
-        // memory fit.
+        // SAFETY: the caller promises that all objects are alive, that no other thread uses the queue, which supports
+        // sparse binding, and that the runs and the memory fit.
         unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }
             .map_err(failed("vkQueueBindSparse"))
     }
 
-    /// Refuses what is longer than all that pages can be bound to.
+    /// Refuses resources larger than the device's sparse address space.
     fn check_sparse_bytes(&self, bytes: u128) -> Result<(), DeviceError> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        DeviceError::unsupported("a sparse resource as large as this").at_most(bytes, self.0.found.sparse_bytes_max)
+        DeviceError::unsupported("a sparse resource of this size").at_most(bytes, self.0.found.sparse_bytes_max)
     }
 
-    /// Refuses what the features that are asked for do not cover, and formats that the device does not tile.
+    /// Refuses images that the required features do not cover, and formats without sparse support.
     fn check_sparse_format(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         let (kind, tiling) = (info.image_type.as_raw() as u32, info.tiling.as_raw() as u32);
         DeviceError::unsupported("sparse textures of another type than VK_IMAGE_TYPE_2D")
@@ -157,9 +158,9 @@ impl Device {
         DeviceError::unsupported("sparse textures that are not optimally tiled")
             .exactly(tiling.into(), vk::ImageTiling::OPTIMAL.as_raw() as u64)?;
         let plain = info.usage & !vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
-        DeviceError::invalid("a sparse texture is no transient attachment")
+        DeviceError::invalid("a sparse texture must not be a transient attachment")
             .flags(info.usage.as_raw().into(), plain.as_raw().into())?;
-        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+        // SAFETY: the physical device belongs to the instance and is alive (see `Device::new`).
         let formats = unsafe {
             self.0.instance.get_physical_device_sparse_image_format_properties(
                 self.0.physical,
@@ -175,9 +176,9 @@ impl Device {
         if formats.is_empty() { Err(refused) } else { Ok(()) }
     }
 
-    /// How the driver cuts an image.
+    /// Returns the driver's division of an image into pages.
     fn tiling(&self, raw: vk::Image, info: &vk::ImageCreateInfo<'_>) -> Result<TextureTiling, DeviceError> {
-        // SAFETY: the image is this device's, alive, and sparse.
+        // SAFETY: the image belongs to this device, is alive, and is sparse.
         let (needed, parts) = unsafe {
             let needed = self.0.device.get_image_memory_requirements(raw);
             (needed, self.0.device.get_image_sparse_memory_requirements(raw))
@@ -187,7 +188,7 @@ impl Device {
         let aspects = image::parts(info).ok_or(of_planes)?.aspects;
         let [part] = parts[..] else {
             let (given, wanted) = (parts.len() as u64, 1);
-            return Err(DeviceError::unsupported("sparse textures whose aspects have pages of their own")
+            return Err(DeviceError::unsupported("sparse textures with separate pages for their aspects")
                 .with(Numbers::Exactly { given, wanted }));
         };
         let (properties, page_bytes) = (part.format_properties, needed.alignment);
@@ -222,13 +223,13 @@ fn bind(offset: u64, size: u64, memory: Option<(&Memory, u64)>) -> vk::SparseMem
     }
 }
 
-/// Binds tiles one by one, and unbinds those of a run at once.
+/// Adds one bind for each tile of a run, or one unbind for the whole run.
 fn bind_tiles(tiling: &TextureTiling, run: &Tiles<'_>, into: &mut Vec<vk::SparseImageMemoryBind>) {
     let TilePlace::Tile { mip, layer, column, row } = run.first else { return };
     let [across, down] = tiling.extent(mip);
     let (x, y) = (column * tiling.tile[0], row * tiling.tile[1]);
     let aspect_mask = record::aspects(tiling.aspects);
-    // Up to the edge of the mip.
+    // The extent ends at the edge of the mip level.
     let tiles = |x: u32, count: u32| {
         vk::SparseImageMemoryBind::default()
             .subresource(vk::ImageSubresource { aspect_mask, mip_level: mip, array_layer: layer })

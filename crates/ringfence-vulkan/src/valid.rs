@@ -1,8 +1,8 @@
-//! Valid usage of what safe code describes.
+//! Checks of valid usage for descriptions from safe code.
 //!
-//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each
-//! rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver
-//! sees it:
+//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) accept any numbers.
+//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such numbers can break, before the
+//! driver is called:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
 //! |---|---|
@@ -18,9 +18,9 @@
 //! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
 //! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
 //!
-//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set:
-//! those come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if
-//! it has any.
+//! All other rules concern flags, tilings, dimensions, queue families and chained structures, which safe code cannot
+//! set. They come from `from_raw`, which is `unsafe`. If safe code then changes such a description, the description is
+//! refused.
 
 use ash::vk;
 
@@ -28,11 +28,11 @@ use super::features::Features;
 use super::formats::texel_format;
 use ringfence_hal::{DeviceError, Numbers};
 
-/// Usage flags of buffers that every device takes.
+/// Usage flags of buffers that every device supports.
 const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
-/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask
-/// for a profile, nor those of descriptor buffers, which share an address space.
+/// Returns the usage flags of enabled extensions that have no further requirements. Excludes those of video, which
+/// require a profile, and those of descriptor buffers, which use a limited address space.
 fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
     let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
@@ -49,7 +49,7 @@ fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     enabled.fold(vk::BufferUsageFlags::empty(), |all, (_, usages)| all | usages)
 }
 
-/// Usage flags of images that every device takes, for some format.
+/// Usage flags of images that every device supports for some format.
 const IMAGE_USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
 
 const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
@@ -62,31 +62,33 @@ const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, features: Features) -> Result<(), DeviceError> {
     let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
     let taken = BUFFER_USAGES | address | extension_usages(features);
-    DeviceError::invalid("usage flags of a buffer that safe descriptions do not take")
+    DeviceError::invalid("usage flags of a buffer that only BufferInfo::from_raw accepts")
         .flags(info.usage.as_raw().into(), taken.as_raw().into())
 }
 
-/// What the rules of images depend on, beside the image.
+/// Limits of the device that the rules of images depend on.
 #[derive(Clone, Copy)]
 pub(super) struct ImageLimits {
     pub(super) attachment_width_max: u32,
     pub(super) attachment_height_max: u32,
-    /// Whether images may have several samples and several layers: all but some of those that are a portability subset.
+    /// `true` if images may have several samples and several layers. Only some portability-subset devices forbid this.
     pub(super) multisample_arrays: bool,
 }
 
-/// Checks an image that safe code described, as far as that needs no call of the driver.
+/// Checks an image that safe code described. Makes no driver call.
 pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<(), DeviceError> {
     check_shape(info)?;
     check_usage(info.usage)?;
     let samples = info.samples.as_raw();
     if !samples.is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
         let (given, max) = (samples.into(), vk::SampleCountFlags::TYPE_64.as_raw().into());
-        return Err(DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given, max }));
+        return Err(
+            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given, max })
+        );
     }
     if !is_known(info.format) {
         let format = Numbers::Given(info.format.as_raw() as u32 as u64);
-        return Err(DeviceError::invalid("a format that safe descriptions do not take").with(format));
+        return Err(DeviceError::invalid("a format that only TextureInfo::from_raw accepts").with(format));
     }
     let longest = info.extent.width.max(info.extent.height).max(info.extent.depth);
     let mips_max = longest.checked_ilog2().map_or(0, |log| log + 1);
@@ -96,36 +98,48 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     let attached = info.usage.intersects(ATTACHMENTS | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT);
     if attached {
         let vk::Extent3D { width, height, .. } = info.extent;
-        DeviceError::unsupported("an attachment as wide as this")
+        DeviceError::unsupported("an attachment of this width")
             .at_most(width.into(), limits.attachment_width_max.into())?;
-        DeviceError::unsupported("an attachment as high as this")
+        DeviceError::unsupported("an attachment of this height")
             .at_most(height.into(), limits.attachment_height_max.into())?;
     }
     Ok(())
 }
 
-/// Refuses what neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can say, which is in a
-/// raw one that safe code has changed; and what the type of image forbids.
+/// Refuses settings that neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can have.
+/// They occur in raw descriptions that safe code has changed. Also refuses sizes that the type of image forbids.
 fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     if !info.p_next.is_null() {
-        return Err(DeviceError::invalid("a raw description with a chain that was changed by safe code"));
+        return Err(DeviceError::invalid("a raw description changed by safe code must not have chained structures"));
     }
     let numbers = [
-        (info.tiling.as_raw(), vk::ImageTiling::OPTIMAL.as_raw(), "another tiling in a raw description"),
-        (info.sharing_mode.as_raw(), vk::SharingMode::EXCLUSIVE.as_raw(), "another sharing mode in a raw description"),
-        (info.initial_layout.as_raw(), vk::ImageLayout::UNDEFINED.as_raw(), "another layout in a raw description"),
+        (
+            info.tiling.as_raw(),
+            vk::ImageTiling::OPTIMAL.as_raw(),
+            "a raw description changed by safe code must have optimal tiling",
+        ),
+        (
+            info.sharing_mode.as_raw(),
+            vk::SharingMode::EXCLUSIVE.as_raw(),
+            "a raw description changed by safe code must have exclusive sharing mode",
+        ),
+        (
+            info.initial_layout.as_raw(),
+            vk::ImageLayout::UNDEFINED.as_raw(),
+            "a raw description changed by safe code must begin in the layout UNDEFINED",
+        ),
     ];
     for (given, wanted, changed) in numbers {
         DeviceError::invalid(changed).exactly(given as u32 as u64, wanted as u32 as u64)?;
     }
     let cube = vk::ImageCreateFlags::CUBE_COMPATIBLE;
     let allowed = if info.image_type == vk::ImageType::TYPE_2D { cube } else { vk::ImageCreateFlags::empty() };
-    DeviceError::invalid("flags in a raw description that was changed by safe code")
+    DeviceError::invalid("a raw description changed by safe code must not have these flags")
         .flags(info.flags.as_raw().into(), allowed.as_raw().into())?;
     if info.flags.contains(cube) { check_cube(info) } else { check_dimensions(info) }
 }
 
-/// What each type of image leaves open.
+/// Checks the sizes that each type of image fixes.
 fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let [height, depth, layers] = [info.extent.height, info.extent.depth, info.array_layers].map(u64::from);
     let samples = info.samples.as_raw().into();
@@ -133,14 +147,14 @@ fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         vk::ImageType::TYPE_1D => {
             DeviceError::invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
             DeviceError::invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
-            DeviceError::invalid("a one-dimensional texture has one sample a texel").exactly(samples, 1)
+            DeviceError::invalid("a one-dimensional texture has one sample per texel").exactly(samples, 1)
         }
         vk::ImageType::TYPE_2D => DeviceError::invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
         vk::ImageType::TYPE_3D => {
             DeviceError::invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
-            DeviceError::invalid("a three-dimensional texture has one sample a texel").exactly(samples, 1)
+            DeviceError::invalid("a three-dimensional texture has one sample per texel").exactly(samples, 1)
         }
-        other => Err(DeviceError::invalid("another type in a raw description")
+        other => Err(DeviceError::invalid("an unknown image type in a raw description")
             .with(Numbers::Given(other.as_raw() as u32 as u64))),
     }
 }
@@ -150,24 +164,23 @@ fn check_cube(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     DeviceError::invalid("the faces of a cube are square").exactly(height.into(), width.into())?;
     DeviceError::invalid("the faces of a cube are one texel deep").exactly(depth.into(), 1)?;
     DeviceError::invalid("a cube has six faces").at_least(info.array_layers.into(), 6)?;
-    DeviceError::invalid("a cube has one sample a texel").exactly(info.samples.as_raw().into(), 1)
+    DeviceError::invalid("a cube has one sample per texel").exactly(info.samples.as_raw().into(), 1)
 }
 
 fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
     let number = |usage: vk::ImageUsageFlags| u64::from(usage.as_raw());
-    DeviceError::invalid("a texture is for something").at_least(number(usage), 1)?;
-    DeviceError::invalid("usage flags of a texture that safe descriptions do not take")
+    DeviceError::invalid("a texture has at least one usage").at_least(number(usage), 1)?;
+    DeviceError::invalid("usage flags of a texture that only TextureInfo::from_raw accepts")
         .flags(number(usage), number(IMAGE_USAGES))?;
     let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
     if usage.contains(transient) {
-        DeviceError::invalid("a transient attachment is for nothing but attachments")
+        DeviceError::invalid("a transient attachment has only attachment usages")
             .flags(number(usage), number(ATTACHMENTS | transient))?;
     }
     if usage == transient {
         let (given, allowed) = (number(usage), number(ATTACHMENTS | transient));
-        return Err(
-            DeviceError::invalid("a transient attachment is an attachment").with(Numbers::Flags { given, allowed })
-        );
+        return Err(DeviceError::invalid("a transient attachment has an attachment usage")
+            .with(Numbers::Flags { given, allowed }));
     }
     Ok(())
 }
@@ -177,7 +190,7 @@ fn check_samples(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<
         return Ok(());
     }
     DeviceError::invalid("a texture with several samples has one mip level").exactly(info.mip_levels.into(), 1)?;
-    // The feature `shaderStorageImageMultisample` would allow it.
+    // The feature `shaderStorageImageMultisample` would allow this.
     if info.usage.contains(vk::ImageUsageFlags::STORAGE) {
         DeviceError::invalid("storage textures have one sample").exactly(info.samples.as_raw().into(), 1)?;
     }
@@ -206,25 +219,25 @@ fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Refuses what is beyond what a device says of a format and a usage.
+/// Refuses an image that exceeds the limits that the device reports for its format and usage.
 pub(super) fn within(info: &vk::ImageCreateInfo<'_>, most: &vk::ImageFormatProperties) -> Result<(), DeviceError> {
     let (extent, most_extent) = (info.extent, most.max_extent);
     for (given, max, refused) in [
-        (extent.width, most_extent.width, "a texture as wide as this"),
-        (extent.height, most_extent.height, "a texture as high as this"),
-        (extent.depth, most_extent.depth, "a texture as deep as this"),
-        (info.array_layers, most.max_array_layers, "a texture with as many layers as this"),
-        (info.mip_levels, most.max_mip_levels, "a texture with as many mip levels as this"),
+        (extent.width, most_extent.width, "a texture of this width"),
+        (extent.height, most_extent.height, "a texture of this height"),
+        (extent.depth, most_extent.depth, "a texture of this depth"),
+        (info.array_layers, most.max_array_layers, "a texture with this many layers"),
+        (info.mip_levels, most.max_mip_levels, "a texture with this many mip levels"),
     ] {
         DeviceError::unsupported(refused).at_most(given.into(), max.into())?;
     }
-    DeviceError::unsupported("a texture with as many samples as this")
+    DeviceError::unsupported("a texture with this many samples")
         .flags(info.samples.as_raw().into(), most.sample_counts.as_raw().into())?;
     let bytes = u64::try_from(bytes(info)).unwrap_or(u64::MAX);
-    DeviceError::unsupported("a texture of as many bytes as this").at_most(bytes, most.max_resource_size)
+    DeviceError::unsupported("a texture of this many bytes").at_most(bytes, most.max_resource_size)
 }
 
-/// The bytes of all texels, without what a driver adds; 0 for formats that Vulkan 1.2 does not have.
+/// Returns the bytes of all texels, without the driver's overhead; 0 for formats that Vulkan 1.2 lacks.
 pub(super) fn bytes(info: &vk::ImageCreateInfo<'_>) -> u128 {
     let Some((block_bytes, across, down)) = block(info.format) else { return 0 };
     let level = |mip: u32| {
@@ -237,17 +250,17 @@ pub(super) fn bytes(info: &vk::ImageCreateInfo<'_>) -> u128 {
     layer * u128::from(info.array_layers) * u128::from(info.samples.as_raw())
 }
 
-/// The formats of Vulkan 1.0, and those of Y'CbCr that 1.1 brought.
+/// Returns `true` for the formats of Vulkan 1.0 and the Y'CbCr formats of Vulkan 1.1.
 fn is_known(format: vk::Format) -> bool {
     block(format).is_some()
 }
 
-/// First of the formats of Y'CbCr.
+/// Number of the first Y'CbCr format.
 const YCBCR: i32 = 1_000_156_000;
 
-/// What a format of Y'CbCr demands.
+/// Requirements of a Y'CbCr format.
 struct Ycbcr {
-    /// Whether it is read through a conversion.
+    /// `true` if the format is read through a Y'CbCr conversion.
     is_converted: bool,
     halves_width: bool,
     halves_height: bool,
@@ -261,11 +274,11 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
     Some(Ycbcr { is_converted, halves_width, halves_height })
 }
 
-/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a
-/// texel takes. `None` for formats that Vulkan 1.2 does not have.
+/// Returns the bytes, width and height of a block of texels. For formats with several planes, returns an upper bound of
+/// the bytes of a texel. Returns `None` for formats that Vulkan 1.2 lacks.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     match format.as_raw() {
-        // Depth and stencil are copied apart, but a texel has both.
+        // Depth and stencil are copied separately, but a texel has both.
         128 | 129 => Some((4, 1, 1)),
         130 => Some((8, 1, 1)),
         1..=184 => {
@@ -277,7 +290,7 @@ fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     }
 }
 
-/// As what shaders declare what they read of a format.
+/// The numeric type that shaders declare for reads of a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Numeric {
     Float,
@@ -285,7 +298,7 @@ pub(super) enum Numeric {
     Signed,
 }
 
-/// The numbers of a format of Vulkan 1.0; those of other formats are read as floats.
+/// Returns the numeric type of a format of Vulkan 1.0, and `Float` for other formats.
 pub(super) fn numeric(format: vk::Format) -> Numeric {
     match format.as_raw() {
         13 | 20 | 27 | 34 | 41 | 48 | 55 | 62 | 68 | 74 | 81 | 88 | 95 | 98 | 101 | 104 | 107 | 110 | 113 | 116
@@ -307,7 +320,7 @@ mod tests {
         *super::super::TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 64, 64, vk::ImageUsageFlags::SAMPLED).raw()
     }
 
-    /// Formats as `ash` names them.
+    /// Returns the known formats with the names that `ash` gives them.
     fn named() -> impl Iterator<Item = (vk::Format, String)> {
         let known = (1..=184).chain(YCBCR..YCBCR + 34).map(vk::Format::from_raw);
         known.map(|format| (format, format!("{format:?}")))
@@ -324,7 +337,7 @@ mod tests {
             };
             assert!(name.contains(numbers), "{name}");
             let is_integer = name.contains("UINT") || name.contains("SINT");
-            // Stencil beside depth is an aspect of its own.
+            // Stencil next to depth is a separate aspect.
             assert!(!is_integer || numeric(format) != Numeric::Float || name.starts_with('D'), "{name}");
             if let Some(size) = name.strip_prefix("ASTC_") {
                 assert!(size.starts_with(&format!("{across}X{down}_")), "{name}");
@@ -361,14 +374,14 @@ mod tests {
             assert_eq!(image(&valid, LIMITS), Ok(()));
         }
         for (refused, reason) in [
-            (usage(vk::ImageUsageFlags::empty()), "is for something"),
-            (usage(sampled | video), "do not take"),
-            (usage(vk::ImageUsageFlags::from_raw(1 << 31)), "do not take"),
-            (usage(transient | sampled), "nothing but attachments"),
-            (usage(transient), "is an attachment"),
+            (usage(vk::ImageUsageFlags::empty()), "at least one usage"),
+            (usage(sampled | video), "from_raw accepts"),
+            (usage(vk::ImageUsageFlags::from_raw(1 << 31)), "from_raw accepts"),
+            (usage(transient | sampled), "only attachment usages"),
+            (usage(transient), "has an attachment usage"),
             (usage(vk::ImageUsageFlags::STORAGE).samples(four), "one sample"),
             (plain().samples(four).mip_levels(2), "one mip level"),
-            (plain().samples(vk::SampleCountFlags::from_raw(128)), "powers of two"),
+            (plain().samples(vk::SampleCountFlags::from_raw(128)), "power of two"),
             (plain().format(vk::Format::UNDEFINED), "a format"),
             (plain().mip_levels(8), "more mip levels"),
             (plain().tiling(vk::ImageTiling::LINEAR), "raw description"),
@@ -377,7 +390,7 @@ mod tests {
             (plain().image_type(vk::ImageType::TYPE_1D), "one texel high"),
             (plain().image_type(vk::ImageType::TYPE_3D).array_layers(2), "one array layer"),
             (plain().image_type(vk::ImageType::TYPE_3D).samples(four), "one sample"),
-            (plain().image_type(vk::ImageType::from_raw(7)), "another type"),
+            (plain().image_type(vk::ImageType::from_raw(7)), "image type"),
         ] {
             let refused = image(&refused, LIMITS);
             assert!(matches!(refused, Err(DeviceError::InvalidInfo(of)) if of.rule.contains(reason)), "{refused:?}");
@@ -389,7 +402,7 @@ mod tests {
         assert!(matches!(image(&wide, LIMITS), Err(DeviceError::Unsupported(_))));
     }
 
-    /// Each rule, broken: what was given and what is allowed stand in the message.
+    /// The error for each broken rule contains the given and the allowed number.
     #[test]
     fn each_rule_is_refused_with_its_numbers() {
         let (of, usage) = (|format| plain().format(format), |usage| plain().usage(usage));
@@ -438,7 +451,7 @@ mod tests {
         assert!(error.contains("(0x2000, of 0x"), "{error}");
     }
 
-    /// Each limit that the device has for a format, exceeded.
+    /// The error for each exceeded limit of the device contains the given number and the limit.
     #[test]
     fn each_limit_is_refused_with_its_numbers() {
         let most = vk::ImageFormatProperties {

@@ -1,4 +1,4 @@
-//! Errors of descriptors, with the numbers that show why.
+//! Errors of descriptors, with the numbers of the request.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::DeviceError;
 /// A part of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Region {
-    /// What lives until it is released.
+    /// Descriptors that live until they are released.
     Persistent,
-    /// What lives for a frame.
+    /// Descriptors that live for one frame.
     Frame,
     /// The slots of a `BindlessTable`.
     Bindless,
@@ -26,123 +26,124 @@ impl fmt::Display for Region {
     }
 }
 
-/// Why nothing was done. Nothing has changed.
+/// The reason why a descriptor operation failed. The failed call has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// No slot was asked for.
-    #[error("0 descriptors were asked for")]
+    /// The request is for zero descriptors.
+    #[error("0 descriptors were requested")]
     ZeroCount,
-    /// More than the heap can ever hold, or than a 32-bit count can express.
-    #[error("{count} descriptors were asked for, at most {max} are to be had")]
+    /// The request exceeds the capacity of the heap, or of a 32-bit count.
+    #[error("{count} descriptors were requested, but at most {max} are possible")]
     TooMany {
-        /// Slots that were asked for.
+        /// Number of requested slots.
         count: u64,
-        /// The most there could be.
+        /// The largest possible number.
         max: u64,
     },
-    /// No room now.
+    /// No range of free slots is large enough at the moment.
     #[error(
-        "the {region} has no room for {need} descriptors: {free} are free, the longest run of them is {largest_free}"
+        "the {region} has no room for {need} descriptors: {free} are free, at most {largest_free} of them in a row; \
+         release some or create a larger heap"
     )]
     Full {
-        /// Where it was looked for.
+        /// The region that was searched.
         region: Region,
-        /// Slots that were needed.
+        /// Number of required slots.
         need: u32,
-        /// Slots that are free, all runs together.
+        /// Total number of free slots.
         free: u32,
-        /// The longest run of free slots.
+        /// Size of the largest range of free slots.
         largest_free: u32,
     },
-    /// There is one already: a device has one shader-visible heap of each kind, which every command list binds.
-    /// A dropped one counts until a reclaim has destroyed it.
-    #[error("there is a shader-visible heap of {kind} already, or a dropped one that is not reclaimed yet")]
+    /// The device already has a shader-visible heap of this kind. There is one per kind, and every command list binds
+    /// it. A dropped heap counts until a reclaim has destroyed it.
+    #[error("the device has a shader-visible heap of {kind} already, or a dropped one that is not yet reclaimed")]
     SecondHeap {
-        /// Its kind.
+        /// The kind of heap.
         kind: HeapKind,
     },
-    /// A command list binds one heap a kind, once.
-    #[error("a heap of {kind} is bound to this command list already")]
+    /// The command list has already bound a heap of this kind. It binds one heap per kind, once.
+    #[error("a heap of {kind} is already bound to this command list")]
     AlreadyBound {
-        /// Its kind.
+        /// The kind of heap.
         kind: HeapKind,
     },
-    /// The heap takes no such descriptors.
-    #[error("a heap of {heap} takes no descriptors of {found}")]
+    /// The heap does not accept descriptors of this kind.
+    #[error("a heap of {heap} does not accept descriptors of {found}")]
     WrongKind {
-        /// What the heap holds.
+        /// The kind of the heap.
         heap: HeapKind,
-        /// What it was given.
+        /// The kind of the descriptor.
         found: HeapKind,
     },
-    /// The heap was not made for this type of view.
-    #[error("a view of type {found:?} in a heap for {heap:?}")]
+    /// The heap was created without this type of view.
+    #[error("the heap was created for {heap:?}, not for views of type {found:?}")]
     WrongType {
-        /// What the heap was made for.
+        /// The types of the heap.
         heap: ViewTypes,
-        /// What it was given.
+        /// The type of the view.
         found: ViewTypes,
     },
-    /// The resource, or the heap, is another allocator's.
+    /// The resource or the heap belongs to another allocator.
     #[error("the resource or the heap belongs to another allocator")]
     Foreign,
     /// There is no such slot.
-    #[error("descriptor {index} of {count}")]
+    #[error("descriptor {index} is out of range: there are {count}")]
     OutOfRange {
-        /// What was asked for.
+        /// The requested index.
         index: u64,
-        /// How many there are.
+        /// Number of slots.
         count: u64,
     },
-    /// A slot is to be copied that was never written.
+    /// The source slot of a copy was never written.
     #[error("descriptor {index} was never written")]
     Unwritten {
-        /// The slot, counted from the start of its allocation.
+        /// The slot, relative to its allocation.
         index: u32,
     },
-    /// An alignment of slots that is 0 or not a power of two.
+    /// The alignment is 0 or not a power of two.
     #[error("an alignment of {alignment} slots is not a power of two")]
     BadAlignment {
-        /// What was asked for.
+        /// The requested alignment, in slots.
         alignment: u64,
     },
-    /// Another thread makes the heap larger: call again.
-    #[error("another thread makes the heap larger")]
+    /// Another thread is growing the heap. Call again.
+    #[error("another thread is growing the heap; call again")]
     GrownMeanwhile,
-    /// A slot that shaders may read was to be written: release it and allocate another.
-    #[error("descriptor {index} was written already, and shaders may be reading it")]
+    /// Shaders may be reading the slot, so it cannot be written again. Release it and allocate another one.
+    #[error("descriptor {index} was already written, and shaders may be reading it; allocate another one")]
     InUse {
-        /// The slot, counted from the start of its allocation.
+        /// The slot, relative to its allocation.
         index: u32,
     },
     /// The entry was removed, or was never in this table.
     #[error("entry {slot} of generation {generation} is not in the table")]
     Stale {
-        /// The entry's slot.
+        /// The slot of the entry.
         slot: u32,
-        /// Its generation.
+        /// The generation of the entry.
         generation: u32,
     },
-    /// The entry is of another table.
-    #[error("entry {slot} is of another table")]
+    /// The entry belongs to another table.
+    #[error("entry {slot} belongs to another table")]
     ForeignEntry {
-        /// The entry's slot.
+        /// The slot of the entry.
         slot: u32,
     },
     /// The resource does not support the view.
     #[error("the view is not valid: {0}")]
     BadView(&'static str),
-    /// A range of a view is not aligned or not inside.
-    #[error("bytes {offset}..{offset}+{size} cannot be shown: {rule} {limit}")]
+    /// The range of a view is misaligned or outside of the buffer.
+    #[error("a view of bytes {offset}..{offset}+{size} is not possible: {rule} {limit}")]
     BadRange {
-        /// First byte.
+        /// Offset of the range in bytes.
         offset: u64,
-        /// Bytes.
+        /// Size of the range in bytes.
         size: u64,
-        /// What does not hold.
+        /// The broken rule.
         rule: &'static str,
-        /// The number that the rule is about.
+        /// The limit that the rule names.
         limit: u64,
     },
     /// The driver failed.

@@ -1,5 +1,5 @@
-//! Descriptors through the fault injector: making a heap, describing and writing a view and binding can fail; the rest
-//! is passed on.
+//! Descriptors through the fault injector. The creation of a heap, the description and the write of a view, and a bind
+//! can fail; the other calls are forwarded.
 
 use super::{Call, FaultInjector};
 use crate::DeviceError;
@@ -7,8 +7,7 @@ use crate::descriptors::{
     DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 
-// SAFETY: each call that is not made to fail is forwarded: heaps and slots are the inner device's, which upholds the
-// trait.
+// SAFETY: calls that do not fail are forwarded. Heaps and slots belong to the inner device, which upholds the trait.
 unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     type Heap = D::Heap;
     type Bound = D::Bound;

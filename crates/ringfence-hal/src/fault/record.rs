@@ -1,10 +1,11 @@
-//! Copies that a library records behind the fault injector. Nothing there can fail.
+//! Recording of copies through the fault injector. These calls cannot fail.
 
 use super::FaultInjector;
 use crate::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use crate::{Device, RawBuffer, RawTexture};
 
-/// A recorder of the device underneath, for what is made behind its [`FaultInjector`]: objects are the same there.
+/// A recorder of the inner device for objects that were created through its [`FaultInjector`], which are the same
+/// objects.
 ///
 /// ```
 /// # use ringfence_hal::fault::{FaultInjector, Recorder};
@@ -23,7 +24,7 @@ pub struct Recorder<R>(pub R);
 
 impl<D: Device, R: Record<D>> Record<FaultInjector<D>> for Recorder<R> {
     unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
-        // SAFETY: here and below, the caller promises the same of the same objects.
+        // SAFETY: here and below, the caller makes the same promise for the same objects.
         unsafe { self.0.begin_copies(buffers, textures) };
     }
 

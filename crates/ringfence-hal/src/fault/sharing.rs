@@ -1,11 +1,11 @@
-//! Shared memory through the fault injector: exports, imports and what is asked of a handle can fail.
+//! Shared memory through the fault injector. Exports, imports and queries of a handle can fail.
 
 use super::{Call, FaultInjector};
 use crate::sharing::{Share, ShareKind, Tied};
 use crate::{DeviceError, MemoryDesc};
 
-// SAFETY: each call that is not made to fail is forwarded: imported and exported memory are the inner device's, which
-// upholds the trait.
+// SAFETY: calls that do not fail are forwarded. Imported and exported memory belongs to the inner device, which upholds
+// the trait.
 unsafe impl<D: Share> Share for FaultInjector<D> {
     type Handle = D::Handle;
 

@@ -1,11 +1,11 @@
-//! Sparse buffers and textures through the fault injector: making one and binding its pages can fail.
+//! Sparse buffers and textures through the fault injector. Their creation and the binding of pages can fail.
 
 use super::{Call, FaultInjector};
 use crate::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, Requirements, TextureInfo};
 
-// SAFETY: each call that is not made to fail is forwarded: bound pages and fences are the inner device's, which upholds
-// the trait.
+// SAFETY: calls that do not fail are forwarded. Bound pages and fences belong to the inner device, which upholds the
+// trait.
 unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     type BindQueue = D::BindQueue;
 

@@ -1,83 +1,83 @@
-//! How a sparse texture is cut into pages, and how those are numbered.
+//! Division of a sparse texture into pages, and the numbers of the pages.
 //!
 //! ```text
-//!   mip 0  │ 0 │ 1 │ 2 │ 3 │      tiles of equal size in texels, each a page: a row after the other, the last ones of a row
-//!          │ 4 │ 5 │ 6 │ 7 │      or column in part beyond the edge
+//!   mip 0  │ 0 │ 1 │ 2 │ 3 │      tiles of equal size in texels, one page each, numbered row by row; the last tiles
+//!          │ 4 │ 5 │ 6 │ 7 │      of a row or column may extend beyond the edge
 //!   mip 1  │ 8 │ 9 │
-//!   layer 1 │ 10 │ …              each layer its own
-//!   tails  │ 20 │ │ 21 │          the mips too small for tiles, together: some pages a layer, or some for all layers
+//!   layer 1 │ 10 │ …              the tiles of the next layer
+//!   tails  │ 20 │ │ 21 │          the mips that are too small for tiles: a tail per layer, or one tail for all layers
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | the page of a tile, the place of a page | O(mips) |
+//! | `page`, `place` | O(mips) |
 
 use crate::ResourceClass;
 use crate::record::TextureAspects;
 
-/// How a sparse texture is cut into pages, and how those are numbered: the tiles of each layer, mip by mip and row by
-/// row, then the tails.
+/// Division of a sparse texture into pages. Pages are numbered in this order: the tiles of each layer, mip by mip and
+/// row by row, then the mip tails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextureTiling {
-    /// Bytes of a page, a power of two: also the alignment of a page in memory.
+    /// Size of a page in bytes, and its alignment in memory; a power of two.
     pub page_bytes: u64,
-    /// Memory types that pages may lie in, a bit each.
+    /// Memory types that pages may be bound to, one bit each.
     pub memory_type_bits: u32,
-    /// What its pages may share a block with.
+    /// The class of the pages, which decides which resources may share a block with them.
     pub class: ResourceClass,
-    /// What a texel has.
+    /// The aspects of the texture.
     pub aspects: TextureAspects,
-    /// Texels across and down of the first mip.
+    /// Width and height of mip level 0 in texels.
     pub size: [u32; 2],
-    /// Texels across and down of a tile.
+    /// Width and height of a tile in texels.
     pub tile: [u32; 2],
-    /// Array layers.
+    /// Number of array layers.
     pub layers: u32,
-    /// Mip levels.
+    /// Number of mip levels.
     pub mips: u32,
-    /// The first mip that lies in a tail; `mips` if there is no tail.
+    /// The first mip level in the mip tail; `mips` if there is no tail.
     pub tail_first_mip: u32,
-    /// Pages of a tail; 0 if there is none.
+    /// Number of pages of a mip tail; 0 if there is no tail.
     pub tail_pages: u64,
-    /// Whether all layers have one tail in common.
+    /// `true` if all layers share one mip tail.
     pub is_tail_shared: bool,
-    /// Where the device finds the first tail: of meaning to the device alone.
+    /// Location of the first mip tail, which only the device interprets.
     pub tail_offset: u64,
-    /// From one layer's tail to the next one's, likewise.
+    /// Distance between the mip tails of consecutive layers, which only the device interprets.
     pub tail_stride: u64,
 }
 
-/// Which page of a texture.
+/// Location of a page of a texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TilePlace {
-    /// A tile of a mip of a layer.
+    /// A tile of a mip level of a layer.
     Tile {
         /// The mip level.
         mip: u32,
         /// The array layer.
         layer: u32,
-        /// Tiles from the left.
+        /// Column of the tile, from the left.
         column: u32,
-        /// Tiles from the top.
+        /// Row of the tile, from the top.
         row: u32,
     },
-    /// A page of a tail.
+    /// A page of a mip tail.
     Tail {
-        /// The array layer; 0 where all have one in common.
+        /// The array layer; 0 if all layers share one tail.
         layer: u32,
-        /// Pages from its first.
+        /// Index of the page in the tail.
         page: u64,
     },
 }
 
 impl TextureTiling {
-    /// Texels across and down of a mip level.
+    /// Returns the width and height of a mip level in texels.
     #[must_use]
     pub fn extent(&self, mip: u32) -> [u32; 2] {
         self.size.map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
 
-    /// Tiles across and down of a mip level; none of what lies in a tail.
+    /// Returns the width and height of a mip level in tiles; `[0, 0]` for levels in the mip tail.
     #[must_use]
     pub fn tiles(&self, mip: u32) -> [u32; 2] {
         if mip >= self.tail_first_mip {
@@ -87,7 +87,7 @@ impl TextureTiling {
         [width.div_ceil(self.tile[0]), height.div_ceil(self.tile[1])]
     }
 
-    /// How many tails there are.
+    /// Returns the number of mip tails.
     #[must_use]
     pub fn tail_count(&self) -> u32 {
         match (self.tail_pages, self.is_tail_shared) {
@@ -97,13 +97,13 @@ impl TextureTiling {
         }
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     #[must_use]
     pub fn page_count(&self) -> u64 {
         self.first_tail_page() + u64::from(self.tail_count()) * self.tail_pages
     }
 
-    /// The number of a page, which the texture has.
+    /// Returns the number of the page at `place`, which must exist in the texture.
     #[must_use]
     pub fn page(&self, place: TilePlace) -> u64 {
         match place {
@@ -116,7 +116,7 @@ impl TextureTiling {
         }
     }
 
-    /// What the page of a number is, of those that there are.
+    /// Returns the location of page `page`, which must be less than [`TextureTiling::page_count`].
     #[must_use]
     pub fn place(&self, page: u64) -> TilePlace {
         if let Some(in_tails) = page.checked_sub(self.first_tail_page()) {

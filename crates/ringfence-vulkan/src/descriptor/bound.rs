@@ -1,10 +1,10 @@
-//! What a command buffer binds for a heap.
+//! The object that a command buffer binds for a heap.
 
 use std::fmt;
 
 use ash::vk;
 
-/// What a command buffer binds for a heap. A copy is the same.
+/// The object that a command buffer binds for a heap. Copies refer to the same object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
     pub(super) layout: vk::DescriptorSetLayout,
@@ -27,13 +27,13 @@ impl fmt::Debug for How {
 }
 
 impl Bound {
-    /// The layout that the pipeline has at this set.
+    /// Returns the set layout that the pipeline layout must have at this set number.
     #[must_use]
     pub const fn set_layout(&self) -> vk::DescriptorSetLayout {
         self.layout
     }
 
-    /// Whether pipelines have to be made with `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
+    /// Returns `true` if pipelines must be created with `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
     #[must_use]
     pub const fn needs_descriptor_buffer_pipelines(&self) -> bool {
         matches!(self.how, How::Buffer { .. })

@@ -1,14 +1,14 @@
-//! Heaps that are bytes: `VK_EXT_descriptor_buffer`.
+//! Heaps of descriptor bytes: `VK_EXT_descriptor_buffer`.
 //!
 //! ```text
-//!   CPU-only         slot 0     slot 1    …            each as long as the longest type
-//!   shader-visible   ├ constants ─ 0 1 2 … ┤├ storage buffers ─ 0 1 2 … ┤ …    where the driver says each array begins
+//!   CPU-only         slot 0     slot 1    …            each with the size of the largest type
+//!   shader-visible   ├ constants ─ 0 1 2 … ┤├ storage buffers ─ 0 1 2 … ┤ …    arrays at offsets from the driver
 //!                      element i of an array at offset + i * bytes of its type
 //! ```
 //!
-//! Sizes, the offset of each array and the alignment of the whole are the device's. A descriptor is made by
-//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is
-//! flushed.
+//! The device defines the sizes, the offset of each array and the alignment of the buffer. `vkGetDescriptorEXT` writes
+//! a descriptor to host memory, from where its bytes are copied. The buffer is mapped and coherent, so no flush is
+//! needed.
 
 use ash::vk;
 
@@ -25,14 +25,15 @@ use crate::memory::Memory;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
 use ringfence_hal::{DeviceError, Driver, Mapped, MemoryProperties, ResourceClass};
 
-/// The longest descriptor that is made without host memory of its own; devices have 4 to 64 bytes.
+/// Size of the largest supported descriptor, in bytes. It is written on the stack; descriptors of devices have 4 to 64
+/// bytes.
 const DESCRIPTOR_BYTES: usize = 256;
 
-/// A heap that is bytes.
+/// A heap of descriptor bytes.
 pub(super) enum Bytes {
-    /// Slots of equal length in host memory.
+    /// CPU-only: slots of equal size in host memory.
     Host { kind: HeapKind, slot_bytes: usize, bytes: Lock<Box<[u8]>> },
-    /// Arrays in a mapped buffer.
+    /// Shader-visible: arrays in a mapped buffer.
     Visible(Visible),
 }
 
@@ -45,9 +46,9 @@ pub(super) struct Visible {
     mapped: Mapped,
     address: vk::DeviceAddress,
     usage: vk::BufferUsageFlags,
-    /// What it counts of the address space of descriptor buffers.
+    /// Bytes that the buffer counts against the address space of descriptor buffers.
     counted_bytes: u64,
-    /// Where each binding's array begins and how long its elements are; 0 long if the heap has no such type.
+    /// Offset of each binding's array and size of its elements, in bytes; the size is 0 for types that the heap lacks.
     arrays: [(u64, usize); 6],
 }
 
@@ -85,7 +86,8 @@ impl Bytes {
     }
 
     /// # Safety
-    /// The slot may be written, and nothing else accesses it; what is shown is alive, and of a type that the heap has.
+    /// The slot may be written, and no other thread accesses it. The view's objects are alive, and the heap has its
+    /// type.
     pub(super) unsafe fn write(
         &self,
         device: &Device,
@@ -93,31 +95,31 @@ impl Bytes {
         real: &Real,
     ) -> Result<(), DeviceError> {
         if let Some(before) = before.filter(|before| *before != real.binding) {
-            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
+            // SAFETY: the caller promises that the slot may be written and that no other thread accesses it.
             unsafe { self.clear(device, slot, before) };
         }
         let mut descriptor = [0; DESCRIPTOR_BYTES];
-        // SAFETY: what is shown is alive, as the caller promises.
+        // SAFETY: the caller promises that the view's objects are alive.
         let descriptor = unsafe { encode(device, real.descriptor_type, Some(real.shown), &mut descriptor) }?;
-        // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
+        // SAFETY: the caller promises that the slot may be written and that no other thread accesses it.
         unsafe { self.put(slot, real.binding, descriptor) };
         Ok(())
     }
 
     /// # Safety
-    /// As [`Bytes::write`].
+    /// The rules of [`Bytes::write`].
     pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
         let descriptor_type = types::type_of(self.kind(), binding);
         let mut descriptor = [0; DESCRIPTOR_BYTES];
-        // SAFETY: nothing is shown.
+        // SAFETY: an empty descriptor refers to no object.
         if let Ok(descriptor) = unsafe { encode(device, descriptor_type, None, &mut descriptor) } {
-            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
+            // SAFETY: the caller promises that the slot may be written and that no other thread accesses it.
             unsafe { self.put(slot, binding, descriptor) };
         }
     }
 
     /// # Safety
-    /// The slot may be written, and nothing else accesses it.
+    /// The slot may be written, and no other thread accesses it.
     unsafe fn put(&self, slot: u32, binding: u32, descriptor: &[u8]) {
         match self {
             Self::Host { slot_bytes, bytes, .. } => {
@@ -126,10 +128,10 @@ impl Bytes {
             }
             Self::Visible(visible) => {
                 let (offset, length) = visible.arrays[binding as usize];
-                assert_eq!(descriptor.len(), length, "a descriptor is as long as its array's elements");
+                assert_eq!(descriptor.len(), length, "a descriptor has the size of its array's elements");
                 let at = offset + u64::from(slot) * length as u64;
-                // SAFETY: the array has the slot, and lies in the mapped buffer; the caller promises that nothing else,
-                // the device included, touches these bytes.
+                // SAFETY: the array has the slot and is inside the mapped buffer. The caller promises that neither
+                // another thread nor the device accesses these bytes.
                 unsafe {
                     let to = visible.mapped.add(at).as_ptr();
                     std::ptr::copy_nonoverlapping(descriptor.as_ptr(), to, length);
@@ -139,7 +141,7 @@ impl Bytes {
     }
 
     /// # Safety
-    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views).
+    /// The rules of [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views).
     pub(super) unsafe fn copy<H>(
         &self,
         device: &Device,
@@ -150,28 +152,28 @@ impl Bytes {
     ) {
         let Self::Host { slot_bytes, bytes, .. } = from else { return };
         let (first, count) = (copy.src_start as usize * slot_bytes, shown.len() * slot_bytes);
-        // Out of the lock before another is taken: both heaps may be CPU-only.
+        // Copied out first, so that the two locks are never held together: both heaps may be CPU-only.
         let bytes: SmallVec<[u8; 1024]> = SmallVec::from_slice(&bytes.lock()[first..first + count]);
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             let slot = copy.dst_start + index;
             if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
-                // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
+                // SAFETY: the caller promises that the slot may be written and that no other thread accesses it.
                 unsafe { self.clear(device, slot, before) };
             }
             let Some(binding) = shown.binding else { continue };
             let length = device.0.descriptors.descriptor_bytes(types::type_of(self.kind(), binding));
             let at = index as usize * slot_bytes;
-            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
+            // SAFETY: the caller promises that the slot may be written and that no other thread accesses it.
             unsafe { self.put(slot, binding, &bytes[at..at + length]) };
         }
     }
 
     /// # Safety
-    /// No pending work uses it, and it is not used again.
+    /// No pending work uses the heap, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let Self::Visible(visible) = self else { return };
-        // SAFETY: the caller promises that nothing uses the heap any more; each object is the device's and destroyed
-        // once.
+        // SAFETY: the caller promises that no work uses the heap any more. Each object belongs to the device and is
+        // destroyed once.
         unsafe {
             device.raw().destroy_buffer(visible.buffer, None);
             if let Some(memory) = visible.memory.lock().take() {
@@ -189,25 +191,26 @@ impl Visible {
         let api = facts.buffer_api.as_ref().ok_or(DeviceError::unsupported("descriptor buffers"))?;
         let bindings = types::bindings(desc.kind, desc.types);
         let flags = vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT;
-        // Elements that no shader reads may be anything: all that descriptor buffers ask for.
+        // No flag is needed: elements of a descriptor buffer that no shader reads may contain any bytes.
         let none = vk::DescriptorBindingFlags::empty();
-        // SAFETY: the extension is enabled, as `DeviceDesc` says.
+        // SAFETY: `DeviceDesc` says that the extension is enabled.
         let layout = unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, flags, none) }
             .map_err(failed("vkCreateDescriptorSetLayout"))?;
         let mut arrays = [(0, 0); 6];
         for (binding, of) in bindings {
-            // SAFETY: the layout is the device's, made for descriptor buffers, and has the binding.
+            // SAFETY: the layout belongs to the device, was created for descriptor buffers, and has the binding.
             let offset = unsafe { api.get_descriptor_set_layout_binding_offset(layout, binding) };
             arrays[binding as usize] = (offset, facts.descriptor_bytes(of));
         }
-        // SAFETY: the layout is the device's and was made for descriptor buffers.
+        // SAFETY: the layout belongs to the device and was created for descriptor buffers.
         let bytes = unsafe { api.get_descriptor_set_layout_size(layout) };
         let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
             | match desc.kind {
                 HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
                 _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
             };
-        // With room to begin at an aligned address: nothing says that buffers of this usage have one.
+        // The additional bytes allow an aligned start, because Vulkan does not promise an aligned address for such
+        // buffers.
         let counted_bytes = bytes + facts.buffer.descriptor_buffer_offset_alignment.max(1);
         let counted = device.0.counts.add_descriptor_buffer(desc.kind, counted_bytes);
         let made = counted.and_then(|()| {
@@ -220,7 +223,7 @@ impl Visible {
                 Ok(Self { kind: desc.kind, layout, buffer, memory, mapped, address, usage, counted_bytes, arrays })
             }
             Err(error) => {
-                // SAFETY: nothing uses the layout.
+                // SAFETY: no object uses the layout.
                 unsafe { raw.destroy_descriptor_set_layout(layout, None) };
                 Err(error)
             }
@@ -230,8 +233,9 @@ impl Visible {
 
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
-/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is
-/// made once, and lives long. Its first aligned address is at most the alignment from its beginning.
+/// Creates a mapped, coherent buffer with a device address, in device-local memory if possible. It has its own memory
+/// object, because a heap is created once and lives long. Returns its first aligned address, which is less than the
+/// alignment from its start.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
@@ -243,33 +247,33 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     let types = mapped_memory_types(device, needed.memory_type_bits);
     let none = "descriptor buffers in memory that is mapped and coherent";
     let bound = device.allocate_first(types, needed, ResourceClass::Buffer, name, none).and_then(|memory| {
-        // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
+        // SAFETY: the buffer is new and unbound. The memory has an allowed type and is large enough.
         match unsafe { raw.bind_buffer_memory(buffer, memory.raw(), 0) } {
             Ok(()) => Ok(memory),
             Err(error) => {
-                // SAFETY: nothing lies in the memory.
+                // SAFETY: the memory contains no resource.
                 unsafe { device.free_memory(memory) };
                 Err(failed("vkBindBufferMemory")(error))
             }
         }
     });
     let memory = bound.inspect_err(|_| {
-        // SAFETY: nothing uses the buffer.
+        // SAFETY: no work uses the buffer.
         unsafe { raw.destroy_buffer(buffer, None) };
     })?;
-    // SAFETY: the buffer is bound, and made with an address.
+    // SAFETY: the buffer is bound and has the address usage.
     let address = unsafe { raw.get_buffer_device_address(&vk::BufferDeviceAddressInfo::default().buffer(buffer)) };
     let mapped = memory.mapped().expect("memory of a host-visible type is mapped when it is allocated");
     let skipped = address.next_multiple_of(alignment) - address;
-    // SAFETY: the buffer is longer than its descriptors by the alignment, and more than that is never skipped.
+    // SAFETY: the buffer is larger than its descriptors by the alignment, and `skipped` is less than the alignment.
     let mapped = unsafe { mapped.add(skipped) };
     Ok((buffer, memory, mapped, address + skipped))
 }
 
-/// Memory types that are mapped and coherent, near ones first.
+/// Returns the memory types that are mapped and coherent, device-local ones first.
 fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-    // Types that take a feature of their own.
+    // Types that require a feature.
     let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL;
     let properties = |index: &u32| device.capabilities().properties(*index);
     let is_plain = |index: &u32| properties(index).contains(wanted) && !properties(index).intersects(special);
@@ -280,10 +284,10 @@ fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> 
     fits.into_iter()
 }
 
-/// The bytes of a descriptor; of one that shows nothing, if `shown` is `None`.
+/// Encodes a descriptor as bytes. If `shown` is `None`, encodes an empty descriptor.
 ///
 /// # Safety
-/// What is shown is the device's and alive.
+/// The objects of the view belong to the device and are alive.
 unsafe fn encode<'a>(
     device: &Device,
     descriptor_type: vk::DescriptorType,
@@ -292,28 +296,28 @@ unsafe fn encode<'a>(
 ) -> Result<&'a [u8], DeviceError> {
     let facts = &device.0.descriptors;
     let length = facts.descriptor_bytes(descriptor_type);
-    DeviceError::unsupported("descriptors as long as this").at_most(length as u64, DESCRIPTOR_BYTES as u64)?;
+    DeviceError::unsupported("descriptors of this size").at_most(length as u64, DESCRIPTOR_BYTES as u64)?;
     let into = &mut into[..length];
     let Some(api) = &facts.buffer_api else { return Err(DeviceError::unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
     if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
-        // There is no descriptor of nothing: the bytes stay zero.
+        // There is no null descriptor: the bytes stay zero.
         return Ok(into);
     }
     let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());
     match shown {
         None => {}
         Some(Shown::Buffer { buffer, offset, range }) => {
-            // SAFETY: the caller promises that the buffer is the device's and alive.
+            // SAFETY: the caller promises that the buffer belongs to the device and is alive.
             address = Some(unsafe { address_info(device, buffer, offset, range) }?);
         }
         Some(Shown::Texels { buffer, format, offset, range, .. }) => {
-            // SAFETY: the caller promises that the buffer is the device's and alive.
+            // SAFETY: the caller promises that the buffer belongs to the device and is alive.
             address = Some(unsafe { address_info(device, buffer, offset, range) }?.format(format));
         }
         Some(Shown::Image(held)) => image = held,
     }
-    // What shows nothing is a null pointer, as the feature `nullDescriptor` allows.
+    // A null pointer encodes a null descriptor, which the feature `nullDescriptor` allows.
     let address = address.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let data = match descriptor_type {
         vk::DescriptorType::SAMPLER => vk::DescriptorDataEXT { p_sampler: &image.sampler },
@@ -325,18 +329,18 @@ unsafe fn encode<'a>(
         _ => vk::DescriptorDataEXT { p_storage_texel_buffer: address },
     };
     let info = vk::DescriptorGetInfoEXT::default().ty(descriptor_type).data(data);
-    // SAFETY: the data is of that type and lives through the call; the bytes are as many as the device says.
+    // SAFETY: the data has that type and lives through the call. The slice has the size that the device reports.
     unsafe { api.get_descriptor(&info, into) };
     Ok(into)
 }
 
-/// A pointer to an image, or null for one that shows nothing.
+/// Returns a pointer to the image info, or null if it has no image view.
 fn null_or(image: &vk::DescriptorImageInfo) -> *const vk::DescriptorImageInfo {
     if image.image_view == vk::ImageView::null() { std::ptr::null() } else { image }
 }
 
 /// # Safety
-/// The buffer is the device's and alive.
+/// The buffer belongs to the device and is alive.
 unsafe fn address_info(
     device: &Device,
     buffer: vk::Buffer,
@@ -344,7 +348,7 @@ unsafe fn address_info(
     range: u64,
 ) -> Result<vk::DescriptorAddressInfoEXT<'static>, DeviceError> {
     let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-    // SAFETY: the caller promises that the buffer is alive; it was made with an address, as portable ones are.
+    // SAFETY: the caller promises that the buffer is alive. It has the address usage, which portable buffers have.
     let base = unsafe { device.raw().get_buffer_device_address(&info) };
     if base == 0 {
         return Err(DeviceError::invalid("a buffer without SHADER_DEVICE_ADDRESS in a descriptor buffer"));

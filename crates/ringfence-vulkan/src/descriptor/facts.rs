@@ -1,4 +1,4 @@
-//! What a device can do with descriptors: read once.
+//! Descriptor features and limits of a device, which are read once.
 
 use ash::vk;
 
@@ -8,19 +8,19 @@ use crate::desc::DeviceDesc;
 use crate::features::Features;
 use ringfence_hal::descriptors::{DescriptorModel, DescriptorSupport, HeapKind, ViewTypes};
 
-/// Limits and the way that follows from what was enabled.
+/// Limits of the device, and the descriptor model that its enabled features allow.
 pub(crate) struct Facts {
     pub(super) desc: DeviceDesc,
     pub(super) limits: vk::PhysicalDeviceLimits,
     indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
     pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
-    /// The stages that heaps are for: all.
+    /// The stages in the set layouts of heaps: all stages.
     pub(super) stages: vk::ShaderStageFlags,
-    /// There iff descriptor buffers are in use.
+    /// `Some` if and only if descriptor buffers are in use.
     pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
 }
 
-/// Every stage that Mesa's software driver has.
+/// Every stage that Mesa's software driver supports.
 const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
     vk::ShaderStageFlags::ALL_GRAPHICS.as_raw()
         | vk::ShaderStageFlags::COMPUTE.as_raw()
@@ -28,25 +28,25 @@ const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
         | vk::ShaderStageFlags::MESH_EXT.as_raw(),
 );
 
-/// The most descriptors of each type that a stage may reach.
+/// Largest number of descriptors of each type that a stage can access.
 struct StageLimits {
     constants: u32,
     storage_buffers: u32,
-    /// Sampled textures and texels.
+    /// Sampled images and uniform texel buffers.
     sampled: u32,
-    /// Storage textures and texels.
+    /// Storage images and storage texel buffers.
     stored: u32,
     samplers: u32,
     together: u32,
 }
 
-/// What a heap of plain sets leaves of `maxPerStageResources`: colour attachments count there, and the program's own
+/// Part of `maxPerStageResources` that a heap of plain sets leaves free, for colour attachments and the program's own
 /// sets.
 const OTHER_RESOURCES: u32 = 16;
 
 impl Facts {
     /// # Safety
-    /// `physical` and `device` come from `instance`, the device from that physical one, and `desc` is true of it.
+    /// `device` was created from `physical`, which comes from `instance`, and `desc` is correct.
     pub(crate) unsafe fn read(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
@@ -60,8 +60,8 @@ impl Facts {
         if desc.features.contains(Features::DESCRIPTOR_BUFFER) {
             properties = properties.push_next(&mut buffer);
         }
-        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the
-        // last is chained only where its extension is enabled.
+        // SAFETY: the caller promises that the handles belong together. Vulkan 1.2 has the first two structures, and
+        // the last one is chained only if its extension is enabled.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let limits = properties.properties.limits;
         indexing.p_next = std::ptr::null_mut();
@@ -70,21 +70,21 @@ impl Facts {
             .features
             .contains(Features::DESCRIPTOR_BUFFER)
             .then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that
-        // name none too, and writes past its own tables.
+        // When descriptor buffers are bound, Mesa's software driver (25.0) counts all bits of ALL as stages, also bits
+        // that stand for no stage, and writes past its own tables.
         let confused =
             desc.features.contains(Features::DESCRIPTOR_BUFFER) && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
         Self { desc, limits, indexing, buffer, stages, buffer_api }
     }
 
-    /// Of a device that makes no heap.
+    /// Returns the facts for a device that creates no heaps.
     pub(crate) fn of_no_heaps(desc: DeviceDesc) -> Self {
         let (limits, indexing, buffer) = Default::default();
         Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }
     }
 
-    /// Whether a feature was enabled.
+    /// Returns `true` if a feature was enabled.
     pub(super) fn has(&self, feature: Features) -> bool {
         self.desc.features.contains(feature)
     }
@@ -111,7 +111,7 @@ impl Facts {
             storage_elements_max: u64::MAX,
             texel_elements_max: limits.max_texel_buffer_elements.into(),
             slots_own_objects: true,
-            // Anisotropy is a feature that the program may not have enabled; native samplers may ask for it.
+            // Anisotropy is a feature that may be disabled. Native samplers may still request it.
             anisotropy_max: if self.has(Features::SAMPLER_ANISOTROPY) {
                 limits.max_sampler_anisotropy as u8
             } else {
@@ -120,12 +120,12 @@ impl Facts {
         }
     }
 
-    /// The kinds of view that have arrays of their own; `None` where each type of descriptor has one array.
+    /// Returns the kinds of view with separate arrays; `None` if each descriptor type has one array.
     fn plain_views(&self) -> Option<PlainViews> {
         (self.model() == DescriptorModel::PlainSets).then(|| self.desc.plain_views.or_usual())
     }
 
-    /// Bindings of a heap's layout.
+    /// Returns the bindings of a heap's layout.
     pub(super) fn bindings(&self, kind: HeapKind, types: ViewTypes) -> types::Bindings {
         let types = types::bindings(kind, types);
         match self.plain_views() {
@@ -136,7 +136,7 @@ impl Facts {
         }
     }
 
-    /// The binding of a view.
+    /// Returns the binding of a view.
     pub(super) fn binding_of(&self, descriptor_type: vk::DescriptorType, kind: Kind) -> Option<u32> {
         match self.plain_views() {
             Some(views) => kinds::binding_of(descriptor_type, kind, views),
@@ -144,7 +144,7 @@ impl Facts {
         }
     }
 
-    /// Bytes of a descriptor in a descriptor buffer.
+    /// Returns the bytes of a descriptor in a descriptor buffer.
     pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
         let (sizes, robust) = (&self.buffer, self.has(Features::ROBUST_BUFFER_ACCESS));
         match descriptor_type {
@@ -162,7 +162,7 @@ impl Facts {
         }
     }
 
-    /// The most slots of a shader-visible heap.
+    /// Returns the largest number of slots of a shader-visible heap.
     pub(super) fn slots_max(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
         let limits = match self.model() {
             DescriptorModel::UpdateAfterBind => self.update_after_bind_limits(),
@@ -183,20 +183,21 @@ impl Facts {
         }
     }
 
-    /// What the address range of descriptor buffers holds, rounding between the arrays left some room.
+    /// Returns the number of slots that fit into the address range of descriptor buffers, minus spare bytes for
+    /// alignment.
     fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
         let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
         let slots = self.heap_bytes_max(kind).saturating_sub(self.spare_bytes()) / slot.max(1);
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// What lies between the arrays of a heap, and before the first, at most.
+    /// Returns an upper bound of the bytes before the first array and between the arrays of a heap.
     fn spare_bytes(&self) -> u64 {
         7 * self.buffer.descriptor_buffer_offset_alignment.max(256)
     }
 
-    /// The most bytes of a descriptor buffer, so that there may be one of each kind and those that they grow into, at
-    /// once. Samplers get as much of what both share as they can use, a half at most.
+    /// Returns the size of the largest descriptor buffer, in bytes. It leaves room for a heap of each kind and, while
+    /// both grow, their replacements. Samplers get as much of the common address space as they can use, at most half.
     fn heap_bytes_max(&self, kind: HeapKind) -> u64 {
         let (whole, slot) = (self.whole_address_space(), self.buffer.sampler_descriptor_size as u64);
         let usable = u64::from(self.plain_limits().samplers).saturating_mul(slot).saturating_add(self.spare_bytes());
@@ -208,7 +209,7 @@ impl Facts {
         self.buffer.max_resource_descriptor_buffer_range.min(of_resources)
     }
 
-    /// The bytes of all descriptor buffers of a kind.
+    /// Returns the address space of all descriptor buffers of a kind, in bytes.
     pub(crate) fn address_space(&self, kind: HeapKind) -> u64 {
         match kind {
             HeapKind::Samplers => self.buffer.sampler_descriptor_buffer_address_space_size,
@@ -216,13 +217,13 @@ impl Facts {
         }
     }
 
-    /// The bytes of all descriptor buffers of both kinds.
+    /// Returns the address space of all descriptor buffers, in bytes.
     pub(crate) fn whole_address_space(&self) -> u64 {
-        // No device has less. Older drivers of Mesa's leave it out.
+        // This is the minimum that every device supports. Older Mesa drivers do not report the value.
         self.buffer.descriptor_buffer_address_space_size.max(1 << 27)
     }
 
-    /// The samplers that there may be at once.
+    /// Returns the largest number of live samplers.
     pub(crate) fn samplers_max(&self) -> u64 {
         self.limits.max_sampler_allocation_count.into()
     }
@@ -243,7 +244,7 @@ impl Facts {
 
     fn update_after_bind_limits(&self) -> StageLimits {
         let found = &self.indexing;
-        // A heap, and the one that it grows into, at once.
+        // Half, so that a heap and its larger replacement fit at the same time.
         let pools = found.max_update_after_bind_descriptors_in_all_pools / 2;
         StageLimits {
             constants: found
@@ -268,7 +269,8 @@ impl Facts {
 }
 
 impl StageLimits {
-    /// Slots of a heap with `arrays` arrays of each type: each takes as many descriptors as there are slots.
+    /// Returns the number of slots of a heap with `arrays` arrays of each type. Each array has one descriptor for each
+    /// slot.
     fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
         let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
         let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);
@@ -305,13 +307,14 @@ mod tests {
         assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
         assert_eq!(slots(true, ViewTypes::all()), 15);
         assert_eq!(slots(true, ViewTypes::empty()), 0);
-        // Four kinds of sampled texture, three of stored ones.
+        // Four kinds of sampled image and three kinds of storage image.
         assert_eq!(slots(false, ViewTypes::STORAGE_BUFFER), 32);
         assert_eq!(slots(false, ViewTypes::SAMPLED_TEXTURE), 32);
         assert_eq!(slots(false, ViewTypes::all()), 11);
     }
 
-    /// A heap that grows is there twice until the device is done with the old one, beside one of the other kind.
+    /// Two heaps of each kind fit at the same time: while a heap grows, the old one exists until the device has
+    /// finished with it.
     #[test]
     fn descriptor_buffers_of_both_kinds_may_grow_at_once() {
         let mut facts = Facts::of_no_heaps(DeviceDesc::default());

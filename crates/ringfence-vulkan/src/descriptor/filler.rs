@@ -1,5 +1,5 @@
-//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element
-//! has to be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
+//! Placeholders for empty elements of a plain set, on devices without null descriptors that require every element to be
+//! valid. Each heap creates its own, of a few bytes each. Shaders must not read them.
 
 use ash::vk;
 
@@ -15,9 +15,9 @@ use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
 use ringfence_hal::lock::Lock;
 use ringfence_hal::{DeviceError, Driver, MemoryProperties, ResourceClass};
 
-/// Bytes of the buffer: as many as texels of any format take, and more than a view's alignment.
+/// Size of the buffer in bytes: large enough for a texel of any format, and larger than the alignment of views.
 const BYTES: u64 = 256;
-/// Kinds of numbers.
+/// Number of numeric types.
 const NUMERICS: u32 = 3;
 
 /// The placeholders of a heap.
@@ -42,7 +42,7 @@ impl Filler {
         match filler.furnish(device, desc) {
             Ok(()) => Ok(filler),
             Err(error) => {
-                // SAFETY: nothing uses it; handles that are null are passed over.
+                // SAFETY: no work uses the placeholders. Null handles are ignored.
                 unsafe { filler.destroy(device) };
                 Err(error)
             }
@@ -77,12 +77,12 @@ impl Filler {
         // SAFETY: the buffer is new.
         let needed = unsafe { raw.get_buffer_memory_requirements(self.buffer) };
         let memory = self.allocate(device, needed, (ResourceClass::Buffer, name))?;
-        // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
+        // SAFETY: the buffer is new and unbound. The memory has an allowed type and is large enough.
         unsafe { raw.bind_buffer_memory(self.buffer, memory, 0) }.map_err(failed("vkBindBufferMemory"))?;
         for rank in 0..NUMERICS {
             let info = vk::BufferViewCreateInfo::default().buffer(self.buffer).range(BYTES);
             let info = info.format(kinds::plain_format(rank));
-            // SAFETY: the buffer is bound, and every device has texels of this format.
+            // SAFETY: the buffer is bound, and every device supports texels of this format.
             let view = unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?;
             self.texels.push(view);
         }
@@ -109,13 +109,13 @@ impl Filler {
             .samples(vk::SampleCountFlags::TYPE_1)
             .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::STORAGE);
         let raw = device.raw();
-        // SAFETY: every device samples and stores images of this format.
+        // SAFETY: every device supports sampled and storage images of this format.
         let image = unsafe { raw.create_image(&info, None) }.map_err(failed("vkCreateImage"))?;
         self.images.push(Image { kind, raw: image, view: vk::ImageView::null() });
         // SAFETY: the image is new.
         let needed = unsafe { raw.get_image_memory_requirements(image) };
         let memory = self.allocate(device, needed, (ResourceClass::Texture, name))?;
-        // SAFETY: the image is new and unbound; the memory is of a type that it allows, and long enough.
+        // SAFETY: the image is new and unbound. The memory has an allowed type and is large enough.
         unsafe { raw.bind_image_memory(image, memory, 0) }.map_err(failed("vkBindImageMemory"))?;
         let range = vk::ImageSubresourceRange {
             aspect_mask: vk::ImageAspectFlags::COLOR,
@@ -124,14 +124,14 @@ impl Filler {
             ..Default::default()
         };
         let info = vk::ImageViewCreateInfo::default().image(image).view_type(view_type).format(format);
-        // SAFETY: the image is bound, and made for such a view.
+        // SAFETY: the image is bound and was created for such a view.
         let view = unsafe { raw.create_image_view(&info.subresource_range(range), None) }
             .map_err(failed("vkCreateImageView"))?;
-        self.images.last_mut().expect("it was just put there").view = view;
+        self.images.last_mut().expect("it was pushed above").view = view;
         Ok(())
     }
 
-    /// Memory of the first plain type with enough free memory.
+    /// Allocates memory from the first plain type with enough free memory.
     fn allocate(
         &mut self,
         device: &Device,
@@ -143,13 +143,13 @@ impl Filler {
             .zip(&device.capabilities().memory_types)
             .filter(|(index, held)| needed.memory_type_bits >> index & 1 == 1 && !held.properties.intersects(special));
         let types = types.map(|(index, _)| index);
-        let memory = device.allocate_first(types, needed, class, name, "placeholders in plain memory")?;
+        let memory = device.allocate_first(types, needed, class, name, "memory for placeholder descriptors")?;
         let raw = memory.raw();
         self.memories.get_mut().push(memory);
         Ok(raw)
     }
 
-    /// What stands in a binding of this type and kind.
+    /// Returns the placeholder for a binding of this type and kind.
     pub(super) fn shown(&self, descriptor_type: vk::DescriptorType, kind: Kind) -> Option<Shown> {
         let (buffer, range) = (self.buffer, BYTES);
         let texels = |rank: usize| {
@@ -173,10 +173,10 @@ impl Filler {
     }
 
     /// # Safety
-    /// No pending work uses a set that shows them, and none is bound again.
+    /// No pending work uses a set with these placeholders, and no such set is bound again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let raw = device.raw();
-        // SAFETY: the caller promises that nothing uses the placeholders; Vulkan ignores null handles here.
+        // SAFETY: the caller promises that no work uses the placeholders. Vulkan ignores null handles here.
         unsafe {
             device.destroy_sampler(self.sampler);
             self.texels.iter().for_each(|view| raw.destroy_buffer_view(*view, None));

@@ -1,63 +1,64 @@
-//! Kinds of view, of which plain sets have an array each.
+//! Kinds of view. Plain sets have a separate array for each kind.
 //!
-//! Every element of an array that a shader names has to be what the shader says of the array, read or not, unless
-//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among
-//! floats.
+//! Unless arrays may be partially bound, every element of an array that a shader declares must match the declaration,
+//! even if the shader does not read it. A cube view in an array of two-dimensional images is invalid, and so is an
+//! integer format in an array of floating-point images.
 
 use ash::vk;
 
 use crate::valid::{self, Numeric};
 
 bitflags::bitflags! {
-    /// The kinds of view that a heap of plain sets has an array for, beside constants, buffers and texels of floats:
-    /// see [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalized formats and depth are floats.
+    /// The kinds of view that heaps of plain sets have an array for, in addition to constants, storage buffers and
+    /// floating-point texels: see [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalised formats and
+    /// depth count as floating-point.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct PlainViews: u32 {
-        /// Two-dimensional.
+        /// Two-dimensional views of floating-point formats.
         const FLOAT_2D = 1 << 0;
-        /// Layers of two dimensions.
+        /// Two-dimensional array views of floating-point formats.
         const FLOAT_2D_ARRAY = 1 << 1;
-        /// Cubes, which are sampled only.
+        /// Cube views of floating-point formats; sampled only.
         const FLOAT_CUBE = 1 << 2;
-        /// Three-dimensional.
+        /// Three-dimensional views of floating-point formats.
         const FLOAT_3D = 1 << 3;
-        /// Layers of cubes, which are sampled only, and take the device's feature `imageCubeArray`.
+        /// Cube array views of floating-point formats; sampled only. Needs the device's feature `imageCubeArray`.
         const FLOAT_CUBE_ARRAY = 1 << 4;
-        /// One-dimensional.
+        /// One-dimensional views of floating-point formats.
         const FLOAT_1D = 1 << 5;
-        /// Layers of one dimension.
+        /// One-dimensional array views of floating-point formats.
         const FLOAT_1D_ARRAY = 1 << 6;
-        /// Of whole numbers, as is stencil.
+        /// Two-dimensional views of unsigned integer formats and of stencil.
         const UINT_2D = 1 << 7;
-        /// As [`PlainViews::UINT_2D`], in layers.
+        /// Two-dimensional array views of unsigned integer formats and of stencil.
         const UINT_2D_ARRAY = 1 << 8;
-        /// As [`PlainViews::UINT_2D`], cubes.
+        /// Cube views of unsigned integer formats and of stencil; sampled only.
         const UINT_CUBE = 1 << 9;
-        /// As [`PlainViews::UINT_2D`], three-dimensional.
+        /// Three-dimensional views of unsigned integer formats.
         const UINT_3D = 1 << 10;
-        /// As [`PlainViews::UINT_2D`], layers of cubes.
+        /// Cube array views of unsigned integer formats and of stencil; sampled only.
         const UINT_CUBE_ARRAY = 1 << 11;
-        /// As [`PlainViews::UINT_2D`], one-dimensional.
+        /// One-dimensional views of unsigned integer formats and of stencil.
         const UINT_1D = 1 << 12;
-        /// As [`PlainViews::UINT_2D`], layers of one dimension.
+        /// One-dimensional array views of unsigned integer formats and of stencil.
         const UINT_1D_ARRAY = 1 << 13;
-        /// Of whole numbers with a sign.
+        /// Two-dimensional views of signed integer formats.
         const SINT_2D = 1 << 14;
-        /// As [`PlainViews::SINT_2D`], in layers.
+        /// Two-dimensional array views of signed integer formats.
         const SINT_2D_ARRAY = 1 << 15;
-        /// As [`PlainViews::SINT_2D`], cubes.
+        /// Cube views of signed integer formats; sampled only.
         const SINT_CUBE = 1 << 16;
-        /// As [`PlainViews::SINT_2D`], three-dimensional.
+        /// Three-dimensional views of signed integer formats.
         const SINT_3D = 1 << 17;
-        /// As [`PlainViews::SINT_2D`], layers of cubes.
+        /// Cube array views of signed integer formats; sampled only.
         const SINT_CUBE_ARRAY = 1 << 18;
-        /// As [`PlainViews::SINT_2D`], one-dimensional.
+        /// One-dimensional views of signed integer formats.
         const SINT_1D = 1 << 19;
-        /// As [`PlainViews::SINT_2D`], layers of one dimension.
+        /// One-dimensional array views of signed integer formats.
         const SINT_1D_ARRAY = 1 << 20;
-        /// Texels of whole numbers in buffers.
+        /// Texel buffers of unsigned integer formats.
         const UINT_TEXELS = 1 << 21;
-        /// Texels of whole numbers with a sign in buffers.
+        /// Texel buffers of signed integer formats.
         const SINT_TEXELS = 1 << 22;
     }
 }
@@ -73,13 +74,13 @@ const DIMENSIONS: [vk::ImageViewType; 7] = [
     vk::ImageViewType::TYPE_1D_ARRAY,
 ];
 
-/// Kinds of image view.
+/// Number of kinds of image view.
 pub(super) const IMAGE_KINDS: u32 = 21;
-/// Kinds of texels in buffers that have a flag: all but floats.
+/// Number of kinds of texel buffer that have a flag: all but floating-point.
 const TEXEL_KINDS: u32 = 2;
 
 impl PlainViews {
-    /// What heaps have where nothing is said.
+    /// The kinds that heaps have if [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views) is empty.
     pub const USUAL: Self = Self::FLOAT_2D.union(Self::FLOAT_2D_ARRAY).union(Self::FLOAT_CUBE).union(Self::FLOAT_3D);
 
     pub(super) const fn or_usual(self) -> Self {
@@ -91,12 +92,12 @@ impl PlainViews {
     }
 }
 
-/// What a view is of, as far as shaders say it.
+/// The kind of a view, as shaders declare it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Anything of its descriptor type.
+    /// The descriptor type has only one kind.
     Only,
-    /// The number of a kind of image view.
+    /// Number of a kind of image view.
     Image(u32),
     Texels(Numeric),
 }
@@ -109,16 +110,17 @@ fn rank(numeric: Numeric) -> u32 {
     }
 }
 
-/// The kind of an image view.
+/// Returns the kind of an image view.
 pub(super) fn of_image(view_type: vk::ImageViewType, format: vk::Format, aspects: vk::ImageAspectFlags) -> Kind {
     let is_stencil = aspects == vk::ImageAspectFlags::STENCIL;
     let numeric = if is_stencil { Numeric::Unsigned } else { valid::numeric(format) };
-    // Every view type is among them.
+    // The array contains every view type.
     let dimension = DIMENSIONS.iter().position(|held| *held == view_type).unwrap_or(0) as u32;
     Kind::Image(rank(numeric) * DIMENSIONS.len() as u32 + dimension)
 }
 
-/// The kind of a view of this descriptor type. View types are of meaning for images, formats for images and texels.
+/// Returns the kind of a view with this descriptor type. The view type matters for images, the format for images and
+/// texels.
 pub(super) fn of(descriptor_type: vk::DescriptorType, view_type: vk::ImageViewType, format: vk::Format) -> Kind {
     match descriptor_type {
         vk::DescriptorType::SAMPLED_IMAGE | vk::DescriptorType::STORAGE_IMAGE => {
@@ -131,13 +133,13 @@ pub(super) fn of(descriptor_type: vk::DescriptorType, view_type: vk::ImageViewTy
     }
 }
 
-/// The view type of a kind, and a format of its numbers that every device samples and stores.
+/// Returns the view type of a kind, and a format of its numeric type that every device can sample and store.
 pub(super) fn image_of(kind: u32) -> (vk::ImageViewType, vk::Format) {
     let dimensions = DIMENSIONS.len() as u32;
     (DIMENSIONS[(kind % dimensions) as usize], plain_format(kind / dimensions))
 }
 
-/// A format of numbers of this rank that every device takes for everything that is sampled or stored.
+/// Returns a format with this rank of numeric type that every device supports for sampling and storage.
 pub(super) fn plain_format(rank: u32) -> vk::Format {
     match rank {
         0 => vk::Format::R8G8B8A8_UNORM,
@@ -150,17 +152,17 @@ fn is_cube(kind: u32) -> bool {
     [vk::ImageViewType::CUBE, vk::ImageViewType::CUBE_ARRAY].contains(&image_of(kind).0)
 }
 
-/// First binding of the images that are not float and two-dimensional.
+/// First binding of image views other than two-dimensional floating-point ones.
 const IMAGES: u32 = 6;
-/// First binding of texels that are no floats.
+/// First binding of integer texels.
 const TEXELS: u32 = IMAGES + 2 * (IMAGE_KINDS - 1);
 
-/// The binding of what is sampled, of a kind; what is stored has the next.
+/// Returns the binding of sampled views of a kind. Storage views of the kind have the next binding.
 const fn image_binding(kind: u32) -> u32 {
     if kind == 0 { 2 } else { IMAGES + 2 * (kind - 1) }
 }
 
-/// The binding of a view in plain sets with arrays for these views; `None` if there is no such array.
+/// Returns the binding of a view in plain sets with arrays for `views`; `None` if there is no such array.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType, kind: Kind, views: PlainViews) -> Option<u32> {
     let is_stored =
         [vk::DescriptorType::STORAGE_IMAGE, vk::DescriptorType::STORAGE_TEXEL_BUFFER].contains(&descriptor_type);
@@ -176,7 +178,7 @@ pub(super) fn binding_of(descriptor_type: vk::DescriptorType, kind: Kind, views:
     }
 }
 
-/// The bindings of a descriptor type in plain sets with arrays for these views.
+/// Returns the bindings of a descriptor type in plain sets with arrays for `views`.
 pub(super) fn bindings_of(descriptor_type: vk::DescriptorType, views: PlainViews) -> impl Iterator<Item = u32> + Clone {
     let is_image = [vk::DescriptorType::SAMPLED_IMAGE, vk::DescriptorType::STORAGE_IMAGE].contains(&descriptor_type);
     let is_texels =
@@ -189,7 +191,7 @@ pub(super) fn bindings_of(descriptor_type: vk::DescriptorType, views: PlainViews
     kinds.filter_map(move |kind| binding_of(descriptor_type, kind, views))
 }
 
-/// The kind of the views in a binding.
+/// Returns the kind of the views in a binding.
 pub(super) fn kind_at(binding: u32) -> Kind {
     match binding {
         2 | 3 => Kind::Image(0),
@@ -221,7 +223,8 @@ mod tests {
                 assert_eq!(binding_of(descriptor_type, kind, all), Some(binding), "{kind:?}");
             }
         }
-        // All but stored cubes, two kinds of three numbers.
+        // Two buffer types; 21 kinds of sampled and storage image without the 6 storage cubes; two texel types with
+        // three kinds.
         assert_eq!(seen.len(), 2 + 2 * 21 - 6 + 2 * 3);
         let usual: Vec<_> = bindings_of(vk::DescriptorType::SAMPLED_IMAGE, PlainViews::USUAL).collect();
         assert_eq!(usual, [2, 6, 8, 10]);

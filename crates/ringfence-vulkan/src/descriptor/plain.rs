@@ -1,4 +1,4 @@
-//! Heaps of plain sets: slots in host memory, and a set that is written from them at a bind.
+//! Heaps of plain sets: slots in host memory, and a set that each bind after a write fills from them.
 //!
 //! ```text
 //!   slots ── written, copied: host memory alone ──▶ dirty
@@ -6,14 +6,16 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
-//! Pending work uses all that a bound set was written with, read by shaders or not. So a version keeps the views and
-//! samplers that its elements show; and a buffer or an image leaves the slots when its owner releases it
-//! ([`note_retired`](ringfence_hal::Create::note_retired)): it waits for the frames that had begun by then, and no
-//! later bind shows it.
+//! Pending work uses every descriptor of a bound set, even if no shader reads it. This has two consequences:
 //!
-//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing: a
-//! null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of
-//! the same array shows, or a placeholder.
+//! - A version keeps the views and samplers of its elements alive.
+//! - When the owner of a buffer or image releases it, all slots that refer to it are cleared
+//!   ([`note_retired`](ringfence_hal::Create::note_retired)). The resource waits for the frames that have begun, and
+//!   later binds do not contain it.
+//!
+//! A set has an array for each kind of view ([`super::kinds`]). An empty element is written with a null descriptor if
+//! the device has them. It stays unwritten if arrays may be partially bound. Otherwise it is written with the
+//! descriptor of another slot in the same array, or with a placeholder.
 
 use std::sync::Arc;
 
@@ -32,20 +34,20 @@ use crate::features::Features;
 use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind};
 
-/// Descriptors of an array that are written without host memory of their own.
+/// Number of descriptors that are written without a host allocation.
 const INLINE: usize = 32;
 
 /// A shader-visible heap of plain sets.
 pub(super) struct PlainHeap {
     bindings: types::Bindings,
     layout: vk::DescriptorSetLayout,
-    /// Elements of each array.
+    /// Number of elements of each array.
     slots: u32,
     empty: Empty,
     versions: Lock<Versions>,
 }
 
-/// What is written where a slot shows nothing.
+/// Content of elements whose slot is empty.
 enum Empty {
     Null,
     Unwritten,
@@ -54,17 +56,17 @@ enum Empty {
 
 struct Versions {
     pool: SetPool,
-    /// Whether a slot was written since the newest version.
+    /// `true` if a slot was written after the newest version.
     dirty: bool,
-    /// The newest stands last.
+    /// Live versions, the newest last.
     live: SmallVec<[Version; 4]>,
 }
 
 struct Version {
     set: vk::DescriptorSet,
-    /// Binds that were not undone.
+    /// Number of binds that are not yet released.
     users: u32,
-    /// What the set was written with.
+    /// The objects of the descriptors in the set.
     _shown: Vec<Arc<Owned>>,
 }
 
@@ -84,13 +86,13 @@ impl PlainHeap {
         };
         let (bindings, slots) = (facts.bindings(desc.kind, desc.types), desc.layout_slots);
         let arrays = bindings.iter().copied();
-        // SAFETY: the flag is set only where `DeviceDesc` says that its feature is enabled.
+        // SAFETY: the flag is set only if `DeviceDesc` says that its feature is enabled.
         let layout = unsafe { types::make_layout(raw, arrays, slots, facts.stages, Default::default(), flags) };
         let layout = match layout {
             Ok(layout) => layout,
             Err(error) => {
                 if let Empty::Filler(filler) = empty {
-                    // SAFETY: nothing uses it.
+                    // SAFETY: no work uses the placeholders.
                     unsafe { filler.destroy(device) };
                 }
                 return Err(failed("vkCreateDescriptorSetLayout")(error));
@@ -105,27 +107,27 @@ impl PlainHeap {
         self.layout
     }
 
-    /// A slot was written: the next bind takes another set.
+    /// Called after a slot was written: the next bind uses another set.
     pub(super) fn touch(&self) {
         let mut versions = self.versions.lock();
         versions.dirty = true;
-        // Dropped without the lock: views are destroyed.
+        // Dropped after the lock is released, because this destroys views.
         let unused = versions.take_newest_if_unused();
         drop(versions);
         drop(unused);
     }
 
-    /// The set for a command buffer: one that shows what the slots show now.
+    /// Returns a set for a command buffer with the current content of the slots.
     ///
     /// # Safety
-    /// What the slots show is alive.
+    /// The resources of the slots are alive.
     pub(super) unsafe fn bind(&self, device: &Device, slots: &[Slot]) -> Result<vk::DescriptorSet, DeviceError> {
         let mut versions = self.versions.lock();
         if versions.dirty || versions.live.is_empty() {
-            // SAFETY: the layout is the device's and alive.
+            // SAFETY: the layout belongs to the device and is alive.
             let set = unsafe { versions.pool.take(device.raw()) }?;
             for (binding, descriptor_type) in &self.bindings {
-                // SAFETY: nothing uses the set; what the slots show is alive, as the caller promises.
+                // SAFETY: no work uses the set, and the caller promises that the resources of the slots are alive.
                 unsafe { self.write_array(device.raw(), (set, *binding, *descriptor_type), slots) };
             }
             versions.take_newest_if_unused();
@@ -133,15 +135,15 @@ impl PlainHeap {
             versions.live.push(Version { set, users: 0, _shown: shown });
             versions.dirty = false;
         }
-        let newest = versions.live.last_mut().expect("there is one by now");
+        let newest = versions.live.last_mut().expect("a version was pushed above");
         newest.users += 1;
         Ok(newest.set)
     }
 
-    /// Writes all elements of an array that are to be written, in runs.
+    /// Writes all elements of an array that have content, in runs.
     ///
     /// # Safety
-    /// Nothing uses the set; what the slots show is alive.
+    /// No work uses the set. The resources of the slots are alive.
     unsafe fn write_array(
         &self,
         device: &ash::Device,
@@ -163,18 +165,19 @@ impl PlainHeap {
             match held {
                 Some(held) => run.push(held),
                 None => {
-                    // SAFETY: the caller promises that nothing uses the set and that what the slots show is alive.
+                    // SAFETY: the caller promises that no work uses the set and that the resources of the slots are
+                    // alive.
                     unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
                     run.clear();
                     first = index + 1;
                 }
             }
         }
-        // SAFETY: the caller promises that nothing uses the set and that what the slots show is alive.
+        // SAFETY: the caller promises that no work uses the set and that the resources of the slots are alive.
         unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
     }
 
-    /// One user less of a version.
+    /// Removes one user of a version. An unused version that is not current returns its set to the pool.
     pub(super) fn unbind(&self, set: vk::DescriptorSet) {
         let mut versions = self.versions.lock();
         let Some(at) = versions.live.iter().position(|held| held.set == set) else { return };
@@ -189,10 +192,10 @@ impl PlainHeap {
     }
 
     /// # Safety
-    /// No pending work uses it, and it is not used again.
+    /// No pending work uses the heap, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: the caller promises that no pending work uses a set of the heap; pool, layout and placeholders are
-        // its own.
+        // SAFETY: the caller promises that no pending work uses a set of the heap. Pool, layout and placeholders belong
+        // to it.
         unsafe {
             let mut versions = self.versions.lock();
             versions.pool.destroy(device.raw());
@@ -214,7 +217,7 @@ impl Versions {
     }
 }
 
-/// What shows nothing, on a device with null descriptors.
+/// Returns a null descriptor, for devices that have them.
 pub(super) fn null(descriptor_type: vk::DescriptorType) -> Shown {
     let buffer = vk::Buffer::null();
     match descriptor_type {
@@ -231,7 +234,7 @@ pub(super) fn null(descriptor_type: vk::DescriptorType) -> Shown {
 /// Writes a run of elements.
 ///
 /// # Safety
-/// The set has the elements, and nothing uses them; what is shown is alive and of that type.
+/// The set has the elements, and no work uses them. The resources are alive and match the type.
 pub(super) unsafe fn write_run(
     device: &ash::Device,
     (set, binding, descriptor_type): (vk::DescriptorSet, u32, vk::DescriptorType),
@@ -265,7 +268,7 @@ pub(super) unsafe fn write_run(
     } else {
         write.image_info(&images)
     };
-    // SAFETY: the caller promises that the set has these elements and that nothing uses them; the arrays live through
+    // SAFETY: the caller promises that the set has these elements and that no work uses them. The arrays live through
     // the call.
     unsafe { device.update_descriptor_sets(&[write], &[]) };
 }

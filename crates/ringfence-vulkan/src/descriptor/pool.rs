@@ -1,12 +1,11 @@
-//! Sets of one layout, from pools that never fragment.
+//! Descriptor sets of one layout, from pools that do not fragment.
 //!
 //! ```text
-//!   pool of 8 sets of the layout: all taken from the driver when it is made, none ever given back singly
+//!   pool of 8 sets of the layout: all allocated when the pool is created, never freed one by one
 //!   free ──take──▶ in use ──its sync points passed──▶ free
 //! ```
 //!
-//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round,
-//! cannot.
+//! A pool for many layouts can fragment until no set fits. A pool for one layout, whose sets are reused, cannot.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -14,13 +13,13 @@ use smallvec::SmallVec;
 use crate::error::{device_error, failed};
 use ringfence_hal::DeviceError;
 
-/// Sets of a pool.
+/// Number of sets in a pool.
 const POOL_SETS: u32 = 8;
 
-/// Sets of one layout.
+/// Descriptor sets of one layout.
 pub(super) struct SetPool {
     layout: vk::DescriptorSetLayout,
-    /// What one set needs.
+    /// Pool sizes for one set.
     sizes: SmallVec<[vk::DescriptorPoolSize; 12]>,
     flags: vk::DescriptorPoolCreateFlags,
     pools: Vec<vk::DescriptorPool>,
@@ -38,23 +37,23 @@ impl SetPool {
         Self { layout, sizes, flags, pools: Vec::new(), free: Vec::new() }
     }
 
-    /// A set that nothing uses; its content is whatever it was.
+    /// Returns an unused set. Its content is undefined.
     ///
     /// # Safety
-    /// The layout is the device's and alive.
+    /// The layout belongs to the device and is alive.
     pub(super) unsafe fn take(&mut self, device: &ash::Device) -> Result<vk::DescriptorSet, DeviceError> {
         if let Some(set) = self.free.pop() {
             return Ok(set);
         }
-        // The first pool is of one set: the common heap needs no more.
+        // The first pool has one set, which suffices for most heaps.
         let count = if self.pools.is_empty() { 1 } else { POOL_SETS };
-        // SAFETY: the caller promises that the layout is the device's and alive.
+        // SAFETY: the caller promises that the layout belongs to the device and is alive.
         unsafe { self.add_pool(device, count) }?;
         self.free.pop().ok_or_else(|| device_error(vk::Result::ERROR_OUT_OF_POOL_MEMORY, "vkAllocateDescriptorSets"))
     }
 
     /// # Safety
-    /// As for `take`.
+    /// The rules of `take`.
     unsafe fn add_pool(&mut self, device: &ash::Device, count: u32) -> Result<(), DeviceError> {
         let sizes: SmallVec<[_; 12]> = self
             .sizes
@@ -63,7 +62,7 @@ impl SetPool {
             .collect();
         let info = vk::DescriptorPoolCreateInfo::default().flags(self.flags).max_sets(count).pool_sizes(&sizes);
         let layouts = [self.layout; POOL_SETS as usize];
-        // SAFETY: the description lives through the call; the pool is new and has room for exactly these sets.
+        // SAFETY: the description lives through the call. The pool is new and has room for exactly these sets.
         unsafe {
             let pool = device.create_descriptor_pool(&info, None).map_err(failed("vkCreateDescriptorPool"))?;
             let sets =
@@ -80,13 +79,13 @@ impl SetPool {
         Ok(())
     }
 
-    /// Takes a set back that nothing uses any more.
+    /// Puts back a set that no work uses any more.
     pub(super) fn put(&mut self, set: vk::DescriptorSet) {
         self.free.push(set);
     }
 
     /// # Safety
-    /// No pending work uses a set of it; no set is used again.
+    /// No pending work uses a set of the pool, and no set is used again.
     pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
         self.free.clear();
         for pool in self.pools.drain(..) {

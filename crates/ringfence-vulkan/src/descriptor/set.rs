@@ -1,4 +1,4 @@
-//! Heaps that are one descriptor set each, bound itself and written all the while, in slots that nothing pending reads.
+//! Heaps of one descriptor set each. The set is written while it is bound, in slots that no pending work reads.
 
 use ash::vk;
 
@@ -15,12 +15,12 @@ use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
 use ringfence_hal::lock::Lock;
 
-/// A heap that is a set.
+/// A heap that is one descriptor set.
 pub(super) struct SetHeap {
     kind: HeapKind,
     layout: vk::DescriptorSetLayout,
     set: vk::DescriptorSet,
-    /// What the set is from.
+    /// The pool of the set.
     pool: Lock<SetPool>,
 }
 
@@ -33,17 +33,17 @@ impl SetHeap {
         let pool_flags = vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND;
         let (raw, bindings) = (device.raw(), types::bindings(desc.kind, desc.types));
         let stages = device.0.descriptors.stages;
-        // SAFETY: what the flags ask for is enabled, as `DeviceDesc` says.
+        // SAFETY: `DeviceDesc` says that the features which the flags need are enabled.
         let layout = unsafe {
             types::make_layout(raw, bindings.clone(), desc.layout_slots, stages, layout_flags, binding_flags)
         }
         .map_err(failed("vkCreateDescriptorSetLayout"))?;
         let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
-        // SAFETY: the layout is the device's and alive.
+        // SAFETY: the layout belongs to the device and is alive.
         match unsafe { pool.take(raw) } {
             Ok(set) => Ok(Self { kind: desc.kind, layout, set, pool: Lock::new(pool) }),
             Err(error) => {
-                // SAFETY: nothing uses the layout.
+                // SAFETY: no object uses the layout.
                 unsafe { raw.destroy_descriptor_set_layout(layout, None) };
                 Err(error)
             }
@@ -59,34 +59,35 @@ impl SetHeap {
     }
 
     /// # Safety
-    /// The slot may be written and nothing else accesses the set; the view is of a type that the heap has.
+    /// The slot may be written, and no other thread accesses the set. The heap has the view's type.
     pub(super) unsafe fn write(&self, device: &Device, (slot, before): (u32, Option<u32>), real: &Real) {
         if let Some(before) = before.filter(|before| *before != real.binding) {
-            // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.
+            // SAFETY: the caller promises that the slot may be written and that no other thread accesses the set.
             unsafe { self.clear(device, slot, before) };
         }
         let array = (self.set, real.binding, real.descriptor_type);
-        // SAFETY: the caller promises that the slot may be written; what is shown is alive.
+        // SAFETY: the caller promises that the slot may be written. The view's resources are alive.
         unsafe { write_run(device.raw(), array, slot, &[real.shown]) };
     }
 
-    /// Makes the slot show nothing, where the device has null descriptors.
+    /// Writes a null descriptor to the slot, if the device has them.
     ///
     /// # Safety
-    /// As [`SetHeap::write`].
+    /// The rules of [`SetHeap::write`].
     pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
         let descriptor_type = types::type_of(self.kind, binding);
         if !device.0.descriptors.has(Features::NULL_DESCRIPTOR) || descriptor_type == vk::DescriptorType::SAMPLER {
             return;
         }
-        // SAFETY: the caller promises that the slot may be written; null descriptors are enabled.
+        // SAFETY: the caller promises that the slot may be written. Null descriptors are enabled.
         unsafe { write_run(device.raw(), (self.set, binding, descriptor_type), slot, &[null(descriptor_type)]) };
     }
 
-    /// Copies runs of slots of equal type.
+    /// Copies slots, in runs of equal type.
     ///
     /// # Safety
-    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views); nothing else accesses this set.
+    /// The rules of [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views). No other thread accesses this
+    /// set.
     pub(super) unsafe fn copy<H>(
         &self,
         device: &Device,
@@ -98,7 +99,7 @@ impl SetHeap {
         let mut runs: SmallVec<[vk::CopyDescriptorSet<'_>; 16]> = SmallVec::new();
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
-                // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.
+                // SAFETY: the caller promises that the slot may be written and that no other thread accesses the set.
                 unsafe { self.clear(device, copy.dst_start + index, before) };
             }
             let Some(binding) = shown.binding else { continue };
@@ -121,15 +122,15 @@ impl SetHeap {
                 ),
             }
         }
-        // SAFETY: the caller promises that the slots may be written and that what they show is alive; both sets have
+        // SAFETY: the caller promises that the slots may be written and that their resources are alive. Both sets have
         // these bindings and elements.
         unsafe { device.raw().update_descriptor_sets(&[], &runs) };
     }
 
     /// # Safety
-    /// No pending work uses it, and it is not used again.
+    /// No pending work uses the heap, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: the caller promises that no pending work uses the set; pool and layout are this heap's own.
+        // SAFETY: the caller promises that no pending work uses the set. Pool and layout belong to this heap.
         unsafe {
             self.pool.lock().destroy(device.raw());
             device.raw().destroy_descriptor_set_layout(self.layout, None);

@@ -1,7 +1,7 @@
-//! The slots of a heap, and which of them show a resource.
+//! The slots of a heap, and an index from resources to the slots that refer to them.
 //!
 //! ```text
-//!   first   buffer 7 ──▶ slot 2        links   2 ◀──▶ 9 ◀──▶ 4        a list for each resource that is shown
+//!   first   buffer 7 ──▶ slot 2        links   2 ◀──▶ 9 ◀──▶ 4        a list for each resource
 //! ```
 //!
 //! | operation | cost |
@@ -20,18 +20,18 @@ use crate::heaps::{Counts, Resource};
 #[derive(Default)]
 pub(super) struct Slots {
     held: Box<[Slot]>,
-    /// Of heaps whose slots must not outlive what they show.
+    /// The index from resources to slots, for heaps of plain sets.
     index: Option<Index>,
 }
 
-/// Which slots show a resource.
+/// Index from a resource to its slots.
 struct Index {
     first: HashMap<Resource, u32>,
     links: Box<[Link]>,
     counts: Arc<Counts>,
 }
 
-/// The slots before and after one that show the same.
+/// The previous and the next slot with the same resource.
 #[derive(Clone, Copy, Default)]
 struct Link {
     before: Option<u32>,
@@ -39,14 +39,14 @@ struct Link {
 }
 
 impl Slots {
-    /// Slots that show nothing; with an index, if there are `counts` to count in.
+    /// Returns empty slots, with an index if `counts` is `Some`.
     pub(super) fn new(count: u32, counts: Option<Arc<Counts>>) -> Self {
         let links = || vec![Link::default(); count as usize].into_boxed_slice();
         let index = counts.map(|counts| Index { first: HashMap::new(), links: links(), counts });
         Self { held: vec![Slot::default(); count as usize].into_boxed_slice(), index }
     }
 
-    /// Has a slot show something else, and says what it showed before.
+    /// Sets the content of a slot and returns the previous content.
     pub(super) fn put(&mut self, at: usize, shown: Slot) -> Slot {
         let (before, after) = (self.held[at].resource, shown.resource);
         if let Some(index) = self.index.as_mut().filter(|_| before != after) {
@@ -56,7 +56,7 @@ impl Slots {
         std::mem::replace(&mut self.held[at], shown)
     }
 
-    /// What a slot showed that showed this; it shows nothing any more.
+    /// Clears one slot that refers to `resource` and returns its previous content; `None` if there is no such slot.
     pub(super) fn take_showing(&mut self, resource: Resource) -> Option<Slot> {
         let at = *self.index.as_ref()?.first.get(&resource)?;
         Some(self.put(at as usize, Slot::default()))
@@ -126,7 +126,7 @@ mod tests {
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (at, number) = ((state >> 33) as usize % 40, state >> 45 & 7);
-            // Equal handles of different kinds are different things.
+            // Equal handles of different kinds are different resources.
             let image = Resource::Image(vk::Image::from_raw(number));
             let resource = if state >> 60 < 8 { buffer(number) } else { image };
             match state >> 57 & 7 {
@@ -154,7 +154,7 @@ mod tests {
         struct Never;
         impl ShowsResources for Never {
             fn clear_slots_of(&self, resource: Resource) {
-                assert_eq!(resource, buffer(3), "no slot shows it");
+                assert_eq!(resource, buffer(3), "no slot refers to it");
             }
         }
         let heaps = PlainHeaps::default();
@@ -169,7 +169,7 @@ mod tests {
         struct Gone;
         impl ShowsResources for Gone {
             fn clear_slots_of(&self, _: Resource) {
-                panic!("the slots are gone");
+                panic!("the slots were dropped");
             }
         }
         let gone: Arc<dyn ShowsResources> = Arc::new(Gone);

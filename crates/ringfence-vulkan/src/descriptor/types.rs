@@ -1,4 +1,4 @@
-//! Types of view and what they are in a set layout: a binding each.
+//! Types of view, and the binding of each type in a set layout.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -15,17 +15,17 @@ pub(super) const TYPES: [(ViewTypes, vk::DescriptorType); 6] = [
     (ViewTypes::STORAGE_TEXELS, vk::DescriptorType::STORAGE_TEXEL_BUFFER),
 ];
 
-/// Bindings of a layout, with their types.
+/// Bindings of a layout, with their descriptor types.
 pub(super) type Bindings = SmallVec<[(u32, vk::DescriptorType); 12]>;
 
-/// Bindings and their types, of a heap, where each type has one.
+/// Returns the bindings of a heap and their descriptor types, for models with one binding per type.
 pub(super) fn bindings(kind: HeapKind, types: ViewTypes) -> impl Iterator<Item = (u32, vk::DescriptorType)> + Clone {
     let resources = (0..).zip(TYPES).filter(move |(_, (held, _))| kind == HeapKind::Resources && types.contains(*held));
     let samplers = (kind == HeapKind::Samplers).then_some((0, vk::DescriptorType::SAMPLER));
     resources.map(|(binding, (_, descriptor_type))| (binding, descriptor_type)).chain(samplers)
 }
 
-/// The binding of a type.
+/// Returns the binding of a descriptor type.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType) -> Option<u32> {
     if descriptor_type == vk::DescriptorType::SAMPLER {
         return Some(0);
@@ -33,15 +33,15 @@ pub(super) fn binding_of(descriptor_type: vk::DescriptorType) -> Option<u32> {
     (0..).zip(TYPES).find(|(_, (_, held))| *held == descriptor_type).map(|(binding, _)| binding)
 }
 
-/// The type of a binding.
+/// Returns the descriptor type of a binding.
 pub(super) fn type_of(kind: HeapKind, binding: u32) -> vk::DescriptorType {
     if kind == HeapKind::Samplers { vk::DescriptorType::SAMPLER } else { TYPES[binding as usize].1 }
 }
 
-/// Makes a set layout with an array of `slots` for each type.
+/// Creates a set layout with an array of `slots` descriptors for each binding.
 ///
 /// # Safety
-/// The device has what the flags ask for.
+/// The device supports the flags.
 pub(super) unsafe fn make_layout(
     device: &ash::Device,
     bindings: impl Iterator<Item = (u32, vk::DescriptorType)>,
@@ -62,7 +62,7 @@ pub(super) unsafe fn make_layout(
     let binding_flags = vec![binding_flags; bindings.len()];
     let mut more = vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&binding_flags);
     let info = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings).push_next(&mut more);
-    // SAFETY: the caller promises that the device has what the flags ask for; Vulkan 1.2 knows the chained structure.
+    // SAFETY: the caller promises that the device supports the flags. Vulkan 1.2 has the chained structure.
     unsafe { device.create_descriptor_set_layout(&info, None) }
 }
 

@@ -1,4 +1,4 @@
-//! Vulkan's views, and the objects behind them.
+//! Vulkan's views, and the driver objects that they need.
 
 use std::sync::Arc;
 
@@ -23,35 +23,35 @@ use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureAspect, TextureDes
 pub enum View {
     /// A uniform or storage buffer.
     Buffer {
-        /// Which of both.
+        /// `UNIFORM_BUFFER` or `STORAGE_BUFFER`.
         descriptor_type: vk::DescriptorType,
-        /// The buffer; with descriptor buffers, made with `SHADER_DEVICE_ADDRESS`.
+        /// The buffer. With descriptor buffers, it must have the usage `SHADER_DEVICE_ADDRESS`.
         buffer: vk::Buffer,
-        /// First byte.
+        /// Offset in bytes.
         offset: u64,
-        /// Bytes.
+        /// Size in bytes.
         range: u64,
     },
     /// A uniform or storage texel buffer.
     Texels {
-        /// Which of both.
+        /// `UNIFORM_TEXEL_BUFFER` or `STORAGE_TEXEL_BUFFER`.
         descriptor_type: vk::DescriptorType,
-        /// The buffer; with descriptor buffers, made with `SHADER_DEVICE_ADDRESS`.
+        /// The buffer. With descriptor buffers, it must have the usage `SHADER_DEVICE_ADDRESS`.
         buffer: vk::Buffer,
         /// The format of a texel.
         format: vk::Format,
-        /// First byte.
+        /// Offset in bytes.
         offset: u64,
-        /// Bytes.
+        /// Size in bytes.
         range: u64,
     },
     /// A sampled or storage image.
     Image {
-        /// Which of both.
+        /// `SAMPLED_IMAGE` or `STORAGE_IMAGE`.
         descriptor_type: vk::DescriptorType,
-        /// What the image view is made from.
+        /// Description of the image view.
         info: vk::ImageViewCreateInfo<'static>,
-        /// The layout that the image is in when shaders read it.
+        /// The layout of the image when shaders read it.
         layout: vk::ImageLayout,
     },
     /// A colour or depth-stencil attachment.
@@ -60,7 +60,7 @@ pub enum View {
     Sampler(vk::SamplerCreateInfo<'static>),
 }
 
-/// An object of the driver that slots show. Destroyed when the last of them shows something else.
+/// A driver object that slots own. Destroyed with the last reference.
 pub struct Owned {
     device: Device,
     object: Object,
@@ -81,8 +81,8 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.raw();
-        // SAFETY: it is this device's, which outlives all that is made through it; no slot shows it any more, and the
-        // caller of `discard_leftover` waited for the work that went through the last one.
+        // SAFETY: the object belongs to this device, which outlives all objects that are created through it. No slot
+        // owns it any more, and the caller of `discard_leftover` has waited for the work that used the last slot.
         unsafe {
             match self.object {
                 Object::ImageView(view) => device.destroy_image_view(view, None),
@@ -93,17 +93,17 @@ impl Drop for Owned {
     }
 }
 
-/// A view whose objects are made.
+/// A view with its driver objects.
 pub(super) struct Real {
     pub(super) binding: u32,
     pub(super) descriptor_type: vk::DescriptorType,
     pub(super) shown: Shown,
     object: Option<Arc<Owned>>,
-    /// The buffer or image.
+    /// The buffer or image of the view.
     resource: Option<Resource>,
 }
 
-/// What is written to a descriptor.
+/// Content of a descriptor.
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
     Buffer {
@@ -111,7 +111,7 @@ pub(super) enum Shown {
         offset: u64,
         range: u64,
     },
-    /// With the view that sets take, and what descriptor buffers take.
+    /// Contains both the view for sets, and the buffer range for descriptor buffers.
     Texels {
         view: vk::BufferView,
         buffer: vk::Buffer,
@@ -122,29 +122,31 @@ pub(super) enum Shown {
     Image(vk::DescriptorImageInfo),
 }
 
-/// What a slot shows.
+/// Content of a slot.
 #[derive(Clone, Default)]
 pub(super) struct Slot {
-    /// The binding that its type has, if it shows anything.
+    /// The binding of the view's type; `None` if the slot is empty.
     pub(super) binding: Option<u32>,
-    /// What is written to a descriptor.
+    /// Content of the descriptor.
     pub(super) shown: Option<Shown>,
     pub(super) object: Option<Arc<Owned>>,
-    /// The buffer or image.
+    /// The buffer or image of the view.
     pub(super) resource: Option<Resource>,
 }
 
 impl Real {
-    /// Makes what a heap of this kind needs to show the view.
+    /// Creates the driver objects that a view needs in a heap of this kind.
     pub(super) fn new(device: &Device, heap: HeapKind, view: &View) -> Result<Self, DeviceError> {
         if view.kind(heap) != heap {
-            return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
+            return Err(DeviceError::invalid("the kind of the descriptor differs from the heap's"));
         }
         let descriptor_type = view.descriptor_type();
         let binding = match view {
             View::Attachment(_) => 0,
             _ => device.0.descriptors.binding_of(descriptor_type, view.in_arrays_of()).ok_or(
-                DeviceError::unsupported("a view of this dimension or format in plain sets: DeviceDesc::plain_views"),
+                DeviceError::unsupported(
+                    "a view of this dimension or format in plain sets; add it to DeviceDesc::plain_views",
+                ),
             )?,
         };
         let own = |object| Some(Arc::new(Owned { device: device.clone(), object }));
@@ -157,27 +159,27 @@ impl Real {
                 let view = if device.0.descriptors.buffer_api.is_some() {
                     vk::BufferView::null()
                 } else {
-                    // SAFETY: a `View` is valid as the caller of `write_view` promises; `describe` makes only valid
-                    // ones. Its buffer is alive.
+                    // SAFETY: the caller of `write_view` promises that the `View` is valid, and `describe` returns only
+                    // valid ones. Its buffer is alive.
                     unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?
                 };
                 let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
                 (object, Shown::Texels { view, buffer, format, offset, range })
             }
             View::Image { info, layout, .. } => {
-                // SAFETY: a `View` is valid as the caller of `write_view` promises; its image is alive.
+                // SAFETY: the caller of `write_view` promises that the `View` is valid. Its image is alive.
                 let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
                 (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Attachment(info) => {
-                // SAFETY: a `View` is valid as the caller of `write_view` promises; its image is alive.
+                // SAFETY: the caller of `write_view` promises that the `View` is valid. Its image is alive.
                 let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view);
                 (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Sampler(info) => {
-                // SAFETY: a `View` is valid as the caller of `write_view` promises.
+                // SAFETY: the caller of `write_view` promises that the `View` is valid.
                 let sampler = unsafe { device.create_sampler(&info) }?;
                 let shown = vk::DescriptorImageInfo::default().sampler(sampler);
                 (own(Object::Sampler(sampler)), Shown::Image(shown))
@@ -208,7 +210,7 @@ impl View {
         }
     }
 
-    /// As what it stands among others of its type.
+    /// Returns the kind of the view, which selects the array in plain sets.
     fn in_arrays_of(&self) -> Kind {
         match self {
             Self::Image { info, .. } => {
@@ -219,7 +221,8 @@ impl View {
         }
     }
 
-    /// The heap that it goes to; attachments go to either heap of attachments.
+    /// Returns the kind of heap for the view. Attachments fit both kinds of attachment heap, so they return `heap` if
+    /// it is one.
     fn kind(&self, heap: HeapKind) -> HeapKind {
         match self {
             Self::Attachment(_) if heap == HeapKind::DepthStencils => HeapKind::DepthStencils,
@@ -230,7 +233,7 @@ impl View {
     }
 }
 
-/// Vulkan's view for a portable one.
+/// Returns Vulkan's view for a portable one.
 pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, desc, view } => buffer(device, **object, desc.usage, *view),
@@ -258,7 +261,7 @@ fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferV
             let raw_format = formats::format(format);
             check_texel_format(device, raw_format, usage)?;
             let (texels, max) = (range / format.texel_bytes(), device.0.descriptors.limits.max_texel_buffer_elements);
-            DeviceError::unsupported("a texel buffer as long as this").at_most(texels, max.into())?;
+            DeviceError::unsupported("a texel buffer of this length").at_most(texels, max.into())?;
             let descriptor_type = if writes {
                 vk::DescriptorType::STORAGE_TEXEL_BUFFER
             } else {
@@ -269,15 +272,15 @@ fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferV
     })
 }
 
-/// Refuses texels of a format that the device does not have for all that the buffer was made for, read or written
-/// through this view or not: that is the rule of `vkCreateBufferView`.
+/// Refuses a texel format if the device does not support it for all usages of the buffer. `vkCreateBufferView` requires
+/// this even if the view is only read or only written.
 fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -> Result<(), DeviceError> {
     let unsupported = DeviceError::unsupported("texels of this format in a buffer of this usage");
     let unsupported = unsupported.with(Numbers::Given(format.as_raw() as u32 as u64));
     if format == vk::Format::UNDEFINED {
         return Err(unsupported);
     }
-    // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+    // SAFETY: the physical device belongs to the instance and is alive (see `Device::new`).
     let found = unsafe { device.0.instance.get_physical_device_format_properties(device.0.physical, format) };
     let usage = texel_usage(usage | BufferUsage::TEXELS);
     let needed = [
@@ -340,7 +343,7 @@ fn sampler(device: &Device, desc: &SamplerDesc) -> Result<View, DeviceError> {
     let (bias, max) = (desc.level_bias.abs(), facts.limits.max_sampler_lod_bias);
     if bias > max {
         let numbers = Numbers::AtMostReal { given: bias.to_bits(), max: max.to_bits() };
-        return Err(DeviceError::unsupported("a level bias as large as this").with(numbers));
+        return Err(DeviceError::unsupported("a level-of-detail bias of this size").with(numbers));
     }
     let anisotropy = desc.anisotropy.min(facts.support().anisotropy_max);
     let filter = |filter| if filter == Filter::Linear { vk::Filter::LINEAR } else { vk::Filter::NEAREST };

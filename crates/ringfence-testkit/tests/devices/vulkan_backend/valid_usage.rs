@@ -25,20 +25,20 @@ const PLACED_BYTES_MAX: u64 = 1 << 20;
 /// Reasons that occur on every device. Those of features that most devices have are not among them.
 const BUFFER_REASONS: [&str; 4] = [
     "a buffer has at least one byte",
-    "a buffer is for something",
-    "a buffer as large as this",
-    "usage flags of a buffer that safe descriptions do not take",
+    "a buffer has at least one usage",
+    "a buffer of this size",
+    "usage flags of a buffer that only BufferInfo::from_raw accepts",
 ];
 const TEXTURE_REASONS: [&str; 22] = [
     "a texture is at least one texel wide",
     "a texture has at least one mip level",
     "a texture has at least one array layer",
-    "a texture is for something",
-    "usage flags of a texture that safe descriptions do not take",
-    "a transient attachment is for nothing but attachments",
-    "a transient attachment is an attachment",
-    "samples come in powers of two",
-    "a format that safe descriptions do not take",
+    "a texture has at least one usage",
+    "usage flags of a texture that only TextureInfo::from_raw accepts",
+    "a transient attachment has only attachment usages",
+    "a transient attachment has an attachment usage",
+    "the number of samples is a power of two",
+    "a format that only TextureInfo::from_raw accepts",
     "more mip levels than the size allows",
     "a texture with several samples has one mip level",
     "storage textures have one sample",
@@ -46,12 +46,12 @@ const TEXTURE_REASONS: [&str; 22] = [
     "a Y'CbCr texture has one layer",
     "a Y'CbCr texture of halved width has an even width",
     "a Y'CbCr texture of halved height has an even height",
-    "an attachment as wide as this",
-    "an attachment as high as this",
-    "a texture as wide as this",
-    "a texture as high as this",
-    "a texture with as many layers as this",
-    "a texture with as many samples as this",
+    "an attachment of this width",
+    "an attachment of this height",
+    "a texture of this width",
+    "a texture of this height",
+    "a texture with this many layers",
+    "a texture with this many samples",
 ];
 
 /// Numbers that depend on the seed alone (SplitMix64).
@@ -392,7 +392,7 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
     assert_eq!(
         refused,
         Err(Error::Device(
-            DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given: 3, max: 64 })
+            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
     trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is as valid as before");

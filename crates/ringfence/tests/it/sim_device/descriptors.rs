@@ -44,7 +44,7 @@ fn a_kernel_through_a_slot_of_a_destroyed_buffer_is_stale_and_writes_nothing() {
     let heir = gpu.place("heir", 64, buffer.memory, 0).object;
     let hazard = stale_through(&mut gpu, heap);
     let expected = "buffer 'shown' (slots 3..4 of descriptor heap 'bindless') was used, but is not alive: \
-                    a slot shows it still, by work on queue 1";
+                    a slot still refers to it, by work on queue 1";
     assert_eq!(hazard.to_string(), expected);
     assert_eq!(gpu.device.peek(BufferRange::new(heir, 0, 64)), Some(vec![1; 64]));
     // The slot is written for the new owner.
@@ -167,7 +167,7 @@ fn descriptors_are_not_copied_between_kinds_nor_out_of_a_visible_heap() {
     let (gpu, [hidden, visible]) = copied();
     let samplers = heap(&gpu, HeapKind::Samplers, true, "samplers");
     copy_slot(&gpu, hidden, samplers);
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "descriptors copied between heaps of two kinds");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "descriptors copied between heaps of different kinds");
     copy_slot(&gpu, visible, hidden);
     assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "descriptors copied out of a shader-visible heap");
 }
@@ -178,7 +178,7 @@ fn a_kernel_through_a_heap_that_shaders_do_not_see_is_found() {
     gpu.submit(0, &[], vec![through(visible, 3)]);
     gpu.no_hazard();
     gpu.submit(0, &[], vec![through(hidden, 3)]);
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "a kernel through a heap that shaders do not see");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "a kernel uses a heap that is not shader-visible");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn a_forgotten_half_of_a_handover_is_found() {
     for (forgets, detail) in [
         (Forgets::Release, "acquired, but not released to this family"),
         (Forgets::Acquire, "it was released, and no queue has acquired it"),
-        (Forgets::Both, "it is another family's, which has not released it"),
+        (Forgets::Both, "another family owns it and has not released it"),
     ] {
         let mut program = Program::new();
         let uploaded = program.upload(&[1; 1024], 0, None, forgets);

@@ -43,7 +43,7 @@ fn destroyed_while_pending() {
     let pending = hazard.pending.unwrap();
     let expected = format!(
         "buffer 'source' (bytes 0..64 of memory 'memory of source') was destroyed, \
-         while work on queue 1 may still read it; {} was to reach 1 first",
+         while work on queue 1 may still read it; wait until {} reaches 1",
         pending.fence
     );
     assert_eq!(hazard.to_string(), expected);

@@ -129,7 +129,7 @@ fn a_request_of_more_than_the_heap_has_is_a_mistake() {
     gpu.no_hazard();
     assert_eq!(try_allocate(&gpu, &memory(1, (1 << 20) + 1)), Err(DeviceError::OutOfDeviceMemory));
     let found = gpu.only_hazard(HazardKind::Misuse);
-    assert_eq!(found.detail, "more bytes were requested than the heap has");
+    assert_eq!(found.detail, "the request is larger than the heap");
 }
 
 #[test]

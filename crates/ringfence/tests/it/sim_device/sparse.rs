@@ -50,10 +50,10 @@ fn a_page_in_memory_of_a_wrong_type_is_found() {
     bind_page(&gpu, buffer, 0, (memory_of(&gpu, 1, ResourceClass::Buffer, 1), 0));
     gpu.no_hazard();
     bind_page(&gpu, buffer, 1, (memory_of(&gpu, 0, ResourceClass::Buffer, 1), 0));
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory of a wrong type");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory of a type that the resource does not allow");
     let texture = sparse_texture(&gpu, 256);
     bind_tile(&gpu, &texture, memory_of(&gpu, 2, ResourceClass::Texture, 1));
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory of a wrong type");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory of a type that the resource does not allow");
     bind_tile(&gpu, &texture, memory_of(&gpu, 1, ResourceClass::Texture, 1));
     gpu.no_hazard();
 }
@@ -65,9 +65,9 @@ fn a_page_in_memory_of_another_class_is_found_where_classes_lie_apart() {
     let [for_buffers, for_textures] =
         [ResourceClass::Buffer, ResourceClass::Texture].map(|class| memory_of(&gpu, 0, class, 1));
     bind_page(&gpu, buffer, 0, (for_textures, 0));
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory made for resources of another class");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory allocated for another resource class");
     bind_tile(&gpu, &texture, for_buffers);
-    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory made for resources of another class");
+    assert_eq!(gpu.only_hazard(HazardKind::Misuse).detail, "memory allocated for another resource class");
     bind_page(&gpu, buffer, 0, (for_buffers, 0));
     bind_tile(&gpu, &texture, for_textures);
     gpu.no_hazard();
