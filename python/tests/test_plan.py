@@ -84,7 +84,7 @@ class Plans(unittest.TestCase):
         self.assertEqual((again.kept_count, again.offsets[:3]), (3, found.offsets))
         with self.assertRaisesRegex(ValueError, "of different kinds and share the page"):
             verify_heaps(heaps, [Item(100, 0, 9), Item(8, 0, 9, kind=1)], [(0, 0), (0, 200)])
-        with self.assertRaisesRegex(ValueError, "may lie in no heap"):
+        with self.assertRaisesRegex(ValueError, "fits no heap"):
             plan_heaps(heaps, [Item(1 << 21, 0, 1)])
         with self.assertRaisesRegex(ValueError, "3 items, but 0 places"):
             replan_heaps(heaps, items[:3], [])

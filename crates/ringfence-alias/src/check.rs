@@ -63,7 +63,7 @@ impl fmt::Display for Violation {
             Self::Item(error) => error.fmt(f),
             Self::Count { items, offsets } => write!(f, "{items} items, but {offsets} offsets"),
             Self::Misaligned { index, offset, alignment } => {
-                write!(f, "item {index} lies at {offset}, no multiple of {alignment}")
+                write!(f, "item {index} is at offset {offset}, which is not a multiple of {alignment}")
             }
             Self::BeyondCapacity { index, offset, size, capacity } => {
                 write!(f, "item {index} of size {size} at {offset} ends beyond the capacity {capacity}")

@@ -55,7 +55,7 @@ pub fn lower_transitions(
     may_move: impl Fn(usize) -> bool,
     go_on: impl FnMut(&Lowering) -> bool,
 ) -> usize {
-    assert_eq!(plan.offsets.len(), problem.len(), "one offset for each item");
+    assert_eq!(plan.offsets.len(), problem.len(), "there is one offset per item");
     let ends = problem.sizes.size.iter().zip(&plan.offsets).map(|(size, offset)| offset.checked_add(*size));
     assert!(ends.max().flatten() <= Some(plan.height), "every item ends within the height");
     match &problem.relation {

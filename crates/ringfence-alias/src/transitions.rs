@@ -31,7 +31,7 @@ pub struct Transition {
 /// offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
-    assert_eq!(items.len(), offsets.len(), "one offset for each item");
+    assert_eq!(items.len(), offsets.len(), "there is one offset per item");
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&index| (items[index].lifetime.lower, index));
     in_order(order.into_iter(), |index| items[index].size, offsets)
