@@ -1,5 +1,5 @@
-//! Bytes in, plans out: what a fuzzer, a test from seeds and a long campaign run, as those of
-//! [`ringfence_core::testing::drive`].
+//! Makes plans from bytes, for a fuzzer, tests from seeds and long campaigns, as [`ringfence_core::testing::drive`]
+//! does.
 
 use alloc::vec::Vec;
 
@@ -10,13 +10,13 @@ use crate::{
     verify_heaps,
 };
 
-/// What there is to run.
+/// All entry points.
 pub const ALL: [Drive; 2] = [("alias_plan", alias_plan), ("alias_heaps", alias_heaps)];
 
-/// Plans of lifetimes: those of every policy and of a short search.
+/// Plans lifetimes with some policies and a short search, and checks the plans.
 ///
 /// # Panics
-/// If a plan is wrong, or one is lower than a bound that was proven.
+/// A plan is wrong, or lower than a proven bound.
 #[must_use]
 pub fn alias_plan(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -50,10 +50,10 @@ pub fn alias_plan(data: &[u8]) -> u64 {
     items.len() as u64
 }
 
-/// Plans of several heaps with pins and pages, and the same again after a change.
+/// Plans several heaps with pins and pages, then replans without and with a change, and checks the plans.
 ///
 /// # Panics
-/// If a plan is wrong, is below its bound, or moves what could stay.
+/// A plan is wrong, is below its bound, or moves items without a change.
 #[must_use]
 pub fn alias_heaps(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
