@@ -82,7 +82,7 @@ class Plans(unittest.TestCase):
         items.append(Item(64, 0, 9))
         again = replan_heaps(heaps, items, (*found.offsets, None))
         self.assertEqual((again.kept_count, again.offsets[:3]), (3, found.offsets))
-        with self.assertRaisesRegex(ValueError, "of different kinds and share the page"):
+        with self.assertRaisesRegex(ValueError, "have different kinds and share the page"):
             verify_heaps(heaps, [Item(100, 0, 9), Item(8, 0, 9, kind=1)], [(0, 0), (0, 200)])
         with self.assertRaisesRegex(ValueError, "fits no heap"):
             plan_heaps(heaps, [Item(1 << 21, 0, 1)])

@@ -1,6 +1,6 @@
-//! Several heaps, pages and planning again after a small change, measured: `cargo run --release --example alias_heaps`.
+//! Measures several heaps, pages and replanning after a small change: `cargo run --release --example alias_heaps`.
 //!
-//! Prints the tables that stand in `docs/planner.md`. Every plan is checked by `verify_heaps`.
+//! Prints tables of `docs/planner.md`. Every plan is checked by `verify_heaps`.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use ringfence_alias::{
     Heap, HeapItem, HeapOffset, HeapProblem, Item, Problem, plan, plan_heaps, replan_heaps, verify_heaps,
 };
 
-/// The least of many runs: what the machine does meanwhile does not count.
+/// Number of runs. The least time counts, which excludes other work of the machine.
 const RUNS: usize = 200;
 
-/// xorshift.
+/// A xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -23,7 +23,8 @@ impl Random {
     }
 }
 
-/// Sizes of 4 KiB to 1 MiB, lifetimes up to 40 of as many moments as items; a third of another kind.
+/// Generates items of 4 KiB to 1 MiB that live for up to 40 moments, with as many moments as items; a third has another
+/// kind.
 fn items(many: u64, random: &mut Random) -> Vec<HeapItem> {
     let one = |_| item(many, random);
     (0..many).map(one).collect()
