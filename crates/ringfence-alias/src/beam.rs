@@ -8,7 +8,7 @@
 //!            ▒▒▒▒▒▒▒ the rest ▒▒▒     negative
 //!         0 ────────────────────
 //!
-//!   1 item placed     ○ ○ ○ ○              for each number of placed items, the `width` plans with the most slack are kept;
+//!   1 item placed     ○ ○ ○ ○              of each number of placed items, `width` plans with most slack are kept;
 //!   2 items placed    ○ ○ ○ ○ ○ ○          of two plans with the same placed items, one is dropped if all its ceilings
 //!   …                                      are lower or equal
 //! ```

@@ -1,7 +1,7 @@
 //! The items on each byte in the order of time. Aliasing transitions are counted from them, and updated item by item.
 //!
 //! ```text
-//!            cut   cut  cut        a *column* is the space between two cuts; its tenants have its bytes one after another:
+//!            cut   cut  cut        a *column* is the space between two cuts; its tenants have it in turns:
 //!   space     0     4    6    9
 //!   first     │ a   a    b    │    0..4   a, c
 //!   then      │ c   c    c    │    4..6   a, c      pairs: a→c, in two columns; b→c in one

@@ -134,7 +134,7 @@ impl fmt::Display for ItemError {
             Self::BadAlignment { index, alignment } => {
                 write!(f, "item {index} has alignment {alignment}, which is not a power of two")
             }
-            Self::Overflow { index } => write!(f, "the sizes and alignments up to item {index} add up to more than 2^63 - 1"),
+            Self::Overflow { index } => write!(f, "the sizes and alignments up to item {index} exceed 2^63 - 1"),
             Self::TooMany { count } => write!(f, "there are {count} items, at most 2^32 - 1 are allowed"),
             Self::RelationTooLarge { count, bytes, bytes_max } => write!(
                 f,

@@ -4,8 +4,8 @@
 //! ```text
 //!   a pair that clashes     a below b  or  b below a           the decisions
 //!   an item                 low ≤ offset ≤ high                bounds that follow from them, rounded to its alignment
-//!   a section               the items that must be between two heights must fit there; so must the large items, each at
-//!                           a multiple of the largest alignment
+//!   a section               items that must be between two heights must fit there; so must the large items, each at a
+//!                           multiple of the largest alignment
 //!
 //!   failure ──▶ reasons ──▶ … ──▶ "not both of these": a clause, kept; back to where the clause implies something
 //! ```

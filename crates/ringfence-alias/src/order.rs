@@ -1,7 +1,7 @@
 //! Orders for greedy placement, and sorting that the caller can stop.
 //!
 //! ```text
-//!   keys   ├── 65,536 ──┤├── 65,536 ──┤├── …      each piece is sorted, then merged; the closure is called after each piece
+//!   keys   ├── 65,536 ──┤├── 65,536 ──┤├── …      each sorted, then merged; the closure is called after each piece
 //! ```
 //!
 //! O(n log n). Items with equal keys stay in their order.

@@ -66,10 +66,7 @@ impl fmt::Display for PassError {
             Self::UnknownPass { pass } => write!(f, "an edge names pass {pass}, which does not exist"),
             Self::Cycle { pass } => write!(f, "the edges have a cycle that pass {pass} is in or waits for"),
             Self::TooMany { count, bytes, bytes_max } => {
-                write!(
-                    f,
-                    "the order of {count} passes needs a table of {bytes} bytes, of at most {bytes_max}: use fewer passes"
-                )
+                write!(f, "the table of {count} passes needs {bytes} bytes, of at most {bytes_max}: use fewer passes")
             }
         }
     }

@@ -472,8 +472,8 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
-/// Square of the number of items per step of a policy: on average half of the items are placed when the next one is, and
-/// a step is 1,024 visits.
+/// Square of the number of items per step of a policy: on average half of the items are placed when the next one is,
+/// and a step is 1,024 visits.
 const LOOKS_OF_A_POLICY: u64 = 2 << 10;
 /// Items per step of other work before the first policy's turn, for very many short-lived items. Most plans are proven
 /// before.

@@ -14,7 +14,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PlanCache::get`] | one pass over the items if the frame is like the last, else two and the entries; no host allocation |
+//! | [`PlanCache::get`] | one pass over the items for a frame like the last, else two and the entries; no allocation |
 //! | [`DeclaredFrame::take`] | O(1): some loads and a branch while the frame is like the last |
 //! | [`DeclaredFrame::plan`] | O(1) if the frame is like the last, else as `get` |
 //! | [`PlanCache::insert`] | O(items + entries) |

@@ -4,7 +4,7 @@
 //!   node      ├───────────────────────┤      whole: occupied over all of the node's time, by items that cover it
 //!             ├───────────┼───────────┤      any:   occupied at some moment of it, by any item
 //!             ├─────┼─────┼─────┼─────┤
-//!   item              ├─────────┤            checks `any` of the nodes that it consists of and `whole` of those above them
+//!   item              ├─────────┤            checks `any` of the nodes it consists of, `whole` of those above them
 //! ```
 //!
 //! Runs that touch are merged: a thousand adjacent long-lived items are skipped in one step. Placing an item visits

@@ -3,11 +3,11 @@
 //! ```text
 //!   alignment A: two large items, aligned to A, with sizes p and q modulo A; small items with alignments below A
 //!
-//!     │ large ····p│ large ····q│ small small          a gap below a large item is waste, up to the next multiple of A;
+//!     │ large ····p│ large ····q│ small small          a gap below a large item, up to a multiple of A, is waste;
 //!     0            A            2A                     nothing is wasted above the highest item
 //!
-//!   set of small items below the next large one   ∅  a  b  ab …     for each set the least height of its stack,
-//!   + the next large item                         ∅  a  b  ab …     since a lower stack is never worse for the items above
+//!   set of small items below the next large one   ∅  a  b  ab …     least height of the stack of each set,
+//!   + the next large item                         ∅  a  b  ab …     since a lower stack is never worse above
 //! ```
 //!
 //! Dynamic programming over sets of small items; equal items are only counted. Only sizes modulo A matter: an item with

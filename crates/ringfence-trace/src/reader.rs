@@ -123,7 +123,7 @@ impl<R: Read> Reader<R> {
         let mut parts = Parts(&self.payload[self.at..]);
         let event = Event::take(&mut parts, self.version);
         self.at = self.payload.len() - parts.0.len();
-        let Some(event) = event else { return Err(self.damaged("an event is not valid in this version of the format")) };
+        let Some(event) = event else { return Err(self.damaged("an event is not valid in this version")) };
         self.left -= 1;
         if self.left == 0 {
             if self.at != self.payload.len() {

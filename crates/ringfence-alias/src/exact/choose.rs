@@ -45,7 +45,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         best.map(|item| item as usize)
     }
 
-    /// Returns the item of the best rank among those whose `low` is below the ends of all open items; these are eligible.
+    /// Returns the item of the best rank among those with a `low` below the ends of all open items. These are eligible.
     fn ranked(&self, list: &[u32]) -> usize {
         let ends = list.iter().map(|&item| self.low[item as usize] + self.size[item as usize]);
         let least = ends.min().unwrap_or(U::FAR);

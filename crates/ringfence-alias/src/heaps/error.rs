@@ -136,7 +136,10 @@ impl fmt::Display for HeapError {
                  different kinds and are pinned to the same page of {granularity}"
             ),
             Self::Overload { moment, load, capacity } => {
-                write!(f, "at {moment} items of total size {load} are alive, but their heaps have a capacity of {capacity}")
+                write!(
+                    f,
+                    "at {moment} items of total size {load} are alive, but their heaps have a capacity of {capacity}"
+                )
             }
             Self::Stopped { items } => write!(f, "planning was stopped before there was a plan of the {items} items"),
             Self::NotFound { index, size, heap, end, capacity, is_proven } => {
