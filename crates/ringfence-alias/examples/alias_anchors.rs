@@ -67,7 +67,7 @@ fn orders(items: &[Item]) -> [(&'static str, Vec<usize>); 4] {
 }
 
 fn show(name: &str, items: &[Item], seconds: f64) {
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let bound = problem.lower_bound();
     let ratio = |height: u64| height as f64 / bound as f64;
     println!("{name}: {} items", items.len());
@@ -78,7 +78,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
                 let offsets = greedy(items, &sorted, best_fit);
                 let time = start.elapsed();
                 let height = offsets.iter().zip(items).map(|(offset, item)| offset + item.size).max().unwrap_or(0);
-                verify(items, &offsets, height).expect("the plan is one");
+                verify(items, &offsets, height).expect("the plan is valid");
                 println!(
                     "  by {order}, {} fit: {:.5} in {time:?}",
                     if best_fit { "best" } else { "first" },
@@ -88,7 +88,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
         }
     }
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let (mut height, mut moment) = (u64::MAX, 0);
     println!("  problem in {:?}", start.elapsed());
     let mut trail = Vec::new();
@@ -104,7 +104,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
         }
         now.as_secs_f64() < seconds
     });
-    verify(items, &found.offsets, found.height).expect("the plan is one");
+    verify(items, &found.offsets, found.height).expect("the plan is valid");
     println!("\n  planner: {:.5} in {:?}, proven: {}", ratio(found.height), start.elapsed(), found.is_proven());
     let shown: Vec<String> = trail.iter().map(|(ms, ratio)| format!("{ms}:{ratio:.5}")).collect();
     println!(

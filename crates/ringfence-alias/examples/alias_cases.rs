@@ -198,7 +198,7 @@ impl Case {
     }
 
     fn problem(&self) -> Problem {
-        Problem::new(&self.items).expect("items that can be planned")
+        Problem::new(&self.items).expect("the items are valid")
     }
 
     /// Returns the plan, and the times at which plans were found.
@@ -244,7 +244,7 @@ impl Case {
         let problem = self.problem();
         let load = problem.load();
         let (plan, times) = self.timed(seconds);
-        verify(&self.items, &plan.offsets, plan.height).expect("the plan is one");
+        verify(&self.items, &plan.offsets, plan.height).expect("the plan is valid");
         let ratio = |height: u64| format!("{:.4}", height as f64 / plan.lower_bound as f64);
         let simple = |policy| match self.items.len() {
             ..=COMPARED_MAX => ratio(plan_by(&problem, policy).height),
@@ -271,7 +271,7 @@ impl Case {
     /// Prints the cost of a frame by class, and its barriers.
     fn show_frame(&self) {
         let mut left = CLASS_STEPS;
-        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("items that can be planned");
+        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("the items are valid");
         let before = transitions(&self.items, &costs.together.offsets).len();
         let problem = self.problem();
         let lower = |steps_max: u64| {
@@ -285,10 +285,11 @@ impl Case {
                     steps < steps_max
                 },
             );
-            verify(&self.items, &plan.offsets, costs.together.height).expect("the plan is one");
+            verify(&self.items, &plan.offsets, costs.together.height).expect("the plan is valid");
             (left, start.elapsed(), steps)
         };
-        let least = |steps_max| (0..ROUNDS).map(|_| lower(steps_max)).min_by_key(|run| run.1).expect("a run or more");
+        let least =
+            |steps_max| (0..ROUNDS).map(|_| lower(steps_max)).min_by_key(|run| run.1).expect("at least one run");
         let (in_frame, time, _) = least(FRAME_STEPS);
         let (after, long, steps) = least(u64::MAX);
         eprintln!("{}: {steps} steps", self.name);
@@ -361,7 +362,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn read(path: &Path) -> Vec<Item> {
     let text = std::fs::read_to_string(path).expect("the case can be read");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let head = lines.next().expect("a head line");
+    let head = lines.next().expect("a header line");
     let column = |name: &str| head.iter().position(|&column| column == name);
     let (lower, upper) = (column("lower").expect("lower"), column("upper").expect("upper"));
     let (size, alignment) = (column("size").expect("size"), column("alignment"));

@@ -44,14 +44,14 @@ fn heaps(load: u64, percent: u64, granularity: u64) -> [Heap; 2] {
 
 fn load(items: &[HeapItem]) -> u64 {
     let plain: Vec<Item> = items.iter().map(|held| held.item).collect();
-    Problem::new(&plain).expect("the items are sound").load()
+    Problem::new(&plain).expect("the items are valid").load()
 }
 
 fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: usize) {
     let mut random = Random(7);
     let mut items = items(many, &mut random);
     let heaps = &heaps(load(&items), percent, granularity)[..heap_count];
-    let problem = HeapProblem::new(heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let first = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(1)).expect("there is a plan");
     let mut last: Vec<Option<HeapOffset>> = first.offsets.iter().copied().map(Some).collect();
@@ -64,11 +64,11 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
     let mut heights = Vec::new();
     for _ in 0..RUNS {
         let started = Instant::now();
-        let problem = HeapProblem::new(heaps, &items).expect("the items are sound");
+        let problem = HeapProblem::new(heaps, &items).expect("the items are valid");
         let made = Instant::now();
         let found = replan_heaps(&problem, &last, |_| true).expect("there is a plan");
         (whole, alone) = (whole.min(started.elapsed()), alone.min(made.elapsed()));
-        verify_heaps(heaps, &items, &found.plan.offsets).expect("the plan is right");
+        verify_heaps(heaps, &items, &found.plan.offsets).expect("the plan is valid");
         (kept, heights) = (found.kept_count, found.plan.heights);
     }
     let unchanged = last.iter().flatten().count();
@@ -85,10 +85,10 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
 fn pages(granularity: u64) {
     let items = items(1_000, &mut Random(7));
     let heaps = heaps(load(&items), 200, granularity);
-    let problem = HeapProblem::new(&heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(&heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let found = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(2)).expect("there is a plan");
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     let ratio = found.height() as f64 / problem.lower_bound() as f64;
     println!("| {granularity} | {ratio:.4} | {:.2} |", started.elapsed().as_secs_f64());
 }
@@ -97,10 +97,10 @@ fn preferred(percent: u64) {
     let items = items(1_000, &mut Random(7));
     let load = load(&items);
     let heaps = heaps(load, percent, 1);
-    let problem = HeapProblem::new(&heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(&heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let found = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(2)).expect("there is a plan");
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     let outside = found.offsets.iter().filter(|at| at.heap == 1).count();
     let bytes = found.fallback_bytes as f64 / items.iter().map(|held| held.item.size).sum::<u64>() as f64;
     println!("| {percent} | {outside} | {:.1} | {:.2} |", 100.0 * bytes, started.elapsed().as_secs_f64());
@@ -130,7 +130,7 @@ fn main() {
     [100, 90, 75, 50].into_iter().for_each(preferred);
     let items: Vec<Item> = items(1_000, &mut Random(7)).iter().map(|held| held.item).collect();
     let started = Instant::now();
-    let one = plan(&Problem::new(&items).expect("the items are sound"), |_| started.elapsed() < Duration::from_secs(2));
+    let one = plan(&Problem::new(&items).expect("the items are valid"), |_| started.elapsed() < Duration::from_secs(2));
     println!(
         "\nAll in one heap without kinds: {:.4}, {:.2} s",
         one.height as f64 / one.load as f64,

@@ -29,10 +29,10 @@ const SHAPES: [Shape; 5] = [
 
 fn planned(items: &[Item], limit: Duration) -> (AliasPlan, Duration) {
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let plan = plan(&problem, |_| start.elapsed() < limit);
     let time = start.elapsed();
-    verify(items, &plan.offsets, plan.height).expect("the plan is one");
+    verify(items, &plan.offsets, plan.height).expect("the plan is valid");
     (plan, time)
 }
 
@@ -82,7 +82,7 @@ fn problem(kind: Kind, is_mixed: bool, random: &mut Random) -> Problem {
             )
         }
     };
-    problem.expect("items that can be planned")
+    problem.expect("the items are valid")
 }
 
 /// Prints the number of problems of each kind that are proven in time.

@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn shape(problem: &Problem) -> &Intervals {
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         shape
     }
 

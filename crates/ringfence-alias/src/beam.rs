@@ -530,7 +530,7 @@ mod tests {
         for round in 0..150 {
             let items = generated(&mut random, 4 + round % 7);
             let problem = Problem::with_recurring(&items).unwrap();
-            let Relation::Cliques(shape) = &problem.relation else { panic!("items are alive several times") };
+            let Relation::Cliques(shape) = &problem.relation else { panic!("items have several lifetimes") };
             let scale = Scale::new(&problem.sizes);
             let mut beam = Beam::<i32>::new(shape, &scale, &problem.sizes.size);
             let mut go_on = |_| true;
@@ -561,7 +561,7 @@ mod tests {
     fn a_beam_stops_when_the_closure_says_no() {
         let items: Vec<Item> = (0..40).map(|item| Item::new(7 + item * item, item % 5, 6 + item % 7)).collect();
         let problem = Problem::new(&items).unwrap();
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         let mut beam = Beam::<i32>::new(shape, &Scale::new(&problem.sizes), &problem.sizes.size);
         let mut asked = 0;
         let mut go_on = |_| {

@@ -218,7 +218,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn shape(problem: &Problem) -> &Intervals {
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         shape
     }
 

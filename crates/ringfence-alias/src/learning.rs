@@ -492,7 +492,7 @@ mod tests {
         for round in 0..400 {
             let items = generated(&mut random, round);
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let scale = Scale::new(&problem.sizes);
             let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
             let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
@@ -520,7 +520,7 @@ mod tests {
         for round in 0..100 {
             let items: Vec<Item> = (0..2).flat_map(|_| generated(&mut random, round)).take(14).collect();
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let scale = Scale::new(&problem.sizes);
             let heights = [CLAUSES, 40].map(|kept_max| {
                 let mut learner = Learner::new(shape, &scale, &problem.sizes.size);

@@ -4,7 +4,7 @@
 //!   height ▲
 //!          │▓ first plan (one greedy order)
 //!          │░▓ best of the greedy orders
-//!          │░░▓▓▓ search and repair: better plans while the caller lets it go on
+//!          │░░▓▓▓ search and repair: better plans until the caller stops it
 //!          │░░░░░▓▓▓▓
 //!     bound├┄┄┄┄┄┄┄┄┄▓▓▓ reached: the plan is proven, the planner stops
 //!          └────────────────▶ work

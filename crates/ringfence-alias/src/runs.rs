@@ -260,7 +260,7 @@ mod tests {
             };
             let items: Vec<Item> = (0..100).map(item).collect();
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let order: Vec<u32> = (0..100).collect();
             let asking = &mut |_| true;
             for fit in [Fit::First, Fit::Best] {

@@ -37,11 +37,11 @@ pub fn alias_plan(data: &[u8]) -> u64 {
         steps += progress.steps;
         steps < 2_000
     });
-    verify(&items, &best.offsets, best.height).expect("the plan is right");
+    verify(&items, &best.offsets, best.height).expect("the plan is valid");
     assert!(best.height >= best.lower_bound && best.lower_bound >= best.load);
     for policy in [Policy::OnlineFirstFit, Policy::BySize] {
         let simple = plan_by(&problem, policy);
-        verify(&items, &simple.offsets, simple.height).expect("the plan is right");
+        verify(&items, &simple.offsets, simple.height).expect("the plan is valid");
         assert!(
             simple.height >= best.lower_bound,
             "{policy:?} is below what was proven: {simple:?} and {best:?}, {items:?}"
@@ -76,7 +76,7 @@ pub fn alias_heaps(data: &[u8]) -> u64 {
         steps < 500
     });
     let Ok(found) = found else { return items.len() as u64 };
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     assert!(found.height() >= found.lower_bound, "{found:?} is below its bound");
     let mut last: Vec<Option<HeapOffset>> = found.offsets.iter().copied().map(Some).collect();
     let same = replan_heaps(&problem, &last, |_| true).expect("it is a plan already");
@@ -88,7 +88,7 @@ pub fn alias_heaps(data: &[u8]) -> u64 {
         last[at as usize] = None;
         if let Ok(again) = HeapProblem::new(&heaps, &items).and_then(|problem| replan_heaps(&problem, &last, |_| true))
         {
-            verify_heaps(&heaps, &items, &again.plan.offsets).expect("the plan is right");
+            verify_heaps(&heaps, &items, &again.plan.offsets).expect("the plan is valid");
         }
     }
     items.len() as u64

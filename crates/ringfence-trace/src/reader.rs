@@ -253,7 +253,7 @@ mod tests {
             }
             let mut state = State::new();
             let bytes = trace(roll(70) as u32, &payload);
-            for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+            for event in Reader::new(&bytes[..]).expect("the header is valid").flatten() {
                 state.apply(&event);
             }
             let snapshot = state.snapshot();
@@ -272,11 +272,11 @@ mod tests {
         for block in 1..=3 {
             chunk.clear();
             chunk.push(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: 64, class: "buffers" });
-            writer.write(&chunk).expect("into memory");
+            writer.write(&chunk).expect("memory is writable");
             ends.push(writer.summary().bytes as usize);
         }
-        writer.end().expect("into memory");
-        let last = |bytes: &[u8]| Reader::new(bytes).expect("a head").last().expect("an answer");
+        writer.end().expect("memory is writable");
+        let last = |bytes: &[u8]| Reader::new(bytes).expect("a valid header").last().expect("a result");
         assert!(matches!(last(&bytes), Ok(Event::End { event_count: 3 })));
         let second = ends[0]..ends[1];
         let missing = [&bytes[..second.start], &bytes[second.end..]].concat();
@@ -290,12 +290,12 @@ mod tests {
     #[test]
     fn a_chunk_that_is_longer_than_its_events_is_damaged_where_it_begins() {
         let bytes = trace(1, &[0x21, 7, 0x21, 8]);
-        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
-        let error = reader.next().expect("an answer").expect_err("a byte is left over");
+        let mut reader = Reader::new(&bytes[..]).expect("the header is valid");
+        let error = reader.next().expect("the reader returns a result").expect_err("the chunk has a byte too many");
         assert!(matches!(error, TraceError::Corrupted { at_byte: 12, event_count: 0, .. }), "{error}");
         assert!(reader.next().is_none());
         let bytes = trace(1 << 31, &[]);
-        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        let mut reader = Reader::new(&bytes[..]).expect("the header is valid");
         assert!(matches!(reader.next(), Some(Err(TraceError::Corrupted { at_byte: 12, .. }))));
     }
 }

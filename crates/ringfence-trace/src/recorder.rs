@@ -161,7 +161,7 @@ impl Recorder {
             }
             self.is_on.store(false, Ordering::Release);
             let Slot::Ready(output) = std::mem::replace(&mut *slot, Slot::Out(this)) else {
-                unreachable!("it is ready")
+                unreachable!("the writer is in the slot")
             };
             output
         };
@@ -217,7 +217,7 @@ impl Recorder {
                 return;
             }
             let taken = std::mem::replace(&mut *slot, Slot::Out(std::thread::current().id()));
-            let Slot::Ready(output) = taken else { unreachable!("it is ready") };
+            let Slot::Ready(output) = taken else { unreachable!("the writer is in the slot") };
             output
         };
         self.is_due.store(false, Ordering::Relaxed);

@@ -152,15 +152,15 @@ mod tests {
         writer.write(&chunk).expect("an empty chunk is not written");
         chunk.push(&Event::Device { name: "a GPU" });
         chunk.push(&Event::<&str>::Heap { bytes: 1 << 30, device_local: true });
-        writer.write(&chunk).expect("into memory");
+        writer.write(&chunk).expect("memory is writable");
         chunk.clear();
-        let summary = writer.end().expect("into memory");
+        let summary = writer.end().expect("memory is writable");
         assert_eq!((summary.event_count, summary.bytes, chunk.bytes()), (3, bytes.len() as u64, 0));
-        let events: Vec<Event> = Reader::new(&bytes[..]).expect("a trace").map(Result::unwrap).collect();
+        let events: Vec<Event> = Reader::new(&bytes[..]).expect("the data is a trace").map(Result::unwrap).collect();
         assert_eq!(events[0], Event::Device { name: "a GPU".to_owned() });
         assert_eq!(events[2], Event::End { event_count: 2 });
         let cut = &bytes[..bytes.len() - 1];
-        let last = Reader::new(cut).expect("a head").last().expect("an answer");
+        let last = Reader::new(cut).expect("the header is valid").last().expect("the reader returns a result");
         assert!(matches!(last, Err(TraceError::CutOff { event_count: 2, chunk_count: 1, .. })));
     }
 }

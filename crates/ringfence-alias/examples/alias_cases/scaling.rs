@@ -42,7 +42,7 @@ impl Point {
     /// Plans once, until the height divided by the load is `enough`. Keeps the least times.
     fn measure(&mut self, items: &[Item], enough: f64) {
         let start = Instant::now();
-        let problem = Problem::new(items).expect("items that can be planned");
+        let problem = Problem::new(items).expect("the items are valid");
         let (mut height, mut ms) = (u64::MAX, [None; 3]);
         let now = || 1000.0 * start.elapsed().as_secs_f64();
         let ratio = |height: u64| height as f64 / problem.load() as f64;
@@ -59,7 +59,7 @@ impl Point {
             ratio(height) > enough && start.elapsed() < LIMIT
         });
         ms[2] = found.is_proven().then(now);
-        verify(items, &found.offsets, found.height).expect("the plan is one");
+        verify(items, &found.offsets, found.height).expect("the plan is valid");
         self.best = self.best.min(ratio(found.height));
         for (least, ms) in self.ms.iter_mut().zip(ms) {
             *least = match (*least, ms) {
@@ -98,7 +98,7 @@ pub fn limits() {
         let mut cells = vec![limit.to_string()];
         for items in &kinds {
             let rounds = (0..ROUNDS).map(|_| planned_within(items, Duration::from_millis(limit)));
-            let (time, height) = rounds.min_by_key(|round| round.0).expect("a round or more");
+            let (time, height) = rounds.min_by_key(|round| round.0).expect("at least one round");
             cells.extend([format!("{:.0}", 1000.0 * time.as_secs_f64()), format!("{height:.4}")]);
         }
         show(&cells);
@@ -108,10 +108,10 @@ pub fn limits() {
 /// Returns the time, and the height divided by the load.
 fn planned_within(items: &[Item], limit: Duration) -> (Duration, f64) {
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let found = plan(&problem, |_| start.elapsed() < limit);
     let time = start.elapsed();
-    verify(items, &found.offsets, found.height).expect("the plan is one");
+    verify(items, &found.offsets, found.height).expect("the plan is valid");
     (time, found.height as f64 / found.load as f64)
 }
 

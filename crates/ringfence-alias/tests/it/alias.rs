@@ -243,7 +243,7 @@ proptest! {
         prop_assert_eq!(transitions(&items, &plan.offsets).len(), count);
         prop_assert_eq!(plan.offsets[fixed % items.len()], before.offsets[fixed % items.len()]);
         prop_assert_eq!(&lowered(asked), &(plan, count), "the same answers, the same plan");
-        prop_assert!(lowered(asked + 1).1 <= count, "more work does no harm");
+        prop_assert!(lowered(asked + 1).1 <= count, "more work never leaves more transitions");
     }
 
     #[test]
@@ -374,7 +374,7 @@ fn thousands_are_planned_around_the_fullest_moments() {
     let [greedy, best, again] = [10, 3_000, 3_000].map(|limit| plan_for(&items, limit));
     verify(&items, &best.offsets, best.height).unwrap();
     assert!(best.is_proven() && !greedy.is_proven(), "{} of {}", best.height, best.lower_bound);
-    assert_eq!(best, again, "the same questions give the same plan");
+    assert_eq!(best, again, "the same calls give the same plan");
 }
 
 /// For each of these, local repair alone fails at one place in time.
@@ -564,7 +564,7 @@ fn a_frame_declared_item_by_item_finds_the_plan_of_exactly_its_items() {
         let mut declared = cache.begin();
         frame.iter().for_each(|item| declared.take(*item));
         let made = declared.plan_or(|items| {
-            assert_eq!(items, frame, "what was declared is what is planned");
+            assert_eq!(items, frame, "the declared items are planned");
             plan_for(items, 5)
         });
         assert_eq!(made, &plan_for(frame, 5));
@@ -616,7 +616,7 @@ fn a_pass_that_can_wait_is_moved() {
 fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
     let bytes_max = 1 << 30;
     for (count, bytes) in [(1 << 20, 1 << 37), (1 << 40, u64::MAX), (92_700, 1_074_578_400)] {
-        let refused = PassGraph::new(count, &[]).expect_err("as much");
+        let refused = PassGraph::new(count, &[]).expect_err("the table would be too large");
         let PassError::TooMany { count: named, bytes: needed, bytes_max: most } = refused else { panic!("{refused}") };
         assert_eq!((named, most), (count, bytes_max));
         assert!(needed >= bytes && needed <= bytes.saturating_add(bytes / 100), "{refused}");

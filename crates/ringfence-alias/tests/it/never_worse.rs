@@ -33,7 +33,7 @@ fn least(items: &[Item]) -> u64 {
 fn height_after(items: &[Item], asked: u32) -> u64 {
     let mut left = asked;
     let found = plan(&Problem::new(items).unwrap(), |_| {
-        assert!(left > 0, "asked again after it said no");
+        assert!(left > 0, "called again after it returned false");
         left -= 1;
         left > 0
     });
