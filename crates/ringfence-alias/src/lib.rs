@@ -43,7 +43,7 @@
 //!
 //! n is the number of items.
 //!
-//! | item | function | cost |
+//! | item | purpose | cost |
 //! |---|---|---|
 //! | [`Problem`] | checks the items, cuts time into sections, computes the bound | O(n log n), O(n) for few moments |
 //! | [`plan`] | greedy orders, then a search (below) | first plan O(n²) ¹; then until the caller stops it |

@@ -270,7 +270,7 @@ events! {
         /// Number of the heap.
         heap: u64 as number,
     }
-    /// Persistent descriptors were allocated.
+    /// Descriptors were allocated. They stay allocated until they are released.
     DescriptorsAllocated = 0x41 {
         /// Heap of the descriptors.
         heap: u64 as number,

@@ -366,7 +366,7 @@ fn large_sets_are_planned() {
     }
 }
 
-/// For more items than the search handles, it plans the fullest moments, and the rest fits around them.
+/// With too many items for the search, the search plans the fullest moments and the other items fit around them.
 #[test]
 fn thousands_are_planned_around_the_fullest_moments() {
     let loose = |item: Item| Item { alignment: 1, ..item };
@@ -377,7 +377,7 @@ fn thousands_are_planned_around_the_fullest_moments() {
     assert_eq!(best, again, "the same calls give the same plan");
 }
 
-/// For each of these, local repair alone fails at one place in time.
+/// Very many short-lived items are proven, although local repair alone fails at one place in time.
 #[test]
 fn very_many_short_lived_items_are_proven() {
     for count in [81_000, 150_000] {
@@ -401,6 +401,7 @@ fn very_many_short_lived_items_are_proven() {
     }
 }
 
+/// Greedy plans of items on several queues are repaired locally.
 #[test]
 fn thousands_on_several_queues_are_repaired() {
     let passes = 400;
