@@ -402,7 +402,7 @@ fn not_met(py: Python<'_>, plan: Plan, capacity: u64) -> PyResult<PyErr> {
     let known = if lower_bound > capacity {
         format!("no plan is lower than {lower_bound}")
     } else {
-        format!("it is not known if a plan within the capacity exists, no plan is lower than {lower_bound}: search for longer")
+        format!("no plan is lower than {lower_bound}, a plan within the capacity may exist: search for longer")
     };
     let what = format!("the capacity of {capacity} is not met: the lowest plan found needs {height}, {known}");
     let error = CapacityNotMet::new_err(what);
