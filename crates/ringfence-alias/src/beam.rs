@@ -42,7 +42,7 @@ const PLANS_A_STEP: usize = 4;
 /// No plan.
 const NONE: u32 = u32::MAX;
 
-/// An item as columns over the sections, 0 where it is absent.
+/// An item as columns over the sections, 0 in sections without it.
 struct Columns<U> {
     size: Vec<U>,
     /// The size, minus its remainder (`left_over`) if the table leaves the item out.

@@ -125,7 +125,7 @@ impl Occupied {
         all.filter(move |&start| last.is_some_and(|last| start <= last))
     }
 
-    /// Adds an item at an offset where it fits.
+    /// Adds an item at a free offset.
     pub fn put(&mut self, item: u32, flat: Flat, offset: u64) {
         let place = self.placed.partition_point(|placed| placed.offset < offset);
         self.placed.insert(place, Placed { offset, item, flat });

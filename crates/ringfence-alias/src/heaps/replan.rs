@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A sweep over time finds the items that clash with a kept one (O(n log n)). Only those and the new items are placed,
-//! each at the lowest offset where it fits (O(n) each). An item that fits nowhere displaces few bytes, preferably of
+//! each at the lowest free offset (O(n) each). An item that fits nowhere displaces few bytes, preferably of
 //! items that fit elsewhere. In that case two plans are made, one that keeps the items that begin early and one that
 //! keeps those that begin late, and the one that keeps more is used. If both fail, the items that are alive around the
 //! failure are replanned; if that fails too, all items are. The closure is called throughout.

@@ -65,7 +65,7 @@ impl Learner {
         at
     }
 
-    /// After a failure: learns a clause, goes back to the level where it implies something, and sets that.
+    /// After a failure: learns a clause, goes back to the level at which the clause implies a literal, and sets that.
     pub(super) fn learn(&mut self) {
         self.failures += 1;
         self.left = self.left.saturating_sub(1);
