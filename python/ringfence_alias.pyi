@@ -1,4 +1,4 @@
-"""Offsets for buffers whose lifetimes are known, so that those never alive together share bytes."""
+"""Offsets for buffers with known lifetimes: buffers that are never alive at the same time can share bytes."""
 
 from collections.abc import Sequence
 from typing import Any, Optional, Protocol, Union, final
@@ -34,7 +34,7 @@ class CapacityNotMet(ValueError):
 
 @final
 class Plan:
-    """Offsets, with the proof of how good they are. Equal plans have the same hash; a plan can be pickled."""
+    """Offsets, with a proven lower bound of the height. Equal plans have the same hash; a plan can be pickled."""
 
     def __new__(cls, offsets: _Integers, height: int, load: int, lower_bound: int) -> Plan: ...
     def __getnewargs__(self) -> tuple[tuple[int, ...], int, int, int]: ...
@@ -53,7 +53,7 @@ class Plan:
 
 @final
 class Heap:
-    """A heap that items may lie in. Equal heaps have the same hash; a heap can be pickled."""
+    """A heap that items can be placed in. Equal heaps have the same hash; a heap can be pickled."""
 
     def __new__(cls, capacity: int, *, class_: int = 0, alignment: int = ..., granularity: int = 1) -> Heap: ...
     def __getnewargs_ex__(self) -> tuple[tuple[int], dict[str, int]]: ...
@@ -70,7 +70,7 @@ class Heap:
 
 @final
 class Item:
-    """An item, and which heaps it may lie in. Equal items have the same hash; an item can be pickled."""
+    """An item, and the heaps that it can be placed in. Equal items have the same hash; an item can be pickled."""
 
     def __new__(
         cls,
@@ -103,7 +103,7 @@ class Item:
 
 @final
 class HeapPlan:
-    """Where each item lies: heap and offset. Equal plans have the same hash; a plan can be pickled."""
+    """Heap and offset of each item. Equal plans have the same hash; a plan can be pickled."""
 
     def __new__(
         cls,

@@ -1,5 +1,5 @@
-//! Arguments as Python gives them. What does not fit is refused by an error that names the argument and shows the value:
-//! TypeError for a wrong type, ValueError for a number out of range.
+//! Converts arguments from Python. Errors name the argument and show the value: TypeError for a wrong type, ValueError
+//! for a number out of range.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -15,10 +15,10 @@ const BUFFER: &str = "(lower, upper, size) or (lower, upper, size, alignment), i
 const PLACE: &str = "(heap, offset), integers from 0 to 2**64 - 1";
 const PLACE_OR_NONE: &str = "None or (heap, offset), integers from 0 to 2**64 - 1";
 
-/// How much of a value an error shows, in characters.
+/// Largest number of characters of a value in an error.
 const SHOWN_MAX: usize = 100;
 
-/// Functions for `from_py_with`, which does not pass the argument's name.
+/// Functions for `from_py_with`, which does not pass the name of the argument.
 macro_rules! integers {
     ($($name:ident: $type:ty),+) => {
         $(pub fn $name(given: &Bound<'_, PyAny>) -> PyResult<$type> {
@@ -31,7 +31,7 @@ integers! {
     alignment: u64, capacity: u64, class_: u32, granularity: u64, kind: u32, lower: u64, size: u64, upper: u64
 }
 
-/// At least 1, and no more than any computer has.
+/// Converts a number of threads, from 1 to 2**16 - 1.
 pub fn threads(given: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
     let found: u16 = integer(given, "threads")?;
     let expected = "an integer from 1 to 2**16 - 1";
@@ -42,7 +42,7 @@ pub fn capacity_or_none(given: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     if given.is_none() { Ok(None) } else { capacity(given).map(Some) }
 }
 
-/// Seconds; infinity is a limit that is never reached.
+/// Converts a time limit in seconds. Infinity means no limit.
 pub fn time_limit(given: &Bound<'_, PyAny>) -> PyResult<f64> {
     let (name, expected) = ("time_limit", "seconds, 0 or more");
     let seconds = given.extract().map_err(|error| unfit(error, given, name, expected))?;
@@ -57,7 +57,7 @@ pub fn pinned(given: &Bound<'_, PyAny>) -> PyResult<Option<alias::HeapOffset>> {
     place_or_none(given, "pinned")
 }
 
-/// Items for the planner; a buffer without an alignment of its own has the one given.
+/// Converts buffers to items of the planner. A buffer without its own alignment gets the given one.
 pub fn buffers(given: &Bound<'_, PyAny>, alignment: u64) -> PyResult<Vec<alias::Item>> {
     each(given, "buffers", |place, row| buffer(row, place, alignment))
 }
@@ -102,7 +102,7 @@ fn heap_offset(given: &Bound<'_, PyAny>, name: impl Display, expected: &str) -> 
     }
 }
 
-/// Each of a sequence of instances of one class.
+/// Converts a sequence of instances of one class.
 pub fn instances<'py, T: FromPyObjectOwned<'py>>(
     given: &Bound<'py, PyAny>,
     one: &str,
@@ -122,10 +122,10 @@ fn each<'py, T>(
     elements.iter().enumerate().map(|(place, element)| one(place, element)).collect()
 }
 
-/// The elements of a sequence or an array; None for anything else.
+/// Returns the elements of a sequence or an array, or None for any other value.
 ///
-/// An array is what has `tolist`. NumPy's are no `collections.abc.Sequence`, and the stable ABI of Python 3.9 has no
-/// buffer protocol.
+/// An array is a value with `tolist`. NumPy's arrays are not a `collections.abc.Sequence`, and the stable ABI of Python
+/// 3.9 has no buffer protocol.
 fn elements<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     if let Ok(tuple) = given.cast::<PyTuple>() {
         return Ok(Some(tuple.iter().collect()));
@@ -137,7 +137,7 @@ fn elements<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, Py
         return Ok(None);
     }
     if let Some(to_list) = given.getattr_opt(intern!(given.py(), "tolist"))? {
-        // An array without dimensions gives a number.
+        // `tolist` of an array without dimensions returns a number.
         return Ok(to_list.call0()?.cast::<PyList>().ok().map(|list| list.iter().collect()));
     }
     given.cast::<PySequence>().ok().map(|sequence| Ok(sequence.to_list()?.iter().collect())).transpose()
@@ -153,7 +153,8 @@ fn integer<'py, T: FromPyObjectOwned<'py, Error = PyErr>>(
     })
 }
 
-/// The error for a number that was not extracted. Others, such as KeyboardInterrupt in `__index__`, stay as they are.
+/// Returns the error for a number that was not extracted. Other errors, such as KeyboardInterrupt in `__index__`, are
+/// passed on.
 fn unfit(error: PyErr, given: &Bound<'_, PyAny>, name: impl Display, expected: &str) -> PyErr {
     if error.is_instance_of::<PyOverflowError>(given.py()) {
         PyValueError::new_err(message(given, name, expected))
@@ -172,7 +173,7 @@ fn message(given: &Bound<'_, PyAny>, name: impl Display, expected: &str) -> Stri
     format!("{name}: expected {expected}, found {}", shown(given))
 }
 
-/// The beginning of its `repr`, or its type: Python refuses to print an integer of 5000 digits.
+/// Returns the start of its `repr`, or its type if `repr` fails: Python does not print an integer of 5000 digits.
 fn shown(given: &Bound<'_, PyAny>) -> String {
     let shown = given.repr().map_or_else(|_| given.get_type().to_string(), |shown| shown.to_string());
     match shown.char_indices().nth(SHOWN_MAX) {

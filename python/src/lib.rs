@@ -1,4 +1,4 @@
-//! `ringfence-alias` for Python: plans, checked before they are returned.
+//! Python bindings of `ringfence-alias`. Plans are checked before they are returned.
 
 mod arguments;
 
@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// How often Ctrl-C is listened for.
+/// Time between two checks for Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 pyo3::create_exception!(
@@ -21,71 +21,72 @@ pyo3::create_exception!(
     "The plan is higher than the capacity. `plan` is the lowest plan that was found."
 );
 
-/// Offsets, with the proof of how good they are.
+/// The offsets of a plan, with its height and a proven lower bound.
 ///
 /// Equal plans have the same hash; a plan can be pickled.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct Plan {
-    /// Of each buffer, in the order given, where it begins; the same tuple each time.
+    /// Offset of each buffer, in the order of the buffers; the same tuple each time.
     offsets: Py<PyTuple>,
-    /// What the plan needs: the highest end.
+    /// Highest end of a buffer.
     height: u64,
-    /// The largest sum of sizes alive at once.
+    /// Largest sum of sizes alive at once.
     load: u64,
-    /// What no plan is lower than.
+    /// Proven lower bound of the height.
     lower_bound: u64,
-    /// Whether no plan is lower than this one.
+    /// True if no plan is lower than this one.
     is_proven: bool,
 }
 
-/// A heap that items may lie in.
+/// A heap that items can be placed in.
 ///
-/// `capacity` is in the units of the sizes, 2**64 - 1 for no limit. `class_` is what items name in `classes`. An item that is
-/// aligned to more than `alignment` may not lie in it. Items of different kinds that are alive at once share no page of
-/// `granularity` units. Raises ValueError for a number out of range, TypeError for a wrong type.
+/// `capacity` is in the units of the sizes, 2**64 - 1 for no limit. `class_` is the class that items name in `classes`.
+/// Items with a larger alignment than `alignment` cannot be placed in it. Items of different kinds that are alive at
+/// once have no page of `granularity` units in common. Raises ValueError for a number out of range, TypeError for a
+/// wrong type.
 #[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Heap(alias::Heap);
 
-/// An item, and which heaps it may lie in.
+/// An item, and the heaps that it can be placed in.
 ///
-/// It is alive from `lower` until before `upper`. `classes` are those of the heaps that it may lie in, the preferred one first;
-/// `pinned` is None, or the heap and the offset where it has to lie. Items of different `kind` share no page of a heap's
-/// granularity. Raises ValueError for a number out of range, TypeError for a wrong type.
+/// It is alive from `lower` to before `upper`. `classes` are the classes of the heaps that it can be placed in, the
+/// preferred one first. `pinned` is None, or the required heap and offset. Items of different `kind` have no page of a
+/// heap's granularity in common. Raises ValueError for a number out of range, TypeError for a wrong type.
 #[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Item(alias::HeapItem);
 
-/// Where each item lies: heap and offset.
+/// A plan for heaps: heap and offset of each item.
 ///
 /// Equal plans have the same hash; a plan can be pickled.
 #[pyclass(frozen, get_all, module = "ringfence_alias")]
 struct HeapPlan {
-    /// Of each item, in the order given, the heap and the offset in it; the same tuple each time.
+    /// Heap and offset of each item, in the order of the items; the same tuple each time.
     offsets: Py<PyTuple>,
-    /// Of each heap its highest end.
+    /// Highest end of an item in each heap.
     heights: Py<PyTuple>,
-    /// The sum of these.
+    /// Sum of `heights`.
     height: u64,
-    /// Sizes of items, each as often as classes stand before the one it got in its list.
+    /// Sum over the items of the size times the number of classes before the chosen one in the item's list.
     fallback_bytes: u128,
-    /// What no plan's heaps are lower than in total.
+    /// Lower bound of the total height of all plans.
     lower_bound: u64,
-    /// Whether no plan is better.
+    /// True if no plan is better.
     is_proven: bool,
-    /// Planned again: how many items lie where they lay.
+    /// After replanning: number of items that kept their locations. None otherwise.
     kept_count: Option<usize>,
-    /// Planned again: whether most of those that had a place lie there still.
+    /// After replanning: True if at least half of the items with a location kept it. None otherwise.
     has_kept_most: Option<bool>,
 }
 
-/// What lies where it lay.
+/// Items that kept their locations.
 struct Kept {
     count: usize,
     most: bool,
 }
 
-/// As Python writes it.
+/// Returns the Python literal.
 fn bool_repr(is_so: bool) -> &'static str {
     if is_so { "True" } else { "False" }
 }
@@ -198,25 +199,25 @@ impl Heap {
         Self(alias::Heap { class: class_, capacity, alignment, granularity })
     }
 
-    /// Units that there are; 2**64 - 1 for no limit.
+    /// Capacity in units; 2**64 - 1 for no limit.
     #[getter]
     fn capacity(&self) -> u64 {
         self.0.capacity
     }
 
-    /// What items name in `classes`.
+    /// Class that items name in `classes`.
     #[getter]
     fn class_(&self) -> u32 {
         self.0.class
     }
 
-    /// What its first unit is aligned to.
+    /// Alignment of its first unit.
     #[getter]
     fn alignment(&self) -> u64 {
         self.0.alignment
     }
 
-    /// Units of a page that items of different kinds do not share.
+    /// Size of a page, in units. Items of different kinds do not share a page.
     #[getter]
     fn granularity(&self) -> u64 {
         self.0.granularity
@@ -255,43 +256,43 @@ impl Item {
         Self(alias::HeapItem { item, kind, classes, pinned })
     }
 
-    /// Units, as an offset's.
+    /// Size in units.
     #[getter]
     fn size(&self) -> u64 {
         self.0.item.size
     }
 
-    /// When it begins to be alive.
+    /// First moment of the lifetime.
     #[getter]
     fn lower(&self) -> u64 {
         self.0.item.lifetime.lower
     }
 
-    /// When it is no longer alive.
+    /// First moment after the lifetime.
     #[getter]
     fn upper(&self) -> u64 {
         self.0.item.lifetime.upper
     }
 
-    /// What its offset is a multiple of.
+    /// Alignment of its offset.
     #[getter]
     fn alignment(&self) -> u64 {
         self.0.item.alignment
     }
 
-    /// What items that share a page have in common.
+    /// Kind of the item. Only items of the same kind share a page.
     #[getter]
     fn kind(&self) -> u32 {
         self.0.kind
     }
 
-    /// Classes of the heaps that it may lie in, the preferred one first.
+    /// Classes of the heaps that it can be placed in, the preferred one first.
     #[getter]
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.0.classes)
     }
 
-    /// The heap and the offset where it has to lie, or None.
+    /// Required heap and offset, or None.
     #[getter]
     fn pinned(&self) -> Option<(usize, u64)> {
         self.0.pinned.map(|at| (at.heap, at.offset))
@@ -323,10 +324,10 @@ fn refused(error: impl std::error::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Says whether to go on: until the time is over, or a signal was raised.
+/// Stops planning when the time is over or a signal was raised.
 struct Clock {
     started: Instant,
-    /// Seconds.
+    /// Time limit in seconds.
     limit: f64,
     listened: Instant,
     raised: Option<PyErr>,
@@ -348,13 +349,16 @@ impl Clock {
     }
 }
 
-/// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment): alive from lower until before upper.
+/// Plans buffers of (lower, upper, size) or (lower, upper, size, alignment). A buffer is alive from lower to before
+/// upper.
 ///
-/// Searches until the plan is proven the lowest, it is no higher than `capacity` or proven that none is, or `time_limit` seconds
-/// are over; the first plan is always finished. `threads` search side by side; any number above 1 gives the same plan if the
-/// search ends before the time limit. Buffers are a sequence of sequences, or an array of two dimensions. Raises
-/// CapacityNotMet, a ValueError with the plan, if the plan is higher than `capacity`; ValueError if a buffer cannot be planned or
-/// a number is out of range; TypeError for what is no buffer.
+/// The search ends when the plan is proven optimal, when it is no higher than `capacity`, when it is proven that no
+/// plan is, or after `time_limit` seconds. The first plan is always finished. `threads` threads search in parallel; any
+/// number above 1 gives the same plan if the search ends before the time limit. Buffers are a sequence of sequences, or
+/// an array of two dimensions.
+///
+/// Raises CapacityNotMet, a ValueError with the plan, if the plan is higher than `capacity`; ValueError if a buffer
+/// cannot be planned or a number is out of range; TypeError if a value is not a buffer.
 #[pyfunction]
 #[pyo3(signature = (buffers, *, alignment = 1, capacity = None, time_limit = 1.0, threads = NonZeroUsize::MIN))]
 #[pyo3(text_signature = "(buffers, *, alignment=1, capacity=None, time_limit=1.0, threads=1)")]
@@ -370,7 +374,7 @@ fn plan(
     let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
         let problem = alias::Problem::new(&items).map_err(refused)?;
-        // Within the capacity, or above it whatever the plan.
+        // Decided if the plan is within the capacity, or if no plan can be.
         let is_decided = |progress: &alias::Progress| {
             capacity.is_some_and(|capacity| progress.height <= capacity || progress.lower_bound > capacity)
         };
@@ -392,13 +396,13 @@ fn plan(
     }
 }
 
-/// The error that has the plan, and says by how much the capacity is missed.
+/// Returns the error with the plan, which says by how much the capacity is missed.
 fn not_met(py: Python<'_>, plan: Plan, capacity: u64) -> PyResult<PyErr> {
     let Plan { height, lower_bound, .. } = plan;
     let known = if lower_bound > capacity {
         format!("no plan is lower than {lower_bound}")
     } else {
-        format!("whether one is low enough is not known, none is lower than {lower_bound}: search for longer")
+        format!("no plan is lower than {lower_bound}, a plan within the capacity may exist: search for longer")
     };
     let what = format!("the capacity of {capacity} is not met: the lowest plan found needs {height}, {known}");
     let error = CapacityNotMet::new_err(what);
@@ -406,8 +410,8 @@ fn not_met(py: Python<'_>, plan: Plan, capacity: u64) -> PyResult<PyErr> {
     Ok(error)
 }
 
-/// Proves a plan: no two buffers share bytes while both are alive, each is aligned and ends within the capacity.
-/// Raises ValueError with the first that does not, or with a number out of range; TypeError for what is no buffer or offset.
+/// Checks a plan: no two buffers share bytes while both are alive, each is aligned and ends within the capacity. Raises
+/// ValueError for the first violation or for a number out of range; TypeError if a value is not a buffer or an offset.
 #[pyfunction]
 #[pyo3(signature = (buffers, offsets, capacity, *, alignment = 1))]
 fn verify(
@@ -444,8 +448,8 @@ fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyRes
     })
 }
 
-/// Plans items into heaps: first as little as can be outside of what is preferred, then as low as can be in total.
-/// Raises ValueError if there is no plan, or none was found within `time_limit` seconds; TypeError for what is no Heap or Item.
+/// Plans items into heaps: with the least fallback bytes, then with the least total height. Raises ValueError if there
+/// is no plan or none was found within `time_limit` seconds; TypeError if a value is not a Heap or an Item.
 #[pyfunction]
 #[pyo3(signature = (heaps, items, *, time_limit = 1.0))]
 fn plan_heaps(
@@ -467,9 +471,9 @@ fn plan_heaps(
     }
 }
 
-/// Plans again after a small change, with as many items as can stay where `last` has them: (heap, offset), or None for a new one.
-/// Raises ValueError if no plan was found within `time_limit` seconds; what is made in less than a millisecond is finished anyway.
-/// Raises TypeError for what is no Heap, Item or place.
+/// Replans after a small change, with as many items as possible at their locations in `last`: (heap, offset), or None
+/// for a new item. Raises ValueError if no plan was found within `time_limit` seconds; a plan that takes less than a
+/// millisecond is finished anyway. Raises TypeError if a value is not a Heap, an Item or a location.
 #[pyfunction]
 #[pyo3(signature = (heaps, items, last, *, time_limit = 1.0))]
 fn replan_heaps(
@@ -480,7 +484,7 @@ fn replan_heaps(
     #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<HeapPlan> {
     if items.len() != last.len() {
-        return Err(PyValueError::new_err(format!("{} items, but {} places of last time", items.len(), last.len())));
+        return Err(PyValueError::new_err(format!("{} items, but {} places in `last`", items.len(), last.len())));
     }
     let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
@@ -497,8 +501,8 @@ fn replan_heaps(
     heap_plan(py, found.plan, Some(kept))
 }
 
-/// Proves a plan for heaps. Raises ValueError with the first item that lies where it may not, TypeError for what is no Heap, Item
-/// or place.
+/// Checks a plan for heaps. Raises ValueError for the first violation; TypeError if a value is not a Heap, an Item or a
+/// location.
 #[pyfunction]
 fn verify_heaps(
     py: Python<'_>,
@@ -509,7 +513,7 @@ fn verify_heaps(
     py.detach(|| alias::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
 }
 
-/// Offsets for buffers whose lifetimes are known, so that those never alive together share bytes.
+/// Offsets for buffers with known lifetimes: buffers that are never alive at the same time can share bytes.
 #[pymodule]
 mod ringfence_alias {
     #[pymodule_export]

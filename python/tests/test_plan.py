@@ -1,4 +1,4 @@
-"""The wheel as it is installed: `python -m unittest` in this folder."""
+"""Tests of the installed wheel: run `python -m unittest` in this folder."""
 import array
 import ast
 import copy
@@ -82,9 +82,9 @@ class Plans(unittest.TestCase):
         items.append(Item(64, 0, 9))
         again = replan_heaps(heaps, items, (*found.offsets, None))
         self.assertEqual((again.kept_count, again.offsets[:3]), (3, found.offsets))
-        with self.assertRaisesRegex(ValueError, "of different kinds and share the page"):
+        with self.assertRaisesRegex(ValueError, "have different kinds and share the page"):
             verify_heaps(heaps, [Item(100, 0, 9), Item(8, 0, 9, kind=1)], [(0, 0), (0, 200)])
-        with self.assertRaisesRegex(ValueError, "may lie in no heap"):
+        with self.assertRaisesRegex(ValueError, "fits no heap"):
             plan_heaps(heaps, [Item(1 << 21, 0, 1)])
         with self.assertRaisesRegex(ValueError, "3 items, but 0 places"):
             replan_heaps(heaps, items[:3], [])
@@ -108,10 +108,10 @@ class Plans(unittest.TestCase):
             str(raised.exception),
             "the capacity of 100 is not met: the lowest plan found needs 128, no plan is lower than 128",
         )
-        # Time was too short to know.
+        # The time was too short for a proof.
         hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in generated(5_000, 3)]
         bound = plan(hard, time_limit=0).lower_bound
-        with self.assertRaisesRegex(CapacityNotMet, f"is not known, none is lower than {bound}"):
+        with self.assertRaisesRegex(CapacityNotMet, f"no plan is lower than {bound}, a plan within the capacity may exist"):
             plan(hard, capacity=bound, time_limit=0)
 
     def test_threads_search_side_by_side(self):
@@ -141,7 +141,7 @@ class Plans(unittest.TestCase):
         heaps = plan_heaps([Heap(64)], [Item(8, 0, 2)])
         self.assertIs(heaps.offsets, heaps.offsets)
         self.assertIs(heaps.heights, heaps.heights)
-        # What was proven stays as it is.
+        # The attributes cannot be changed.
         self.assertEqual((found.offsets, heaps.offsets, heaps.heights), (tuple(found.offsets), ((0, 0),), (8,)))
 
     def test_what_is_shown_says_what_it_is(self):
@@ -287,7 +287,7 @@ class Plans(unittest.TestCase):
             self.refused(TypeError, f"items: expected a sequence, found {given!r}", plan_heaps, [Heap(64)], given)
             with self.assertRaisesRegex(TypeError, "buffer 0: expected .lower, upper, size. or "):
                 plan([given])
-        # A table with a row for each column: of the row, only the beginning is shown.
+        # A transposed table: the error shows only the start of the row.
         with self.assertRaisesRegex(TypeError, r"buffer 0: expected .*, found \[0, 0, 0, .{1,100}\.\.\.$"):
             plan([[0] * 1000, [1] * 1000, [8] * 1000])
 
@@ -346,7 +346,7 @@ class Plans(unittest.TestCase):
             self.assertEqual(named.__module__, "ringfence_alias")
 
     def test_other_threads_run_and_ctrl_c_is_heard(self):
-        # A shell that starts this in the background has the signal ignored.
+        # If a shell starts this in the background, the signal is ignored.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         buffers = generated(5_000, 3)
@@ -360,15 +360,15 @@ class Plans(unittest.TestCase):
 
         other = threading.Thread(target=tick)
         other.start()
-        # A capacity of 0 is never met, and a bound that is not reached is never proven: only the signal ends it.
+        # This is hard to prove, so the signal should end it.
         timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
         hard = [(lower, upper, size | 1, 1 << lower % 5) for lower, upper, size in buffers]
         timer.start()
         started = time.monotonic()
         try:
             found = plan(hard, time_limit=60)
-            timer.join()  # It was proven first: then the signal comes here.
-            self.assertTrue(found.is_proven, "the signal ends it, or the proof")
+            timer.join()  # It was proven first, so the signal arrives here.
+            self.assertTrue(found.is_proven, "planning ends by the signal or by the proof")
         except KeyboardInterrupt:
             self.assertGreater(len([at for at in ticks if at > started]), 3)
         finally:

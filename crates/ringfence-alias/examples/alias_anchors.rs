@@ -1,5 +1,5 @@
-//! The planner beside plain greedy orders, on large inputs of long lifetimes. The greedy code here is the anchor: it
-//! shares nothing with the planner.
+//! Compares the planner with plain greedy orders on large inputs of long lifetimes. The greedy code here is independent
+//! of the planner.
 //!
 //! ```text
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_anchors [SECONDS [COUNT…]]
@@ -13,12 +13,13 @@ use shapes::Random;
 use std::cmp::Reverse;
 use std::time::Instant;
 
-/// Of more items than that the quadratic anchors are left out.
+/// Largest number of items for the greedy orders, which are quadratic.
 const ANCHORED_MAX: usize = 70_000;
-/// When the best plan so far is noted, in milliseconds.
+/// Times at which the best plan so far is recorded, in milliseconds.
 const MOMENTS: [u128; 6] = [500, 1_000, 2_000, 5_000, 20_000, 60_000];
 
-/// Each item in the given order at the lowest gap, or the tightest one, among those placed that are alive with it.
+/// Places each item in the given order in the lowest gap, or the tightest one, among the placed items that are alive
+/// with it.
 fn greedy(items: &[Item], order: &[usize], best_fit: bool) -> Vec<u64> {
     let mut placed: Vec<(u64, u64, u64, u64)> = Vec::new();
     let mut offsets = vec![0; items.len()];
@@ -46,7 +47,7 @@ fn greedy(items: &[Item], order: &[usize], best_fit: bool) -> Vec<u64> {
     offsets
 }
 
-/// The orders that are known: the largest, the longest, the widest, the first.
+/// Returns known orders: by size, by duration, by area and by start, descending.
 fn orders(items: &[Item]) -> [(&'static str, Vec<usize>); 4] {
     let length = |at: usize| items[at].lifetime.upper - items[at].lifetime.lower;
     let by = |key: &dyn Fn(usize) -> Reverse<u128>| {
@@ -66,7 +67,7 @@ fn orders(items: &[Item]) -> [(&'static str, Vec<usize>); 4] {
 }
 
 fn show(name: &str, items: &[Item], seconds: f64) {
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let bound = problem.lower_bound();
     let ratio = |height: u64| height as f64 / bound as f64;
     println!("{name}: {} items", items.len());
@@ -77,7 +78,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
                 let offsets = greedy(items, &sorted, best_fit);
                 let time = start.elapsed();
                 let height = offsets.iter().zip(items).map(|(offset, item)| offset + item.size).max().unwrap_or(0);
-                verify(items, &offsets, height).expect("the plan is one");
+                verify(items, &offsets, height).expect("the plan is valid");
                 println!(
                     "  by {order}, {} fit: {:.5} in {time:?}",
                     if best_fit { "best" } else { "first" },
@@ -87,7 +88,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
         }
     }
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let (mut height, mut moment) = (u64::MAX, 0);
     println!("  problem in {:?}", start.elapsed());
     let mut trail = Vec::new();
@@ -103,7 +104,7 @@ fn show(name: &str, items: &[Item], seconds: f64) {
         }
         now.as_secs_f64() < seconds
     });
-    verify(items, &found.offsets, found.height).expect("the plan is one");
+    verify(items, &found.offsets, found.height).expect("the plan is valid");
     println!("\n  planner: {:.5} in {:?}, proven: {}", ratio(found.height), start.elapsed(), found.is_proven());
     let shown: Vec<String> = trail.iter().map(|(ms, ratio)| format!("{ms}:{ratio:.5}")).collect();
     println!(
@@ -133,7 +134,7 @@ fn main() {
     let folder = std::path::PathBuf::from(std::env::var_os("RINGFENCE_CASES").unwrap_or("../shared/data".into()));
     if let Some(items) = read(&folder.join("alias/idealloc/S_1.csv")) {
         show("idealloc/S_1", &items, seconds);
-        // Two of them, one begun in the midst of the other.
+        // The same items twice, the second set starting in the middle of the first.
         let end = items.iter().map(|item| item.lifetime.upper).max().unwrap_or(0);
         let later = items.iter().map(|item| {
             Item::new(item.size + item.size / 7, item.lifetime.lower + end / 2, item.lifetime.upper + end / 2)

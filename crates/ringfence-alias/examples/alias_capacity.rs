@@ -1,26 +1,27 @@
-//! How long until there is a plan within a capacity, on one thread and on several; and how low it gets in a given time.
+//! Measures the time until there is a plan within a capacity, on one thread and on several, and the lowest plan in a
+//! given time.
 //!
 //! ```text
 //! cargo run --release -p ringfence-alias --features threads --example alias_capacity CAPACITY THREADS SECONDS FILE…
 //! cargo run --release -p ringfence-alias --features threads --example alias_capacity check CAPACITY FILE…
 //! ```
 //!
-//! A capacity of 0 is the load: the lowest that can be. `check` looks at finished plans, files with a column `offset`,
-//! of any planner. Every plan is verified by the checker, which shares no code with the planners.
+//! A capacity of 0 stands for the load, which is a lower bound. `check` verifies finished plans of any planner: files
+//! with a column `offset`. Every plan is verified by the checker, which shares no code with the planners.
 
 use ringfence_alias::{AliasPlan, Item, PlanDesc, Problem, plan, plan_with, verify};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-/// What ends within `SHORT` is planned `ROUNDS` times more, and the least time counts.
+/// A case that takes less than `SHORT` is planned `ROUNDS` times more, and the least time counts.
 const SHORT: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 6;
 
-/// The columns named, of each row.
+/// Returns the named columns of each row.
 fn columns<const N: usize>(path: &str, names: [&str; N]) -> Vec<[u64; N]> {
     let text = std::fs::read_to_string(path).expect("the case can be read");
     let mut lines = text.lines();
-    let head: Vec<&str> = lines.next().expect("a head line").split(',').collect();
+    let head: Vec<&str> = lines.next().expect("a header line").split(',').collect();
     let places = names.map(|name| head.iter().position(|&column| column == name).expect("the column"));
     let row = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();
@@ -34,10 +35,10 @@ fn items(path: &str) -> Vec<Item> {
     rows.into_iter().map(|[lower, upper, size]| Item::new(size, lower, upper)).collect()
 }
 
-/// A plan within the capacity, or the lowest by then, and when it was reached.
+/// Returns a plan within the capacity, or the lowest plan within the time limit, and the time at which it was found.
 fn planned(items: &[Item], capacity: u64, threads: usize, limit: Duration) -> (AliasPlan, Duration) {
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let (capacity, mut height, mut reached) = (capacity.max(problem.load()), u64::MAX, Duration::ZERO);
     let go_on = |progress: &ringfence_alias::Progress| {
         let now = start.elapsed();
@@ -53,13 +54,13 @@ fn planned(items: &[Item], capacity: u64, threads: usize, limit: Duration) -> (A
     if found.height <= capacity && found.height < height {
         reached = start.elapsed();
     }
-    verify(items, &found.offsets, found.height).expect("the plan is one");
+    verify(items, &found.offsets, found.height).expect("the plan is valid");
     (found, reached)
 }
 
-/// The height over the capacity, and the time it took.
+/// Returns the height divided by the capacity, and the time, as cells of a table.
 fn cells(items: &[Item], capacity: u64, threads: usize, limit: Duration) -> String {
-    let capacity = capacity.max(Problem::new(items).expect("items that can be planned").load());
+    let capacity = capacity.max(Problem::new(items).expect("the items are valid").load());
     let (found, mut time) = planned(items, capacity, threads, limit);
     for _ in 0..if time < SHORT && found.height <= capacity { ROUNDS } else { 0 } {
         time = time.min(planned(items, capacity, threads, limit).1);
@@ -94,7 +95,7 @@ fn main() {
     for path in &arguments[3..] {
         let items = items(path);
         let name = std::path::Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
-        let load = Problem::new(&items).expect("items that can be planned").load();
+        let load = Problem::new(&items).expect("the items are valid").load();
         println!("| {name} | {} | {load} | {} |", items.len(), cells(&items, capacity, threads, limit));
     }
 }

@@ -1,15 +1,16 @@
-//! The planner over all cases: bound, simple policies, ours, and how long each step took. Prints `docs/planner.md`.
+//! Measures the planner on all cases: bound, simple policies, the planner's plan, and the times. Prints
+//! `docs/planner.md`.
 //!
 //! ```text
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_cases [SECONDS [NAME…]]
 //! ```
 //!
-//! Where `RINGFENCE_SVG` names a file, the picture of the page is drawn into it.
+//! If `RINGFENCE_SVG` names a file, the picture of the page is written to it.
 //!
-//! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the
-//! names. Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case
-//! that ends soon is planned several times and the least time counts; that of long ones is processor time, where the
-//! system counts it.
+//! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) that contains one of the names in
+//! its path. If the folder is absent, it prints a message and plans only generated items. The planner uses one thread.
+//! A short case is planned several times and the least time counts. Long cases count processor time if the system
+//! reports it, else wall time.
 
 #[path = "alias_cases/scaling.rs"]
 mod scaling;
@@ -24,25 +25,25 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What is said around the tables.
+/// Text around the tables.
 const HEAD: &str = include_str!("alias_cases/head.md");
 const FRAMES: &str = include_str!("alias_cases/frames.md");
 const REPEATED: &str = include_str!("alias_cases/repeated.md");
 const SCALING: &str = include_str!("alias_cases/scaling.md");
 const LIMITS: &str = include_str!("alias_cases/limits.md");
-// Measured by other examples; it says by which.
+// Results of other examples; the text names them.
 const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
 const HEAPS: &str = include_str!("alias_cases/heaps.md");
 const TVM: &str = include_str!("alias_cases/tvm.md");
 
-/// Cases that end within that are planned again, to time them.
+/// A case that takes less than `SHORT` is planned `ROUNDS` times more, to time it.
 const SHORT: Duration = Duration::from_millis(50);
 const ROUNDS: u32 = 20;
-/// The policies to compare with are quadratic.
+/// Largest number of items for the policies, which are quadratic.
 const COMPARED_MAX: usize = 50_000;
-/// Steps that planning one frame's classes may take.
+/// Calls of the closure in planning one frame's classes.
 const CLASS_STEPS: u32 = 200;
-/// Steps of lowering transitions while a frame is planned: what a transient allocator takes by default.
+/// Steps of lowering transitions within a frame: the default of a transient allocator.
 const FRAME_STEPS: u64 = 6_000;
 
 fn main() {
@@ -100,7 +101,7 @@ const TABLE_HEAD: [&str; 10] =
 const FRAME_HEAD: [&str; 9] =
     ["frame", "together", "apart", "apart / together", "transitions", "in a frame", "µs", "in the end", "ms"];
 
-/// Prints a row of a table, and a rule under a heading.
+/// Prints a row of a table, and a rule below a heading.
 fn show(cells: &[String]) {
     let mut line = String::from("|");
     for (at, cell) in cells.iter().enumerate() {
@@ -118,7 +119,7 @@ fn ms(time: Duration) -> String {
     if ms < 10.0 { format!("{ms:.3}") } else { format!("{ms:.0}") }
 }
 
-/// Processor time of this thread, where the system counts it; wall time elsewhere.
+/// Processor time of this thread if the system reports it, else wall time.
 #[derive(Clone, Copy)]
 struct Clock {
     wall: Instant,
@@ -127,12 +128,12 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        // Asking for it takes microseconds, which are not to count.
+        // Reading the processor time takes microseconds, which must not count.
         let processor = processor();
         Self { wall: Instant::now(), processor }
     }
 
-    /// For short times the wall's: the system counts the processor's in whole ticks of the scheduler.
+    /// Returns the wall time if it is short, since the system counts processor time in whole ticks of the scheduler.
     fn elapsed(&self) -> Duration {
         let wall = self.wall.elapsed();
         if wall < SHORT {
@@ -150,18 +151,18 @@ fn processor() -> Option<Duration> {
     Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
 }
 
-/// Items under a name.
+/// Items with a name.
 struct Case {
     name: String,
     items: Vec<Item>,
 }
 
-/// When what was reached.
+/// Times at which plans were found.
 #[derive(Clone, Copy)]
 struct Times {
     first: Duration,
     best: Duration,
-    /// When the best known height was reached; the end, if it was not.
+    /// Time at which the best known height was reached, or the end.
     good: Duration,
     end: Duration,
 }
@@ -185,22 +186,22 @@ impl Case {
         Self { name: format!("generated/{count}"), items: (0..count).map(|_| item()).collect() }
     }
 
-    /// Whether it is one of those that MiniMalloc's paper calls challenging.
+    /// Returns `true` for the cases that MiniMalloc's paper calls challenging.
     fn is_challenge(&self) -> bool {
         self.name.starts_with("minimalloc/") && self.name.ends_with("1048576")
     }
 
-    /// The lowest plan that was known before.
+    /// Returns the lowest height that was known before.
     fn known(&self) -> u64 {
         let open = [("minimalloc/D.", 1_024_000)];
         open.iter().find(|(name, _)| self.name.starts_with(name)).map_or(0, |(_, height)| *height)
     }
 
     fn problem(&self) -> Problem {
-        Problem::new(&self.items).expect("items that can be planned")
+        Problem::new(&self.items).expect("the items are valid")
     }
 
-    /// The plan, and when what was reached.
+    /// Returns the plan, and the times at which plans were found.
     fn plan(&self, seconds: f64) -> (AliasPlan, Times) {
         let start = Clock::start();
         let problem = self.problem();
@@ -218,14 +219,14 @@ impl Case {
                     good.get_or_insert(now);
                 }
             }
-            // The processor's time is asked for only when the wall's is over: it costs more.
+            // Processor time costs more to read, so it is only read once the wall time is over.
             start.wall.elapsed().as_secs_f64() < seconds || start.elapsed().as_secs_f64() < seconds
         });
         let end = start.elapsed();
         (plan, Times { first: first.unwrap_or(end), best, good: good.unwrap_or(end), end })
     }
 
-    /// The least of several runs of a case that ends soon.
+    /// Returns the least times of several runs if the case is short.
     fn timed(&self, seconds: f64) -> (AliasPlan, Times) {
         let (plan, mut times) = self.plan(seconds);
         let rounds = if times.end < SHORT { ROUNDS } else { 0 };
@@ -243,7 +244,7 @@ impl Case {
         let problem = self.problem();
         let load = problem.load();
         let (plan, times) = self.timed(seconds);
-        verify(&self.items, &plan.offsets, plan.height).expect("the plan is one");
+        verify(&self.items, &plan.offsets, plan.height).expect("the plan is valid");
         let ratio = |height: u64| format!("{:.4}", height as f64 / plan.lower_bound as f64);
         let simple = |policy| match self.items.len() {
             ..=COMPARED_MAX => ratio(plan_by(&problem, policy).height),
@@ -267,10 +268,10 @@ impl Case {
         times
     }
 
-    /// What a frame costs by class, and in barriers.
+    /// Prints the cost of a frame by class, and its barriers.
     fn show_frame(&self) {
         let mut left = CLASS_STEPS;
-        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("items that can be planned");
+        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("the items are valid");
         let before = transitions(&self.items, &costs.together.offsets).len();
         let problem = self.problem();
         let lower = |steps_max: u64| {
@@ -284,10 +285,11 @@ impl Case {
                     steps < steps_max
                 },
             );
-            verify(&self.items, &plan.offsets, costs.together.height).expect("the plan is one");
+            verify(&self.items, &plan.offsets, costs.together.height).expect("the plan is valid");
             (left, start.elapsed(), steps)
         };
-        let least = |steps_max| (0..ROUNDS).map(|_| lower(steps_max)).min_by_key(|run| run.1).expect("a run or more");
+        let least =
+            |steps_max| (0..ROUNDS).map(|_| lower(steps_max)).min_by_key(|run| run.1).expect("at least one run");
         let (in_frame, time, _) = least(FRAME_STEPS);
         let (after, long, steps) = least(u64::MAX);
         eprintln!("{}: {steps} steps", self.name);
@@ -304,7 +306,7 @@ impl Case {
         ]);
     }
 
-    /// The first plan of a new frame, and the lookup of one like the last.
+    /// Prints the time of the first plan of a new frame, and of the lookup of a frame like the last.
     fn show_repeated(&self) {
         let first = (0..ROUNDS).map(|_| self.plan(0.0).1.first).min().unwrap_or_default();
         let mut cache = PlanCache::new(8);
@@ -318,7 +320,7 @@ impl Case {
             start.elapsed().as_nanos() / u128::from(LOOKUPS)
         };
         let lookup = (0..ROUNDS).map(|_| lookup()).min().unwrap_or_default();
-        // A loop of each: that of the declaring alone is what `all` takes more than `last`.
+        // Timed separately: the time of declaring is the difference of `all` and `end`.
         let mut declared = |is_timed_whole: bool| {
             const FRAMES: u32 = 2_000;
             let mut time = Duration::ZERO;
@@ -344,7 +346,7 @@ fn countdown(left: &mut u32) -> bool {
     *left > 0
 }
 
-/// The CSV files in the folder's folders, in order.
+/// Returns the CSV files in the folder's folders, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder)
@@ -360,7 +362,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn read(path: &Path) -> Vec<Item> {
     let text = std::fs::read_to_string(path).expect("the case can be read");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let head = lines.next().expect("a head line");
+    let head = lines.next().expect("a header line");
     let column = |name: &str| head.iter().position(|&column| column == name);
     let (lower, upper) = (column("lower").expect("lower"), column("upper").expect("upper"));
     let (size, alignment) = (column("size").expect("size"), column("alignment"));

@@ -1,6 +1,6 @@
-//! Several heaps, pages and planning again after a small change, measured: `cargo run --release --example alias_heaps`.
+//! Measures several heaps, pages and replanning after a small change: `cargo run --release --example alias_heaps`.
 //!
-//! Prints the tables that stand in `docs/planner.md`. Every plan is checked by `verify_heaps`.
+//! Prints tables of `docs/planner.md`. Every plan is checked by `verify_heaps`.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use ringfence_alias::{
     Heap, HeapItem, HeapOffset, HeapProblem, Item, Problem, plan, plan_heaps, replan_heaps, verify_heaps,
 };
 
-/// The least of many runs: what the machine does meanwhile does not count.
+/// Number of runs. The least time counts, which excludes other work of the machine.
 const RUNS: usize = 200;
 
-/// xorshift.
+/// A xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -23,7 +23,8 @@ impl Random {
     }
 }
 
-/// Sizes of 4 KiB to 1 MiB, lifetimes up to 40 of as many moments as items; a third of another kind.
+/// Generates items of 4 KiB to 1 MiB that live for up to 40 moments, with as many moments as items; a third has another
+/// kind.
 fn items(many: u64, random: &mut Random) -> Vec<HeapItem> {
     let one = |_| item(many, random);
     (0..many).map(one).collect()
@@ -43,14 +44,14 @@ fn heaps(load: u64, percent: u64, granularity: u64) -> [Heap; 2] {
 
 fn load(items: &[HeapItem]) -> u64 {
     let plain: Vec<Item> = items.iter().map(|held| held.item).collect();
-    Problem::new(&plain).expect("the items are sound").load()
+    Problem::new(&plain).expect("the items are valid").load()
 }
 
 fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: usize) {
     let mut random = Random(7);
     let mut items = items(many, &mut random);
     let heaps = &heaps(load(&items), percent, granularity)[..heap_count];
-    let problem = HeapProblem::new(heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let first = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(1)).expect("there is a plan");
     let mut last: Vec<Option<HeapOffset>> = first.offsets.iter().copied().map(Some).collect();
@@ -63,11 +64,11 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
     let mut heights = Vec::new();
     for _ in 0..RUNS {
         let started = Instant::now();
-        let problem = HeapProblem::new(heaps, &items).expect("the items are sound");
+        let problem = HeapProblem::new(heaps, &items).expect("the items are valid");
         let made = Instant::now();
         let found = replan_heaps(&problem, &last, |_| true).expect("there is a plan");
         (whole, alone) = (whole.min(started.elapsed()), alone.min(made.elapsed()));
-        verify_heaps(heaps, &items, &found.plan.offsets).expect("the plan is right");
+        verify_heaps(heaps, &items, &found.plan.offsets).expect("the plan is valid");
         (kept, heights) = (found.kept_count, found.plan.heights);
     }
     let unchanged = last.iter().flatten().count();
@@ -84,10 +85,10 @@ fn again(many: u64, changed: u64, percent: u64, granularity: u64, heap_count: us
 fn pages(granularity: u64) {
     let items = items(1_000, &mut Random(7));
     let heaps = heaps(load(&items), 200, granularity);
-    let problem = HeapProblem::new(&heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(&heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let found = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(2)).expect("there is a plan");
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     let ratio = found.height() as f64 / problem.lower_bound() as f64;
     println!("| {granularity} | {ratio:.4} | {:.2} |", started.elapsed().as_secs_f64());
 }
@@ -96,10 +97,10 @@ fn preferred(percent: u64) {
     let items = items(1_000, &mut Random(7));
     let load = load(&items);
     let heaps = heaps(load, percent, 1);
-    let problem = HeapProblem::new(&heaps, &items).expect("the items are sound");
+    let problem = HeapProblem::new(&heaps, &items).expect("the items are valid");
     let started = Instant::now();
     let found = plan_heaps(&problem, |_| started.elapsed() < Duration::from_secs(2)).expect("there is a plan");
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     let outside = found.offsets.iter().filter(|at| at.heap == 1).count();
     let bytes = found.fallback_bytes as f64 / items.iter().map(|held| held.item.size).sum::<u64>() as f64;
     println!("| {percent} | {outside} | {:.1} | {:.2} |", 100.0 * bytes, started.elapsed().as_secs_f64());
@@ -129,7 +130,7 @@ fn main() {
     [100, 90, 75, 50].into_iter().for_each(preferred);
     let items: Vec<Item> = items(1_000, &mut Random(7)).iter().map(|held| held.item).collect();
     let started = Instant::now();
-    let one = plan(&Problem::new(&items).expect("the items are sound"), |_| started.elapsed() < Duration::from_secs(2));
+    let one = plan(&Problem::new(&items).expect("the items are valid"), |_| started.elapsed() < Duration::from_secs(2));
     println!(
         "\nAll in one heap without kinds: {:.4}, {:.2} s",
         one.height as f64 / one.load as f64,

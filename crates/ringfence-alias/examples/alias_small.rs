@@ -1,11 +1,11 @@
-//! How many small problems are proven within ten milliseconds, by shape and by number of items.
+//! Counts the small problems that are proven within ten milliseconds, by shape and by number of items.
 //!
 //! ```text
 //! cargo run --release -p ringfence-alias --example alias_small [CASES-OF-EACH]
 //! ```
 //!
-//! Time is the processor's wall time, measured again where it was above the limit: what another program took is not
-//! counted.
+//! The time is wall time. It is measured again if it was above the limit, so that the work of other programs does not
+//! count.
 
 #[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
@@ -29,14 +29,14 @@ const SHAPES: [Shape; 5] = [
 
 fn planned(items: &[Item], limit: Duration) -> (AliasPlan, Duration) {
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let plan = plan(&problem, |_| start.elapsed() < limit);
     let time = start.elapsed();
-    verify(items, &plan.offsets, plan.height).expect("the plan is one");
+    verify(items, &plan.offsets, plan.height).expect("the plan is valid");
     (plan, time)
 }
 
-/// What a problem is made of.
+/// Kind of problem.
 #[derive(Clone, Copy)]
 enum Kind {
     Intervals,
@@ -44,7 +44,7 @@ enum Kind {
     Passes,
 }
 
-/// 9 to 40 items of up to three lives each, or of one or two passes each of up to 14.
+/// Generates 9 to 40 items with up to three lifetimes each, or with one or two of up to 14 passes each.
 fn problem(kind: Kind, is_mixed: bool, random: &mut Random) -> Problem {
     let count = 9 + random.below(32) as usize;
     let (span, length) = (2 + random.below(40), 1 + random.below(20));
@@ -82,10 +82,10 @@ fn problem(kind: Kind, is_mixed: bool, random: &mut Random) -> Problem {
             )
         }
     };
-    problem.expect("items that can be planned")
+    problem.expect("the items are valid")
 }
 
-/// How many of each kind are proven in time.
+/// Prints the number of problems of each kind that are proven in time.
 fn kinds(cases: u64) {
     println!("\n| kind | alignments | cases | proven in 10 ms |\n|---|---|--:|--:|");
     let all = [("intervals", Kind::Intervals), ("recurring", Kind::Recurring), ("passes", Kind::Passes)];
@@ -93,7 +93,7 @@ fn kinds(cases: u64) {
         for (alignments, is_mixed) in [("one", false), ("mixed", true)] {
             let is_proven = |seed: &u64| {
                 let problem = problem(kind, is_mixed, &mut Random::new(seed + 1));
-                // What another program took is not counted.
+                // Repeated, so that the work of other programs does not count.
                 (0..3).any(|_| {
                     let start = Instant::now();
                     plan(&problem, |_| start.elapsed() < LIMIT).is_proven()

@@ -1,14 +1,15 @@
-//! Greedy again, for more items than the search takes: what ended too high is placed earlier the next time.
+//! Repeated greedy placement, for more items than the search handles: items that end too high are placed earlier in the
+//! next round.
 //!
 //! ```text
-//!   order   a b c d e f g      e sticks out above the target
-//!   again   a e b c d f g      e has a place of its own choice now; if it is g that sticks out, g comes earlier too
+//!   order   a b c d e f g      e ends above the target
+//!   again   a e b c d f g      e is placed before b, c and d; if g then ends above the target, g moves forward too
 //! ```
 //!
-//! It is the squeaky wheel of Joslin and Clements (1999). Each *way* begins with an order that greedy placement is
-//! known for, and keeps its own. Which way is next, and whether it is a way or local repair, is decided by what each
-//! has gained for its steps; none is left out for ever. The greedy policies that took too long at first have the first
-//! of the fair turns. A round is one greedy placement.
+//! This is the squeaky-wheel optimization of Joslin and Clements (1999). Each *way* starts with a known order for
+//! greedy placement and changes its own copy. Ways and local repair take turns: the one that has gained most per step
+//! is next, and each gets a fair turn from time to time. The greedy policies that took too long at first get the first
+//! fair turns. A round is one greedy placement.
 
 use super::asking::Asking;
 use super::greedy::Fit;
@@ -22,15 +23,15 @@ use super::shape::Intervals;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Of how much of the gap above the bound what sticks out is placed earlier.
+/// Items that end above this share of the gap over the bound are placed earlier.
 const SHARE: f64 = 0.9;
-/// Runs that one round may look at.
+/// Runs that one round may visit.
 const WORK_MAX: u64 = 1 << 31;
-/// Steps of a turn of repair, at least; more where there are more than four times as many items.
+/// Steps of a turn of repair, at least. A turn has a quarter of the number of items if that is more.
 const STEPS_MIN: u64 = 20_000;
-/// By how much what was gained counts less with each turn.
+/// Weight of the previous gain in the moving average.
 const FADING: f64 = 0.7;
-/// One step in `FAIR` is for the one that had no turn for longest.
+/// One step in `FAIR` is spent on the participant that has waited longest.
 const FAIR: u64 = 4;
 
 /// Backwards, forwards, by size, by duration and by area.
@@ -42,17 +43,17 @@ const WAYS: [(Order, Fit); 5] = [
     (Order::Area, Fit::First),
 ];
 
-/// An order that changes.
+/// An order that changes from round to round.
 struct Way {
     fit: Fit,
-    /// The order that it begins with.
+    /// The order of the first round.
     first: Order,
-    /// Items are placed by these, ascending; none before its first turn.
+    /// Sort keys of the items, ascending. Empty before the first round.
     keys: Vec<f32>,
 }
 
 impl Way {
-    /// The items in the way's order; `None` if it was stopped.
+    /// Returns the items in the present order, or `None` if the caller stopped it.
     fn order(
         &mut self,
         problem: &Problem,
@@ -61,7 +62,7 @@ impl Way {
         asking: &mut Asking<'_>,
     ) -> Option<Vec<u32>> {
         if !self.keys.is_empty() {
-            // Keys are not negative: their bits are in order as they are.
+            // Keys are not negative, so their bits have the order of their values.
             return sorted(self.keys.len(), |item| self.keys[item].to_bits(), asking);
         }
         let order = self.first.of(problem, asking)?;
@@ -70,37 +71,37 @@ impl Way {
         if seed == 0 {
             return Some(order);
         }
-        // Others begin with the same order.
+        // With another seed, the keys are scattered: searches side by side start with the same order.
         self.keys.iter_mut().for_each(|key| *key *= 0.75 + 0.5 * random.next() as f32);
         sorted(self.keys.len(), |item| self.keys[item].to_bits(), asking)
     }
 }
 
-/// What turns have brought: of repair, then of each way.
+/// Results of the turns: of repair first, then of each way.
 #[derive(Default)]
 struct Records {
     all: Vec<Record>,
-    /// Turns, and their steps.
+    /// Number of turns, and the sum of their steps.
     turn: usize,
     spent: u64,
-    /// Steps of turns that went to the one that waited longest, and whether the present one did.
+    /// Steps of fair turns, and `true` if the present turn is one.
     spent_fairly: u64,
     is_fair: bool,
 }
 
-/// What one's turns have brought.
+/// Results of one participant's turns.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    /// Units of height for a step, those of long ago counting less.
+    /// Gain in height per step, as a moving average.
     gain: f64,
-    /// The lowest height that was reached.
+    /// Lowest height that was reached.
     height: u64,
-    /// The number of its last turn.
+    /// Number of its last turn.
     turn: usize,
 }
 
 impl Planner<'_> {
-    /// Places again and repairs until the plan is proven or the caller stops it.
+    /// Alternates placement and repair until the plan is proven or the caller stops it.
     pub fn again(&mut self, shape: &Intervals) {
         if self.done() {
             return;
@@ -129,7 +130,8 @@ impl Planner<'_> {
         }
     }
 
-    /// One placement in the way's order; then what sticks out comes earlier in it. The height that was reached.
+    /// Runs one placement in the way's order, then moves items above the target forward. Returns the height that was
+    /// reached.
     fn round(&mut self, shape: &Intervals, way: &mut Way, random: &mut Random, steps: &mut u64) -> u64 {
         let problem = self.problem;
         let sizes = &problem.sizes;
@@ -160,8 +162,8 @@ impl Planner<'_> {
 }
 
 impl Records {
-    /// Whose turn it is: now and then the one that waited longest; else the one that gains most, of those that gain
-    /// nothing the one that came lowest.
+    /// Returns the next participant. In a fair turn it is the one that has waited longest. Otherwise it is the one with
+    /// the largest gain, then the lowest height, then the earliest last turn.
     fn chosen(&mut self) -> usize {
         let waited = (0..self.all.len()).min_by_key(|&at| self.all[at].turn).unwrap_or(0);
         let key = |at: usize| (self.all[at].gain, Reverse(self.all[at].height), Reverse(self.all[at].turn));

@@ -1,16 +1,16 @@
-//! Whether to go on, asked at even distances of work: one item may look at a hundred others or at a hundred thousand.
+//! Calls the closure at even distances of work: placing one item may visit a hundred others or a hundred thousand.
 //!
 //! ```text
-//!   looks   ├──── a million ────┼──── a million ────┼──
-//!                               ▲ asked             ▲ asked: some milliseconds apart, whatever the lifetimes are
+//!   visits  ├──── a million ────┼──── a million ────┼──
+//!                               ▲ called            ▲ called: some milliseconds apart, for any lifetimes
 //! ```
 
-/// Items that are looked at in a step, a microsecond or some.
+/// Items visited per step, which takes about a microsecond.
 const LOOKS_A_STEP: u64 = 1 << 10;
-/// And between two questions.
+/// Items visited between two calls of the closure.
 const LOOKS_A_QUESTION: u64 = 1 << 20;
 
-/// Counts looks, and passes the question on.
+/// Counts visited items, and calls the closure.
 pub(super) struct Asking<'a> {
     go_on: &'a mut dyn FnMut(u64) -> bool,
     looks: u64,
@@ -21,7 +21,7 @@ impl<'a> Asking<'a> {
         Self { go_on, looks: 0 }
     }
 
-    /// Adds `count` items that were looked at to the progress; false to stop. O(1).
+    /// Counts `count` visited items. Returns `false` to stop. O(1).
     pub fn looked_at(&mut self, count: u64) -> bool {
         self.looks += count;
         if self.looks < LOOKS_A_QUESTION {
@@ -31,7 +31,7 @@ impl<'a> Asking<'a> {
         self.ask(looks / LOOKS_A_STEP)
     }
 
-    /// Asks at once, after `steps` steps.
+    /// Calls the closure at once, after `steps` steps. Returns `false` to stop.
     pub fn ask(&mut self, steps: u64) -> bool {
         (self.go_on)(steps)
     }
@@ -48,14 +48,14 @@ mod tests {
     use super::Asking;
     use alloc::vec::Vec;
 
-    /// Everything is alive at once, so that placing it takes millions of looks.
+    /// Items that are all alive at once, so that placing them takes millions of visits.
     fn crowd() -> (Problem, Vec<u32>) {
         let items: Vec<Item> = (0..4_000).map(|item| Item::new(1 + item, 0, 1)).collect();
         (Problem::new(&items).unwrap(), (0..4_000).collect())
     }
 
     fn shape(problem: &Problem) -> &Intervals {
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         shape
     }
 
@@ -65,7 +65,7 @@ mod tests {
         let (shape, sizes) = (shape(&problem), &problem.sizes);
         let no = &mut |_| false;
         assert_eq!(greedy::place(shape, sizes, &order, Fit::First, u64::MAX, &mut Asking::new(no)), None);
-        // Items side by side are one run; those with a gap between them are walked one by one.
+        // Adjacent items form one run; items with gaps between them are visited one by one.
         let gaps: Vec<Item> = (0..4_000).map(|_| Item::new(3, 0, 1).aligned(4)).collect();
         let gaps = Problem::new(&gaps).unwrap();
         let (apart, gaps) = (self::shape(&gaps), &gaps.sizes);
@@ -84,7 +84,7 @@ mod tests {
         };
         greedy::place(shape(&problem), &problem.sizes, &order, Fit::First, u64::MAX, &mut Asking::new(&mut count))
             .unwrap();
-        // Each looks at all before it: eight million; what comes after the last question is not reported.
+        // Each item visits all before it: eight million visits. Those after the last call are not reported.
         assert!((4_000 * 4_000 / 2 - (1 << 20)..4_000 * 4_000 / 2).contains(&(steps << 10)), "{steps}");
     }
 }

@@ -1,28 +1,28 @@
-//! Beam search for few items: plans from the top down within a height, the best of the unfinished ones side by side.
+//! Beam search for few items: builds plans of a given height from the top down, and keeps the best unfinished plans.
 //!
 //! ```text
 //!   height ─┬─────────┬──┬────┬─┐
-//!           │ placed  │  │    │ │     each unfinished plan: what is placed, and of each section how low that reaches
-//!           │     ┌───┘  └──┐ │ │     (its *ceiling*)
-//!           └─────┘▒▒▒▒▒▒▒▒▒└─┘▒│     ceiling − what the rest of the section needs = *slack*: never below nothing
-//!            ▒▒▒▒▒▒▒ the rest ▒▒▒
+//!           │ placed  │  │    │ │     an unfinished plan has the placed items, and for each section the lowest end of
+//!           │     ┌───┘  └──┐ │ │     the placed items (its *ceiling*)
+//!           └─────┘▒▒▒▒▒▒▒▒▒└─┘▒│     *slack* = ceiling − space that the remaining items of the section need; never
+//!            ▒▒▒▒▒▒▒ the rest ▒▒▒     negative
 //!         0 ────────────────────
 //!
-//!   1 item placed     ○ ○ ○ ○              of each number of placed items the `width` with most slack are kept;
-//!   2 items placed    ○ ○ ○ ○ ○ ○          of two with the same items placed the one goes whose ceilings are lower
-//!   …                                      throughout
+//!   1 item placed     ○ ○ ○ ○              of each number of placed items, `width` plans with most slack are kept;
+//!   2 items placed    ○ ○ ○ ○ ○ ○          of two plans with the same placed items, one is dropped if all its ceilings
+//!   …                                      are lower or equal
 //! ```
 //!
-//! From the top down what is left in a section is stacked upon nothing, so that the least that it needs is known for
-//! each set of it ([`stacking::Table`]), exactly where its kinds are few.
+//! The remaining items of a section are stacked from 0, so a table gives their least height for each set of them
+//! ([`stacking::Table`]); it is exact if there are few kinds of items.
 //!
-//! *No plan is left out, but for width.* In any plan within the height the open item with the highest end can go up as
-//! far as its ceilings let it; if another could then begin at or above its end, that one can go first. So it is enough
-//! to place, each as high as it can be, those that end above the highest offset that an open item can have, and to
-//! lower all ceilings to the end that was placed last. A search that never had more than `width` to keep and ends
-//! without a plan proves that there is none.
+//! *Only the width can lose plans.* In any plan within the height, the open item with the highest end can move up to
+//! its ceilings. If another item could then begin at or above its end, that one can be placed first. So it is enough to
+//! place, each as high as possible, the items that end above the highest offset that an open item can have, and to
+//! lower all ceilings to the end that was placed last. A search that never had to drop plans for the width, and that
+//! ends without a plan, proves that there is none.
 //!
-//! With w plans side by side, n items and s sections: O(w · n² · s) in all, O(w · n · (n + s)) of memory.
+//! With w plans, n items and s sections: O(w · n² · s) time, O(w · n · (n + s)) host memory.
 
 use super::exact::{Outcome, Scale, Unit};
 use super::shape::Shape;
@@ -32,26 +32,26 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// No more items: sets of them are bits of a word.
+/// Largest number of items: sets of items are bits of a word.
 const ITEMS_MAX: usize = 64;
-/// Sets of what is left in a section, and in all.
+/// Largest number of sets of the remaining items of one section, and of all sections.
 const SETS: usize = 1 << 12;
 const SETS_OF_ALL: usize = 1 << 16;
-/// Unfinished plans that are looked at in a step.
+/// Unfinished plans that are examined in a step.
 const PLANS_A_STEP: usize = 4;
 /// No plan.
 const NONE: u32 = u32::MAX;
 
-/// An item in each of the sections, 0 where it is not.
+/// An item as columns over the sections, 0 in sections without it.
 struct Columns<U> {
     size: Vec<U>,
-    /// The size, without what the item leaves over where it is none of those that the table counts.
+    /// The size, minus its remainder (`left_over`) if the table leaves the item out.
     known: Vec<U>,
-    /// How much further in the table sets with it lie.
+    /// Stride of the item in the table of each section.
     stride: Vec<u32>,
-    /// Of each item 1 if it clashes with this one, else 0.
+    /// For each item, 1 if it clashes with this one, else 0.
     near: Vec<U>,
-    /// The sum of the sizes.
+    /// Sum of the sizes over the sections.
     area: i64,
 }
 
@@ -59,26 +59,26 @@ struct Columns<U> {
 #[derive(Clone, Copy)]
 struct Partial<U> {
     placed: u64,
-    /// The least slack of all sections, and what is favoured.
+    /// Least slack of all sections, and the favoured quantity.
     slack: (U, i64),
-    /// What it was made of, and the item that was placed.
+    /// Index of the plan that it extends, and the item that was placed.
     parent: u32,
     item: u32,
     offset: U,
-    /// Of what is placed.
+    /// Area of the placed items.
     area: i64,
-    /// Another one with the same hash.
+    /// Next plan with the same hash.
     next: u32,
-    /// Another one is no worse.
+    /// `true` if another plan is at least as good.
     is_out: bool,
 }
 
-/// What comes first among those that are as full.
+/// Second criterion among plans with equal least slack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Favour {
-    /// The sum of the slack.
+    /// Sum of the slack.
     Slack,
-    /// What is placed.
+    /// Area of the placed items.
     Placed,
 }
 
@@ -89,42 +89,42 @@ pub(super) struct Beam<U> {
     size: Vec<U>,
     mask: Vec<U>,
     columns: Vec<Columns<U>>,
-    /// One before it that is the same in all.
+    /// For each item, an equal item with a smaller number.
     twin: Vec<Option<u32>>,
-    /// Of each section where its table begins.
+    /// Start of the table of each section.
     tables: Vec<u32>,
-    /// What sets of items waste at least.
+    /// Lower bounds of the waste of sets of items.
     wastes: Vec<U>,
-    /// By how much sizes were rounded up, at most.
+    /// Largest amount by which a size was rounded up.
     rounding: u64,
     offsets: Vec<u64>,
-    /// The plans that are kept, and those made of them.
+    /// The plans that are kept, and the plans made from them.
     kept: Plans<U>,
     made: Plans<U>,
-    /// By hash of what is placed.
+    /// Heads of the hash lists, by the set of placed items.
     buckets: Vec<u32>,
-    /// Scratch: of each section what the rest wastes, then what it needs, then its slack.
+    /// Scratch: for each section the waste of the remaining items, then the space that they need, then the slack.
     slack: Vec<U>,
     is_whole: bool,
 }
 
-/// Unfinished plans.
+/// Unfinished plans, as columns.
 #[derive(Default)]
 struct Plans<U> {
     partials: Vec<Partial<U>>,
-    /// Of each how high the end of each item may be; 0 if it is placed.
+    /// For each plan and item, the highest possible end; 0 if the item is placed.
     tops: Vec<U>,
-    /// Of each and each section how high the rest may reach, as high as can be if nothing is left; its size; and that
-    /// without what is left over where the table does not know it.
+    /// For each plan and section: the highest possible end of the remaining items (the height if none remain), the sum
+    /// of their sizes, and that sum without the parts that the table does not know.
     ceilings: Vec<U>,
     sizes: Vec<U>,
     known: Vec<U>,
-    /// Likewise, its place in the tables.
+    /// For each plan and section, the index of the remaining set in the tables.
     sets: Vec<u32>,
 }
 
 impl<U: Unit> Beam<U> {
-    /// For at most 64 items. O(sets of the tables).
+    /// Creates a beam search for at most 64 items. O(sets of the tables).
     pub fn new<S: Shape>(shape: &S, scale: &Scale, true_sizes: &[u64]) -> Self {
         let (count, sections) = (scale.sizes.len(), shape.section_count());
         debug_assert!(count <= ITEMS_MAX);
@@ -166,7 +166,7 @@ impl<U: Unit> Beam<U> {
         self.twin = (0..self.size.len()).map(twin).collect();
     }
 
-    /// Tables of the fullest sections.
+    /// Adds tables of the fullest sections.
     fn add_tables<S: Shape>(&mut self, shape: &S, scale: &Scale) {
         let sizes = Sizes { size: scale.sizes.clone(), alignment: scale.masks.iter().map(|mask| mask + 1).collect() };
         let loads = shape.loads(&sizes.size);
@@ -190,12 +190,12 @@ impl<U: Unit> Beam<U> {
         }
     }
 
-    /// The offsets in units, after [`Outcome::Solved`].
+    /// Returns the offsets in units, after [`Outcome::Solved`].
     pub fn offsets(&self) -> Vec<u64> {
         self.offsets.clone()
     }
 
-    /// Looks for a plan no higher than `capacity` units, with no more than `width` unfinished ones side by side.
+    /// Searches for a plan no higher than `capacity` units, with at most `width` unfinished plans at a time.
     pub fn search(
         &mut self,
         capacity: u64,
@@ -233,7 +233,7 @@ impl<U: Unit> Beam<U> {
         Outcome::Solved
     }
 
-    /// Nothing is placed.
+    /// Starts with one plan without placed items.
     fn begin(&mut self, capacity: u64) -> Limit<U> {
         let none = U::default();
         let highest = |item: usize| U::of((capacity - self.true_sizes[item]) / self.grain).down(self.mask[item]);
@@ -267,7 +267,7 @@ impl<U: Unit> Beam<U> {
         Limit { highest, height }
     }
 
-    /// Every plan that places one item more.
+    /// Makes every plan that places one more item.
     fn place_each(&mut self, parent: usize, limit: &Limit<U>, favour: Favour) {
         let count = self.size.len();
         let open = !self.kept.partials[parent].placed & (u64::MAX >> (ITEMS_MAX - count));
@@ -275,7 +275,7 @@ impl<U: Unit> Beam<U> {
         let mut offsets = [U::default(); ITEMS_MAX];
         let columns = tops.iter().zip(&self.size).zip(&self.mask).zip(&limit.highest);
         for (offset, (((&top, &size), &mask), &highest)) in offsets.iter_mut().zip(columns) {
-            // What is placed has none, and is not the highest.
+            // Placed items get a negative offset, and are not the highest.
             *offset = (top - size).down(mask).min(highest);
         }
         let highest = offsets[..count].iter().fold(U::default(), |highest, &offset| highest.max(offset));
@@ -291,7 +291,8 @@ impl<U: Unit> Beam<U> {
         }
     }
 
-    /// The plan with one item more at its offset, unless a section has too little room then or another plan is no worse.
+    /// Makes the plan with one more item, unless a section then has too little room or another plan is at least as
+    /// good.
     fn place(&mut self, parent: usize, item: usize, offset: U, height: U, favour: Favour) {
         let at = self.made.sets.len();
         let least = self.place_in_sections(parent, item, offset, height);
@@ -311,7 +312,7 @@ impl<U: Unit> Beam<U> {
         self.made.partials.push(Partial { placed, slack, parent, item, offset, area, next, is_out: false });
     }
 
-    /// The least slack of all sections with the item at its offset.
+    /// Fills in the rows of the sections with the item at its offset. Returns the least slack.
     fn place_in_sections(&mut self, parent: usize, item: usize, offset: U, height: U) -> U {
         let columns = &self.columns[item];
         let (sections, at) = (self.tables.len(), self.made.sets.len());
@@ -330,7 +331,8 @@ impl<U: Unit> Beam<U> {
         slack(&made.ceilings[at..], &mut self.slack)
     }
 
-    /// How high all others may be with the item at its offset; false, and nothing, if another plan is no worse.
+    /// Fills in the highest ends of the other items. Returns `false`, and removes them, if another plan is at least as
+    /// good.
     fn lower_tops(&mut self, parent: usize, placed: u64, item: usize, offset: U) -> bool {
         let (at, count) = (self.made.tops.len(), self.size.len());
         self.made.tops.resize(at + count, U::default());
@@ -349,7 +351,8 @@ impl<U: Unit> Beam<U> {
         (placed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// Whether no plan with the same items placed lets all others go as high. Those that let none go higher are out.
+    /// Returns `true` if no plan with the same placed items is at least as good. Marks plans that the new one
+    /// dominates.
     fn is_best(&mut self, placed: u64, at: usize) -> bool {
         let new = &self.made.tops[at..];
         let mut next = self.buckets[self.bucket(placed)];
@@ -367,7 +370,7 @@ impl<U: Unit> Beam<U> {
         true
     }
 
-    /// Those with most slack.
+    /// Returns the plans with the most slack.
     fn best(&mut self, width: usize) -> Vec<u32> {
         let partials = &self.made.partials;
         let mut best: Vec<u32> = (0..partials.len() as u32).filter(|&at| !partials[at as usize].is_out).collect();
@@ -379,7 +382,7 @@ impl<U: Unit> Beam<U> {
         best
     }
 
-    /// Of a finished plan, from what was placed last.
+    /// Computes the offsets of a finished plan, from the item that was placed last.
     fn take_offsets(&mut self, history: &[Vec<(u32, u32, U)>]) {
         self.offsets.clear();
         self.offsets.resize(self.size.len(), 0);
@@ -392,11 +395,11 @@ impl<U: Unit> Beam<U> {
     }
 }
 
-/// How high items may lie.
+/// Limits of the offsets.
 struct Limit<U> {
-    /// Of each the highest offset.
+    /// Highest offset of each item.
     highest: Vec<U>,
-    /// Of all.
+    /// Highest end of all items.
     height: U,
 }
 
@@ -433,37 +436,37 @@ impl<U: Unit> Plans<U> {
     }
 }
 
-// Loops over a few columns each, which the compiler vectorizes: no two parameters overlap.
+// Loops over a few columns each, which the compiler vectorizes, because no two parameters overlap.
 
-/// Each less what the item has of it.
+/// Subtracts the item's values.
 fn less<T: Copy + core::ops::Sub<Output = T>>(old: &[T], its: &[T], new: &mut [T]) {
     for ((new, &old), &its) in new.iter_mut().zip(old).zip(its) {
         *new = old - its;
     }
 }
 
-/// Lowered to `end` where the item is not, and to `offset` where it is.
+/// Lowers the values to `offset` in the item's columns, and to `end` in the others.
 fn lower<U: Unit>(old: &[U], its: &[U], (end, offset): (U, U), new: &mut [U]) {
     for ((new, &old), &its) in new.iter_mut().zip(old).zip(its) {
         *new = old.min(if its == U::default() { end } else { offset });
     }
 }
 
-/// As high as can be where nothing is left: all is slack there.
+/// Sets the ceilings to `height` in sections without remaining items: all of their space is slack.
 fn open_up<U: Unit>(sizes: &[U], height: U, ceilings: &mut [U]) {
     for (ceiling, &size) in ceilings.iter_mut().zip(sizes) {
         *ceiling = if size == U::default() { height } else { *ceiling };
     }
 }
 
-/// What is wasted becomes what is needed.
+/// Replaces the waste by the space that is needed.
 fn need<U: Unit>(sizes: &[U], known: &[U], wastes: &mut [U]) {
     for ((waste, &size), &known) in wastes.iter_mut().zip(sizes).zip(known) {
         *waste = size.max(known + *waste);
     }
 }
 
-/// What is needed becomes the slack. The least of it.
+/// Replaces the needed space by the slack. Returns the least slack.
 fn slack<U: Unit>(ceilings: &[U], needs: &mut [U]) -> U {
     let mut least = U::FAR;
     for (need, &ceiling) in needs.iter_mut().zip(ceilings) {
@@ -473,12 +476,12 @@ fn slack<U: Unit>(ceilings: &[U], needs: &mut [U]) -> U {
     least
 }
 
-/// Whether the one is nowhere below the other.
+/// Returns `true` if `one` is nowhere below `other`.
 fn is_over<U: Unit>(one: &[U], other: &[U]) -> bool {
     one.iter().zip(other).fold(U::FAR, |least, (&one, &other)| least.min(one - other)) >= U::default()
 }
 
-/// The items of a set.
+/// Returns the items of a set.
 fn items(mut set: u64) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let item = set.trailing_zeros() as usize;
@@ -499,7 +502,7 @@ mod tests {
     use super::{Beam, Favour};
     use alloc::vec::Vec;
 
-    /// Items of mixed alignments that are alive up to twice.
+    /// Returns items of mixed alignments with up to two lifetimes.
     fn generated(random: &mut Random, count: u64) -> Vec<RecurringItem> {
         let mut below = |end: u64| (random.next() * end as f64) as u64;
         let (span, most, log2) = (2 + below(6), [4, 20, 300][below(3) as usize], 1 + below(5));
@@ -527,7 +530,7 @@ mod tests {
         for round in 0..150 {
             let items = generated(&mut random, 4 + round % 7);
             let problem = Problem::with_recurring(&items).unwrap();
-            let Relation::Cliques(shape) = &problem.relation else { panic!("items are alive several times") };
+            let Relation::Cliques(shape) = &problem.relation else { panic!("items have several lifetimes") };
             let scale = Scale::new(&problem.sizes);
             let mut beam = Beam::<i32>::new(shape, &scale, &problem.sizes.size);
             let mut go_on = |_| true;
@@ -558,7 +561,7 @@ mod tests {
     fn a_beam_stops_when_the_closure_says_no() {
         let items: Vec<Item> = (0..40).map(|item| Item::new(7 + item * item, item % 5, 6 + item % 7)).collect();
         let problem = Problem::new(&items).unwrap();
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         let mut beam = Beam::<i32>::new(shape, &Scale::new(&problem.sizes), &problem.sizes.size);
         let mut asked = 0;
         let mut go_on = |_| {

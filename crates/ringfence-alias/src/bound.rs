@@ -1,17 +1,19 @@
-//! What no plan can be lower than: the load, and what alignment adds to it.
+//! Lower bounds of all plans: the load, and the waste that alignment forces.
 //!
 //! ```text
-//!   one section        │ a ··│ b ··│ c      each of these is aligned: two gaps, unless others fit into them
+//!   one section        │ a ··│ b ··│ c      each is aligned: two gaps, unless other items fit into them
 //!   load               a + b + c
-//!   bound              what the lowest stack of the section comes to
+//!   bound              height of the lowest stack of the section
 //! ```
 //!
-//! Two bounds on the waste. *One alignment*: of the items that are aligned to at least as much every size counts
-//! rounded up to it, but for the largest rounding, which may stick out; the others do not count. That is done for each
-//! alignment that occurs, from the least, where all count. *All in a section*: the lowest stack, where that could raise
-//! the bound. At first of sections with no more than six items of less than the largest alignment; of few items, where
-//! the first bound was not met, of any section, and also with the largest alignments taken for lesser ones, which makes
-//! more items the same.
+//! There are two bounds of the waste:
+//!
+//! - *One alignment*: only items with at least this alignment count, each with its size rounded up to it. The largest
+//!   rounding is subtracted, because the highest item needs no padding. This is done for each alignment that occurs;
+//!   for the smallest, all items count.
+//! - *All items of a section*: the lowest stack, if it could raise the bound. At first only for sections with at most
+//!   six items below the largest alignment. For few items, if the first bound was not reached, for every section, and
+//!   also with the largest alignments replaced by smaller ones, which makes more items equal.
 
 use super::shape::Shape;
 use super::sizes::Sizes;
@@ -20,31 +22,31 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Small items of a section that is looked at.
+/// Largest number of small items of a section that is examined.
 const SMALL_MAX: usize = 6;
-/// Sets of small items, of few items.
+/// Sets of small items in the refined bound, which is for few items.
 const REFINED_SETS: usize = 1 << 12;
 const REFINED_WORK_MAX: u64 = 4_000_000;
-/// Of a first bound: whatever there is of few items, and so much for each of many; so it is O(n).
+/// Steps of the first bound: a constant for few items, and a number per item for many, so that it is O(n).
 const WORK_MIN: u64 = 1 << 24;
 const WORK_AN_ITEM: u64 = 256;
-/// Members that are gathered, for each item, and of few items.
+/// Members that are gathered per item, and at least.
 const GATHERED_AN_ITEM: u64 = 8;
 const GATHERED_MIN: u64 = 1 << 18;
-/// No sum of so much and of a load overflows.
+/// Largest waste of a section: the sum with a load does not overflow.
 const REACH_MAX: u64 = 1 << 62;
 
-/// How much is looked at.
+/// Limits of the work for a bound.
 struct Effort {
-    /// Sections with more small items are not looked at.
+    /// Sections with more small items are skipped.
     small_max: usize,
-    /// Sets of small items in one section.
+    /// Largest number of sets of small items in one section.
     sets_max: usize,
-    /// What larger alignments are taken for, in turn.
+    /// Caps of the alignment, tried in turn.
     caps: Vec<u64>,
-    /// Steps of the dynamic programming that are left.
+    /// Remaining steps of the dynamic programming.
     work: u64,
-    /// Members that may still be gathered.
+    /// Remaining members that may be gathered.
     gathered: u64,
 }
 
@@ -62,7 +64,7 @@ impl Effort {
     }
 }
 
-/// The load and the bound. O(entries of the cover), and the dynamic programming.
+/// Returns the load and the bound. O(entries of the cover), plus the dynamic programming.
 pub(super) fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
     let loads = shape.loads(&sizes.size);
     let load = loads.iter().copied().max().unwrap_or(0);
@@ -75,7 +77,7 @@ pub(super) fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
     (load, bound)
 }
 
-/// The alignments that occur, ascending: powers of two, so their union has a bit for each.
+/// Returns the alignments that occur, ascending. They are powers of two, so their union has one bit for each.
 fn alignments(sizes: &Sizes) -> impl DoubleEndedIterator<Item = u64> + use<> {
     let union = sizes.alignment.iter().fold(0, |union, alignment| union | alignment);
     (0..u64::BITS).map(|bit| 1 << bit).filter(move |alignment| union & alignment != 0)
@@ -85,10 +87,11 @@ fn padding(size: u64, alignment: u64) -> u64 {
     size.wrapping_neg() & (alignment - 1)
 }
 
-/// What the items that are aligned to at least `least` need, the others left out; 0 if that is no more than their load.
+/// Returns the bound of the items with at least the alignment `least`, without the others; 0 if that is no more than
+/// their load.
 fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     let padding = |(size, alignment)| if alignment < least { 0 } else { padding(size, least) };
-    // Only one item of a section is the highest, and only the highest needs no padding behind it.
+    // Only one item of a section is the highest, and only the highest needs no padding above it.
     let sticks_out = sizes.pairs().map(padding).max().unwrap_or(0);
     if sticks_out == 0 {
         return 0;
@@ -98,18 +101,18 @@ fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     shape.loads(&grown).into_iter().max().unwrap_or(0) - sticks_out
 }
 
-/// A higher bound for few items of mixed alignments, where the first was not met, and the items of the section that it
-/// comes of. Milliseconds at most.
+/// Returns a higher bound for few items of mixed alignments, if the first bound was not reached, and the items of the
+/// section that gives it. Takes milliseconds at most.
 pub(super) fn refined<S: Shape>(shape: &S, sizes: &Sizes, bound: u64) -> (u64, Vec<u32>) {
     mixed(shape, sizes, &shape.loads(&sizes.size), bound, &mut Effort::refined(sizes))
 }
 
-/// The bound raised by the sections where alignments are mixed, the fullest first, as far as the effort goes; and the
-/// items of the section that raised it, or of the fullest.
+/// Raises the bound by the sections with mixed alignments, the fullest first, within the limits. Also returns the items
+/// of the section that raised it last, or of the fullest.
 fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effort: &mut Effort) -> (u64, Vec<u32>) {
     let mut fullest = Vec::new();
     let reach = reach(shape, sizes);
-    // A section cannot waste more than all its paddings, so few sections are worth a look.
+    // A section cannot waste more than the sum of its paddings, so few sections are worth examining.
     let promises = |section: usize, bound: u64| loads[section] + reach[section] > bound;
     let mut promising: Vec<usize> = (0..loads.len()).filter(|&section| promises(section, bound)).collect();
     if promising.is_empty() {
@@ -152,7 +155,7 @@ fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effo
     }
 }
 
-/// Of each section the sum of its paddings, to the largest alignment of all.
+/// Returns for each section the sum of its paddings to the largest alignment.
 fn reach<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<u64> {
     let most = sizes.alignment.iter().copied().max().unwrap_or(1);
     if most.checked_mul(sizes.len() as u64).is_none_or(|sum| sum > REACH_MAX) {
@@ -162,14 +165,14 @@ fn reach<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<u64> {
     shape.loads(&pads)
 }
 
-/// How many items of a section there are, and how many of less than its largest alignment.
+/// Number of items of a section, and of those below its largest alignment.
 #[derive(Clone, Copy, Default)]
 struct Count {
     all: usize,
     small: usize,
 }
 
-/// O(entries of the cover) for each of the alignments, of which there are few.
+/// Counts the items of all sections. O(entries of the cover) per alignment; there are few alignments.
 fn counts<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<Count> {
     let many = |counted: &dyn Fn(u64) -> bool| {
         let ones: Vec<u64> = sizes.alignment.iter().map(|&alignment| counted(alignment).into()).collect();
@@ -179,7 +182,7 @@ fn counts<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<Count> {
     let mut counts: Vec<Count> = all.iter().map(|&all| Count { all: all as usize, small: all as usize }).collect();
     for most in alignments(sizes).rev() {
         for (count, large) in counts.iter_mut().zip(many(&|alignment| alignment == most)) {
-            // The first that is there is the largest.
+            // The first alignment with items in the section is its largest.
             if count.small == count.all {
                 count.small -= large as usize;
             }
@@ -188,7 +191,7 @@ fn counts<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<Count> {
     counts
 }
 
-/// The items of some sections, ascending. O(n log n + items gathered) on one queue.
+/// Returns the items of some sections, ascending. O(n log n + gathered items) on one queue.
 fn gather<S: Shape>(shape: &S, sizes: &Sizes, sections: &[usize]) -> Vec<Vec<u32>> {
     let mut places: Vec<usize> = (0..sections.len()).collect();
     places.sort_unstable_by_key(|&place| sections[place]);
@@ -215,7 +218,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn shape(problem: &Problem) -> &Intervals {
-        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
         shape
     }
 
@@ -229,7 +232,7 @@ mod tests {
         (0..count).map(|_| item()).collect()
     }
 
-    /// The bound by a look at every section.
+    /// Returns the bound from examining every section.
     fn of_every_section(problem: &Problem) -> u64 {
         let (shape, sizes) = (shape(problem), &problem.sizes);
         let loads = shape.loads(&sizes.size);
@@ -264,7 +267,8 @@ mod tests {
         assert!(raised > 100, "{raised}");
     }
 
-    /// The lowest height of all: some order of the items reaches it, each put upon those that are alive with it.
+    /// Returns the lowest height of all plans. Some order of the items reaches it, with each item on top of those alive
+    /// with it.
     fn lowest(items: &[Item], tops: &mut Vec<(usize, u64)>, height: u64, best: u64) -> u64 {
         if height >= best || tops.len() == items.len() {
             return height.min(best);

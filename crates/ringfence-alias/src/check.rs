@@ -1,58 +1,57 @@
-//! The checker: whether a plan is valid. It shares no code with the planners.
+//! The checker of plans. It shares no code with the planners.
 //!
 //! ```text
-//!   time ──▶   ends first, then beginnings; alive items lie in a map by offset
+//!   time ──▶   ends first, then beginnings; a map has the live items by offset
 //!
 //!   map:  [a 0..4)      [c 10..12)
-//!               [b 4..10)            b is new: it may only touch the one below and the one above
+//!               [b 4..10)            b is new: it may touch the items below and above, but not overlap them
 //! ```
 //!
-//! The items alive are apart from one another at every moment; so a new one need be compared with its two neighbours
-//! only. O(n log n).
+//! Live items do not overlap, so a new one is compared with its two neighbours only. O(n log n).
 
 use super::item::{Item, ItemError, check_lifetimes, check_sizes};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What is wrong with a plan. Items are named by their place in the slice.
+/// Fault of a plan. Items are identified by their indices in the slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Violation {
     /// The items themselves cannot be planned.
     Item(ItemError),
-    /// There are not as many offsets as items.
+    /// The number of offsets is not the number of items.
     Count {
-        /// How many items.
+        /// Number of items.
         items: usize,
-        /// How many offsets.
+        /// Number of offsets.
         offsets: usize,
     },
-    /// An offset is no multiple of the alignment.
+    /// An offset is not a multiple of the item's alignment.
     Misaligned {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Its offset.
+        /// Offset of the item.
         offset: u64,
-        /// The alignment that it asked for.
+        /// Alignment of the item.
         alignment: u64,
     },
     /// An item ends beyond the capacity.
     BeyondCapacity {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Its offset.
+        /// Offset of the item.
         offset: u64,
-        /// Its size.
+        /// Size of the item.
         size: u64,
-        /// What there is.
+        /// The capacity.
         capacity: u64,
     },
     /// Two items share bytes while both are alive.
     Overlap {
-        /// The one.
+        /// Index of one item.
         first: usize,
-        /// The other.
+        /// Index of the other item.
         second: usize,
     },
 }
@@ -63,7 +62,7 @@ impl fmt::Display for Violation {
             Self::Item(error) => error.fmt(f),
             Self::Count { items, offsets } => write!(f, "{items} items, but {offsets} offsets"),
             Self::Misaligned { index, offset, alignment } => {
-                write!(f, "item {index} lies at {offset}, no multiple of {alignment}")
+                write!(f, "item {index} is at offset {offset}, which is not a multiple of {alignment}")
             }
             Self::BeyondCapacity { index, offset, size, capacity } => {
                 write!(f, "item {index} of size {size} at {offset} ends beyond the capacity {capacity}")
@@ -75,7 +74,7 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// Proves a plan: no two items overlap in time and space, each is aligned, each ends within `capacity`. O(n log n).
+/// Checks a plan: no two items overlap in time and space, each is aligned, each ends within `capacity`. O(n log n).
 ///
 /// # Errors
 /// The first violation that was found.
@@ -86,7 +85,7 @@ pub fn verify(items: &[Item], offsets: &[u64], capacity: u64) -> Result<(), Viol
     check_apart(items, offsets)
 }
 
-/// Each item by itself: alignment and capacity.
+/// Checks the number of offsets, and the alignment and end of each item.
 pub(super) fn check_places(
     items: impl ExactSizeIterator<Item = (u64, u64)>,
     offsets: &[u64],
@@ -106,7 +105,7 @@ pub(super) fn check_places(
     Ok(())
 }
 
-/// The walk over time.
+/// Checks the items for clashes, by a sweep over time.
 fn check_apart(items: &[Item], offsets: &[u64]) -> Result<(), Violation> {
     let mut alive = BTreeMap::new();
     for (_, begins, index) in events(items) {
@@ -115,7 +114,7 @@ fn check_apart(items: &[Item], offsets: &[u64]) -> Result<(), Violation> {
             alive.remove(&offset);
             continue;
         }
-        // The one that ends highest among those that begin below `end` is the last of them: they are apart.
+        // Live items do not overlap, so of those that begin below `end` the last one also ends highest.
         if let Some((_, &(second, second_end))) = alive.range(..end).next_back()
             && second_end > offset
         {
@@ -126,7 +125,7 @@ fn check_apart(items: &[Item], offsets: &[u64]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Ends and beginnings in order of time, at each moment the ends first: `false` sorts before `true`.
+/// Returns the events in the order of time. At each moment the ends come first, because `false` sorts before `true`.
 fn events(items: &[Item]) -> Vec<(u64, bool, usize)> {
     let both =
         |(index, item): (usize, &Item)| [(item.lifetime.lower, true, index), (item.lifetime.upper, false, index)];

@@ -1,52 +1,52 @@
-//! Heap tier 1: render targets, textures and buffers in heaps of their own, and what that costs.
+//! Heap tier 1: separate heaps for render targets, textures and buffers, and their cost.
 //!
 //! ```text
-//!   together   ████████████              one heap: where tier 2, or Vulkan, allows it
-//!   apart      ███████ + █████ + ██      a heap to each class: the sum is never less than the bound of all together
+//!   together   ████████████              one heap, if tier 2 or Vulkan allows it
+//!   apart      ███████ + █████ + ██      one heap per class: the sum is never less than the bound of one heap
 //! ```
 //!
-//! The cost is that of planning all items once together and once by class.
+//! Plans all items once together, and once by class.
 
 use super::item::{Item, ItemClass, ItemError};
 use super::plan::{AliasPlan, Progress, plan};
 use super::problem::Problem;
 use alloc::vec::Vec;
 
-/// The heap of one class.
+/// Plan of one class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassPlan {
-    /// What lies in it.
+    /// The class.
     pub class: ItemClass,
-    /// The items of the class, by their place in the slice, ascending.
+    /// Indices of the class's items in the slice, ascending.
     pub items: Vec<usize>,
-    /// Their offsets in the class's own heap, in the order of `items`.
+    /// Their offsets in the heap of the class, in the order of `items`.
     pub plan: AliasPlan,
 }
 
-/// Both ways, for the caller to choose from.
+/// Both plans, for the caller to choose from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassCosts {
-    /// All items in one heap.
+    /// Plan of all items in one heap.
     pub together: AliasPlan,
-    /// The classes that occur, each in its own heap.
+    /// Plans of the classes that occur, each in its own heap.
     pub apart: Vec<ClassPlan>,
 }
 
 impl ClassCosts {
-    /// What the heaps of the classes need together, in units.
+    /// Returns the sum of the heights of the classes' heaps, in units.
     #[must_use]
     pub fn apart_height(&self) -> u64 {
         self.apart.iter().map(|class| class.plan.height).sum()
     }
 
-    /// What keeping the classes apart costs, in units; 0 where it costs nothing.
+    /// Returns the extra height of separate heaps, in units; 0 if they cost nothing.
     #[must_use]
     pub fn extra(&self) -> u64 {
         self.apart_height().saturating_sub(self.together.height)
     }
 }
 
-/// Plans the items in one heap and in a heap to each class. Each plan asks the closure by itself.
+/// Plans the items in one heap, and in one heap per class. Each plan calls the closure on its own.
 ///
 /// # Errors
 /// The first item that cannot be planned.

@@ -1,23 +1,23 @@
-//! The items on each byte in order of time: aliasing transitions are counted from them, item by item.
+//! The items on each byte in the order of time. Aliasing transitions are counted from them, and updated item by item.
 //!
 //! ```text
-//!            cut   cut  cut        a *column* is what lies between two cuts; its tenants have its bytes in turns:
+//!            cut   cut  cut        a *column* is the space between two cuts; its tenants have it in turns:
 //!   space     0     4    6    9
 //!   first     │ a   a    b    │    0..4   a, c
 //!   then      │ c   c    c    │    4..6   a, c      pairs: a→c, in two columns; b→c in one
 //!   last      │ d             │    6..9   b, c
 //! ```
 //!
-//! Every end of an item is a cut, so that an item has whole columns, or none of a column. Two tenants of a column are
-//! never alive at the same time; on several queues they are ordered all the same, as the one is over before the other.
-//! Items that are alive several times are ordered by their first beginnings. A transition is a pair that is neighbours
-//! in at least one column, so that each is counted in how many.
+//! Every end of an item is a cut, so an item always has whole columns. Two tenants of a column are never alive at the
+//! same time. On several queues they are still ordered, because one ends before the other begins. Items with several
+//! lifetimes are ordered by their first beginnings. A transition is a pair of items that are neighbours in at least one
+//! column, so each pair counts its columns.
 //!
-//! Inside, items go by their *rank*: their place among all by when they begin. So the tenants of a column are ascending
-//! numbers.
+//! Internally, items are identified by their *rank*: their index in the order in which they begin. So the tenants of a
+//! column are ascending numbers.
 //!
-//! Taking an item out or putting one in costs O(its columns · log n), and the moves of list entries; cuts that no end
-//! needs any more stay.
+//! Removing or inserting an item costs O(its columns · log n), plus moving list entries. Cuts that no item needs any
+//! more stay.
 
 use super::shape::Shape;
 use super::sizes::Sizes;
@@ -27,12 +27,12 @@ use alloc::vec::Vec;
 /// No item.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The tenants of one column between which an item would come, by rank.
+/// The neighbours that an item would have in a column, by rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Between {
     pub before: u32,
     pub after: u32,
-    /// Whether no tenant of the column is alive with the item.
+    /// `true` if no tenant of the column clashes with the item.
     pub is_free: bool,
 }
 
@@ -40,26 +40,27 @@ pub(super) struct Between {
 pub(super) struct Columns<'p, S: Shape> {
     shape: &'p S,
     sizes: &'p Sizes,
-    /// Of each item its rank.
+    /// Rank of each item.
     rank: Vec<u32>,
-    /// By rank.
+    /// Keys, by rank.
     keys: Vec<S::Key>,
-    /// Ascending, each once. Column i lies between the i-th and the next.
+    /// Cuts, ascending and distinct. Column i is between cuts i and i + 1.
     pub cuts: Vec<u64>,
-    /// Of each column, ascending.
+    /// Tenants of each column, ascending.
     tenants: Vec<Vec<u32>>,
-    /// Of each rank those that have bytes of it next, ascending, and in how many columns.
+    /// For each rank, the items that have some of its bytes next, ascending, with the number of columns.
     next: Vec<Vec<(u32, u32)>>,
-    /// Pairs that are neighbours somewhere.
+    /// Number of pairs that are neighbours in some column.
     pub count: usize,
-    /// What `cost_of` works with: when an item was met last, as the one before and as the one after.
+    /// Scratch of `cost_of`: for each item, the last meeting in which it was the one before, and the one after.
     met: Vec<(u32, u32)>,
     meeting: u32,
     broken: Vec<(u32, u32, u32)>,
 }
 
 impl<'p, S: Shape> Columns<'p, S> {
-    /// The columns of a plan, without its items. These are put in by `order`, which is by when they begin. O(n log n).
+    /// Creates the columns of a plan, without items. Insert them in the order of `order`, in which they begin. O(n log
+    /// n).
     pub fn empty(shape: &'p S, sizes: &'p Sizes, order: &[u32], offsets: &[u64]) -> Self {
         let count = sizes.len();
         let mut rank = vec![0; count];
@@ -74,13 +75,13 @@ impl<'p, S: Shape> Columns<'p, S> {
         Self { shape, sizes, rank, keys, cuts, tenants, next, count: 0, met, meeting: 0, broken: Vec::new() }
     }
 
-    /// The columns that have bytes of a range.
+    /// Returns the columns that have bytes of a range.
     pub fn range(&self, start: u64, end: u64) -> core::ops::Range<usize> {
         let first = self.cuts.partition_point(|&cut| cut <= start).saturating_sub(1);
         first..self.cuts.partition_point(|&cut| cut < end).min(self.tenants.len())
     }
 
-    /// Between whom an item would come in a column. It is not in it.
+    /// Returns the neighbours that an item would have in a column. The item must not be in the column.
     pub fn between(&self, item: u32, column: usize) -> Between {
         let rank = self.rank[item as usize];
         let place = self.place(rank, column);
@@ -88,7 +89,7 @@ impl<'p, S: Shape> Columns<'p, S> {
         let key = self.keys[rank as usize];
         let is_apart = |other: u32| other == NONE || !self.shape.clash(self.keys[other as usize], key);
         let is_free = if self.shape.are_in_turns() {
-            // Those further off are over before, or begin after, the ones that are looked at.
+            // Tenants further away end before, or begin after, these two.
             is_apart(before) && is_apart(after)
         } else {
             self.tenants[column].iter().all(|&other| is_apart(other))
@@ -96,13 +97,13 @@ impl<'p, S: Shape> Columns<'p, S> {
         Between { before, after, is_free }
     }
 
-    /// How many tenants of a column begin before.
+    /// Returns the number of tenants of a column that begin before `rank`.
     fn place(&self, rank: u32, column: usize) -> usize {
         self.tenants[column].partition_point(|&other| other < rank)
     }
 
-    /// By how much the count rises if an item that is nowhere is put there; `between` holds what [`Columns::between`]
-    /// says of each column. O(columns of the range · log n).
+    /// Returns the change of the count if an item that is not placed is put at `offset`. `between` has the result of
+    /// [`Columns::between`] for each column. O(columns of the range · log n).
     pub fn cost_of(&mut self, item: u32, offset: u64, between: &[Between]) -> isize {
         let end = offset + self.sizes.size[item as usize];
         self.meeting += 1;
@@ -118,7 +119,7 @@ impl<'p, S: Shape> Columns<'p, S> {
             }
             let is_whole = offset <= self.cuts[column] && self.cuts[column + 1] <= end;
             if is_whole && before != NONE && after != NONE {
-                // Columns side by side mostly have the same two.
+                // Adjacent columns mostly have the same two neighbours.
                 match self.broken.last_mut() {
                     Some(held) if (held.0, held.1) == (before, after) => held.2 += 1,
                     _ => self.broken.push((before, after, 1)),
@@ -138,14 +139,14 @@ impl<'p, S: Shape> Columns<'p, S> {
         next.binary_search_by_key(&after, |held| held.0).map_or(0, |place| next[place].1)
     }
 
-    /// Of each item how many transitions it has part in. O(n + transitions).
+    /// Returns the number of transitions of each item. O(n + transitions).
     pub fn degrees(&self) -> Vec<usize> {
         let mut by_rank: Vec<usize> = self.next.iter().map(Vec::len).collect();
         self.next.iter().flatten().for_each(|held| by_rank[held.0 as usize] += 1);
         self.rank.iter().map(|&rank| by_rank[rank as usize]).collect()
     }
 
-    /// Puts an item that is nowhere at an offset that is free for it. How many columns it has there.
+    /// Inserts an item at a free offset. Returns the number of its columns.
     pub fn put(&mut self, item: u32, offset: u64) -> usize {
         let end = offset + self.sizes.size[item as usize];
         self.cut(offset);
@@ -163,7 +164,7 @@ impl<'p, S: Shape> Columns<'p, S> {
         columns.len()
     }
 
-    /// Takes an item out of where it is.
+    /// Removes an item from its offset.
     pub fn take(&mut self, item: u32, offset: u64) {
         let rank = self.rank[item as usize];
         for column in self.range(offset, offset + self.sizes.size[item as usize]) {
@@ -176,13 +177,13 @@ impl<'p, S: Shape> Columns<'p, S> {
         }
     }
 
-    /// The tenants before one place and from another on.
+    /// Returns the tenant before the index `before` and the tenant at the index `after`.
     fn around(&self, column: usize, before: usize, after: usize) -> (u32, u32) {
         let tenants = &self.tenants[column];
         (before.checked_sub(1).map_or(NONE, |place| tenants[place]), tenants.get(after).copied().unwrap_or(NONE))
     }
 
-    /// Makes a cut, unless there is one. None lies outside of the plan's height.
+    /// Adds a cut, unless it exists. Cuts are never outside of the plan's height.
     fn cut(&mut self, at: u64) {
         let place = self.cuts.partition_point(|&cut| cut < at);
         if self.cuts.get(place) == Some(&at) {

@@ -1,14 +1,14 @@
-//! Sorting by counting, where keys are small numbers.
+//! Counting sort, for keys that are small numbers.
 //!
 //! ```text
 //!   key       0   1   2          items   c b a d, with the keys 2 0 2 1
-//!   places    0   1   2          how many lie below: b d c a
+//!   places    0   1   2          number of items with smaller keys: the order is b d c a
 //! ```
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The numbers below `count` by ascending key, which is below `end`. O(count + end).
+/// Returns the numbers below `count` by ascending key. Keys are below `end`. O(count + end).
 pub(super) fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
     let mut places = places(count, end, &key);
     let mut order = vec![0; count];
@@ -20,9 +20,9 @@ pub(super) fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> V
     order
 }
 
-/// Of each key where the first number that has it goes.
+/// Returns for each key the position of the first number with that key.
 pub(super) fn places(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
-    // Of each key how many there are below it.
+    // The number of items with smaller keys.
     let mut places = vec![0_u32; end + 1];
     (0..count).for_each(|item| places[key(item) as usize + 1] += 1);
     (1..=end).for_each(|key| places[key] += places[key - 1]);

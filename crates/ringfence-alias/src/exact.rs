@@ -1,33 +1,34 @@
 //! The exact search: canonical placements, one binary decision at a time.
 //!
 //! ```text
-//!   space ▲        ┌──c──┐           every item that is open has a lowest offset `low`: upon all that is placed
+//!   space ▲        ┌──c──┐           every open item has a lowest offset `low`: on top of all placed items
 //!         │   ┌──b─┴┐····            in its sections
 //!         │ ┌─┴─a─┬─┘··
 //!         └─┴─────┴──────▶ time
 //!
-//!   decide on an open item:   place it at `low`   or   postpone it: it will lie upon an item that is open now
+//!   decide on an open item:   place it at `low`   or   postpone it: it will be on top of an item that is open now
 //! ```
 //!
-//! *Canonical.* In any plan each item can be pushed down until it lies at 0 or upon another one; so it is enough to
-//! look at plans in which each does. An item may be decided on once no open item that clashes with it could still end
-//! at or below its `low`. If it lies there, it is placed; if it does not, then in a canonical plan some item that is
-//! open now must end where it begins: its `low` rises to the least such end. Both together are all the plans there
-//! are, whatever the order of decisions. That differs from MiniMalloc (Moffitt, ASPLOS 2023), which walks offsets
-//! upwards only, and drops an item permanently where it is dominated: here items are decided on in any order, which
-//! lets the search stay at one place in time until that is settled, and a refuted placement is turned into a stronger
-//! `low`.
+//! *Canonical placements.* In any plan each item can be pushed down until it is at 0 or on top of another item, so only
+//! such plans are searched. An item can be decided on if no open item that clashes with it could still end at or below
+//! its `low`. If the item is at `low`, it is placed. Otherwise, in a canonical plan, some item that is open now must
+//! end where it begins: its `low` rises to the least such end. The two cases together cover all plans, for any order of
+//! decisions.
 //!
-//! *Inference over sections.* What is open in a section fits if its least `low` plus the sum of its sizes is within the
-//! capacity. *Decomposition.* When no open item crosses between two sections, the two sides are solved one by one, and
-//! a side that fails fails alone.
+//! This differs from MiniMalloc (Moffitt, ASPLOS 2023), which only walks offsets upwards, and drops an item permanently
+//! if it is dominated. Here items are decided on in any order, so the search can stay at one place in time until that
+//! is settled. A refuted placement becomes a stronger `low`.
 //!
-//! *Order.* An order of items by size, duration and how full their sections are (a [`Strategy`]), and the focus: the
-//! section whose inference failed last is filled first (after the "last conflict" of Lecoutre and others, 2009). It is
-//! what keeps the search from trying in turn what lies elsewhere and has no part in the failure.
+//! *Inference over sections.* The open items of a section fit if their least `low` plus the sum of their sizes is
+//! within the capacity. *Decomposition.* If no open item crosses the border between two sections, the two sides are
+//! solved independently, and a failure of one side does not undo the other.
 //!
-//! A decision costs O(entries of the sections concerned), in runs over arrays of 32-bit numbers where these hold the
-//! sizes counted in their greatest common divisor. The state takes O(n² / 64) words.
+//! *Order.* A [`Strategy`] orders the items by size, duration and how full their sections are. With focus, the section
+//! whose inference failed last is filled first (after the "last conflict" of Lecoutre and others, 2009). This keeps the
+//! search from trying items elsewhere that have no part in the failure.
+//!
+//! A decision costs O(entries of the sections concerned), in runs over arrays of 32-bit numbers if the sizes, divided
+//! by their greatest common divisor, fit. The state takes O(n² / 64) words.
 
 mod choose;
 mod infer;

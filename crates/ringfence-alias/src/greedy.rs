@@ -1,24 +1,24 @@
-//! Greedy placement: the items one by one in some order, each at the lowest gap that holds it.
+//! Greedy placement: places the items one by one in some order, each in the lowest gap that fits.
 //!
 //! ```text
-//!   placed, by offset:   ▓▓▓▓····▓▓▓▓▓▓▓··········▓▓▓     only those that clash with the new item count
+//!   placed, by offset:   ▓▓▓▓····▓▓▓▓▓▓▓··········▓▓▓     only items that clash with the new one count
 //!                            ▲ first fit   ▲ or the tightest gap: best fit
 //! ```
 //!
-//! Which order is best depends on the case; the largest first is good on frames and networks. One order costs O(n²) in
-//! the worst case, with a very small constant: the placed items lie in one array by offset, walked from below.
+//! The best order depends on the case; the largest first is good for frames and networks. One order costs O(n²) in the
+//! worst case, with a very small constant: the placed items are in one array by offset, walked from below.
 
 use super::asking::Asking;
 use super::shape::Shape;
 use super::sizes::Sizes;
 use alloc::vec::Vec;
 
-/// Which gap is taken.
+/// Choice of the gap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fit {
-    /// The lowest that holds the item.
+    /// The lowest gap that fits the item.
     First,
-    /// The one that leaves least over.
+    /// The gap that leaves the least over.
     Best,
 }
 
@@ -28,7 +28,7 @@ struct Placed<K> {
     key: K,
 }
 
-/// The offsets and the height, or `None` as soon as the height would not be below `limit`, or there is no going on.
+/// Returns the offsets and the height. Returns `None` if the height would not be below `limit`, or if it was stopped.
 pub(super) fn place<S: Shape>(
     shape: &S,
     sizes: &Sizes,

@@ -1,16 +1,16 @@
-//! Several heaps, pinned offsets and granularity pages: what a device adds to the packing of lifetimes.
+//! Planning for several heaps, with pinned offsets and granularity pages.
 //!
 //! ```text
-//!   heap 0 (device-local)   ▓▓ pinned ▓▓│ buffer │░ page ░│  texture  │      of different kinds: no page in common
-//!   heap 1 (host-visible)   ─ what heap 0 cannot hold, if its list names heap 1's class too ─
+//!   heap 0 (device-local)   ▓▓ pinned ▓▓│ buffer │░ page ░│  texture  │      different kinds: no page in common
+//!   heap 1 (host-visible)   ─ items that do not fit heap 0, if their list names heap 1's class too ─
 //! ```
 //!
-//! A heap has a class and an alignment, as those of AMD's Render Pipeline Shaders have a memory type and an alignment:
-//! an item may lie in a heap if its list names the class and the heap is aligned to at least as much as the item. Heaps
-//! each with a class of its own are a list of heaps.
+//! A heap has a class and an alignment, as the heaps of AMD's Render Pipeline Shaders have a memory type and an
+//! alignment. An item can be placed in a heap if the item's list names the class and the heap is aligned to at least as
+//! much as the item. If each heap has its own class, the list of classes is a list of heaps.
 //!
-//! A plan is better if less lies outside of what was preferred ([`HeapPlan::fallback_bytes`]); of two such, the one
-//! whose heaps are lower in total ([`HeapPlan::height`]).
+//! A plan is better if it has fewer bytes outside of the preferred heaps ([`HeapPlan::fallback_bytes`]). Of two plans
+//! with the same number, the one with the lower total height is better ([`HeapPlan::height`]).
 
 mod alive;
 mod around;
@@ -35,94 +35,94 @@ use super::item::Item;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A heap that items may lie in.
+/// A heap that items can be placed in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Heap {
-    /// What items name in their list: a memory type, a heap's flags.
+    /// Class that items name in their list: a memory type, or flags of a heap.
     pub class: u32,
-    /// Units that there are; `u64::MAX` for no limit.
+    /// Capacity in units; `u64::MAX` for no limit.
     pub capacity: u64,
-    /// What its first unit is aligned to, a power of two: an item that asks for more may not lie in it.
+    /// Alignment of the first unit, a power of two. Items with a larger alignment cannot be placed in it.
     pub alignment: u64,
-    /// Vulkan's `bufferImageGranularity`, a power of two up to 2^32: items of different kinds that are alive at once
-    /// have no page of `granularity` units in common. 1 where kinds do not matter.
+    /// Page size, a power of two up to 2^32: Vulkan's `bufferImageGranularity`. Items of different kinds that are alive
+    /// at once have no page in common. 1 if kinds do not matter.
     pub granularity: u64,
 }
 
 impl Heap {
-    /// A heap of class 0 for any alignment, in which kinds do not matter.
+    /// Creates a heap of class 0 with the largest alignment, in which kinds do not matter.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self { class: 0, capacity, alignment: 1 << 62, granularity: 1 }
     }
 }
 
-/// Where an item lies.
+/// Location of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct HeapOffset {
-    /// The heap's place in the slice of heaps.
+    /// Index of the heap in the slice of heaps.
     pub heap: usize,
-    /// Units from its beginning.
+    /// Offset in the heap, in units.
     pub offset: u64,
 }
 
-/// An item, and which heaps it may lie in.
+/// An item, and the heaps that it can be placed in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HeapItem {
     /// Size, alignment and lifetime.
     pub item: Item,
-    /// What is linear and what is not, on Vulkan: only items of the same kind share a page.
+    /// Kind of the item, such as linear or non-linear on Vulkan. Only items of the same kind share a page.
     pub kind: u32,
-    /// The classes of heaps that it may lie in, the preferred one first.
+    /// Classes of heaps that it can be placed in, the preferred one first.
     pub classes: Vec<u32>,
-    /// Where it has to lie; its list is not asked then.
+    /// Required location, if any. `classes` is then ignored.
     pub pinned: Option<HeapOffset>,
 }
 
 impl HeapItem {
-    /// An item of kind 0 for heaps of class 0.
+    /// Creates an item of kind 0 for heaps of class 0.
     #[must_use]
     pub fn new(item: Item) -> Self {
         Self { item, kind: 0, classes: vec![0], pinned: None }
     }
 
-    /// The same with another kind.
+    /// Returns the item with another kind.
     #[must_use]
     pub fn of_kind(self, kind: u32) -> Self {
         Self { kind, ..self }
     }
 
-    /// The same for heaps of these classes, the preferred one first.
+    /// Returns the item for heaps of these classes, the preferred one first.
     #[must_use]
     pub fn preferring(self, classes: &[u32]) -> Self {
         Self { classes: classes.to_vec(), ..self }
     }
 
-    /// The same at this place alone.
+    /// Returns the item pinned at this location.
     #[must_use]
     pub fn pinned_at(self, heap: usize, offset: u64) -> Self {
         Self { pinned: Some(HeapOffset { heap, offset }), ..self }
     }
 }
 
-/// Where each item lies, and how good that is.
+/// Locations of the items, and a proof of their quality.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeapPlan {
-    /// Of each item, in the order given.
+    /// Location of each item, in the order of the items.
     pub offsets: Vec<HeapOffset>,
-    /// Of each heap its highest end, in units.
+    /// Highest end of an item in each heap, in units.
     pub heights: Vec<u64>,
-    /// The sum of sizes, each as often as classes stand before the one it got in its list; 0 if all lie where they
-    /// prefer to.
+    /// Sum over the items of the size times the number of classes before the chosen one in the item's list. 0 if all
+    /// items are in preferred heaps.
     pub fallback_bytes: u128,
-    /// What no plan's heaps are lower than in total, in units.
+    /// Lower bound of the total height of all plans, in units.
     pub lower_bound: u64,
-    /// Whether no plan is better: nothing less outside of what is preferred, and then none lower in total.
+    /// `true` if no plan is better: none has less `fallback_bytes`, or the same and a lower total height.
     pub is_proven: bool,
 }
 
 impl HeapPlan {
-    /// The sum of the heaps' heights, in units.
+    /// Returns the sum of the heaps' heights, in units.
     #[must_use]
     pub fn height(&self) -> u64 {
         self.heights.iter().fold(0, |sum, height| sum.saturating_add(*height))

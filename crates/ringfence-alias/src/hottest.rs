@@ -1,18 +1,17 @@
-//! The hottest first, for more items than the search takes: where time is fullest the search decides, and the others
-//! are put around what it has decided.
+//! For more items than the search handles: the search plans the items of the fullest sections, and the others are put
+//! around them.
 //!
 //! ```text
 //!   load  ▁▂▃▂▁▂▅█▇▅▃▂▁▁▂▃▂▁        the height is decided here:
-//!               └──┬──┘              some hundred items that touch the fullest sections, a problem by themselves
+//!               └──┬──┘              some hundred items in the fullest sections, planned as a problem of their own
 //!                  ▼
-//!   the others one by one, each at the lowest gap: where less is alive there is room
+//!   the others one by one, each in the lowest gap: where less is alive there is room
 //! ```
 //!
-//! Of very many short-lived items local repair then does the rest. What it is left with is mostly one place in time:
-//! all that is alive there is planned by itself as well, and the others are brought to it.
+//! For very many short-lived items, local repair does the rest. It mostly fails at one place in time: all items alive
+//! there are then planned by the search as well, and the others are fitted around them.
 //!
-//! Which items touch the fullest sections is found by a tree of least places, O(n log n); the others cost what greedy
-//! placement does.
+//! A tree of minima finds the items in the fullest sections in O(n log n). The others cost as much as greedy placement.
 
 use super::asking::Asking;
 use super::item::Item;
@@ -25,21 +24,21 @@ use super::shape::{Intervals, Shape};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Items that are decided on first, at most: few, then more.
+/// Largest number of items that are planned first: few, then more.
 const HOT_MAX: [usize; 3] = [256, 512, 1024];
-/// Steps of a search, for each of its items.
+/// Steps of the search per item.
 const STEPS_AN_ITEM: u64 = 400;
-/// A turn gains if it closes such a part of the gap.
+/// A turn is a gain if it closes at least 1 / `LEAST_GAIN` of the gap.
 const LEAST_GAIN: u64 = 20;
-/// Turns that gain nothing, each aiming nearer than the one before.
+/// Turns without a gain after which repair ends. Each uses the search for more items than the one before.
 const IN_VAIN_MAX: u32 = 3;
-/// The part of the gap that is aimed at when the search has decided on the highest place.
+/// Share of the gap that is aimed at after the search has planned around the highest item.
 const SPOT_SHARE: f64 = 0.3;
-/// Steps of a turn of repair that follows, of very many items; another as long as it gains.
+/// Steps of a turn of repair for very many items. It is repeated while it gains.
 const STEPS_A_TURN: u64 = 200_000;
 
 impl Planner<'_> {
-    /// Plans the fullest sections' items by themselves, then the others.
+    /// Plans the items of the fullest sections on their own, then the others.
     pub fn hottest_first(&mut self, shape: &Intervals) {
         if self.done() {
             return;
@@ -53,12 +52,12 @@ impl Planner<'_> {
                 return;
             }
             let hot = heat.hottest(count_max);
-            // A search that was cut short decides on nothing: one that had more time would lead elsewhere.
+            // A search that was cut short is not used: with more time it would give another result.
             let Some(offsets) = self.plan_alone(shape, &hot).filter(|_| !self.done()) else { continue };
             let repair =
                 repair.get_or_insert_with(|| Repair::new(shape, &self.problem.sizes, self.random(repair::SEED)));
             let height = chosen_height(&self.problem.sizes.size, &hot, &offsets);
-            // Of very many most stay where they are.
+            // With very many items, most stay where they are.
             let keep = (self.problem.len() > ALL_MAX).then(|| (self.best.offsets.clone(), height));
             let keep = keep.as_ref().map(|(plan, height)| (plan.as_slice(), *height));
             if repair.complete(&hot, &offsets, keep, &mut |steps| self.tick(steps)) {
@@ -71,8 +70,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Of very many items the greedy orders take longer than what local repair gains most with. Where it gains nothing,
-    /// one place in time is mostly what resists: the search decides there too.
+    /// Repairs while it gains. For very many items the greedy orders take longer than the repair that gains most. If
+    /// repair gains too little, it mostly fails at one place in time, and the search plans that place.
     fn mend_while_it_gains(&mut self, shape: &Intervals, mut repair: Repair<'_, Intervals>) {
         let mut mending = Mending::default();
         let mut in_vain = 0;
@@ -88,8 +87,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans what is alive around the highest item by itself, and brings the others to it. Whether the plan became
-    /// lower.
+    /// Plans the items around the highest item on their own, and fits the others around them. Returns `true` if the
+    /// plan became lower.
     fn decide_on_the_highest(
         &mut self,
         shape: &Intervals,
@@ -109,7 +108,8 @@ impl Planner<'_> {
         self.best.height < before
     }
 
-    /// At most `count_max` items: all that are alive near the middle of the one that ends highest. O(n log n).
+    /// Returns at most `count_max` items: all that are alive near the middle of the item with the highest end. O(n log
+    /// n).
     fn around_the_highest(&self, shape: &Intervals, count_max: usize) -> Vec<u32> {
         let sizes = &self.problem.sizes.size;
         let end = |&item: &usize| self.best.offsets[item] + sizes[item];
@@ -126,7 +126,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The offsets of some items, as if there were no others; `None` if they are no lower than the best plan so far.
+    /// Returns the offsets of some items planned on their own. `None` if they are not lower than the best plan.
     fn plan_alone(&mut self, shape: &Intervals, chosen: &[u32]) -> Option<Vec<u64>> {
         let sizes = &self.problem.sizes;
         let item = |&item: &u32| {
@@ -141,7 +141,7 @@ impl Planner<'_> {
             steps += progress.steps;
             steps < STEPS_AN_ITEM * chosen.len() as u64 && self.tick(progress.steps)
         });
-        // Part of the items can be no lower than all of them.
+        // A bound of some of the items is a bound of all of them.
         self.best.lower_bound = self.best.lower_bound.max(found.lower_bound).min(self.best.height);
         (found.height < self.best.height).then_some(found.offsets)
     }
@@ -151,19 +151,19 @@ fn chosen_height(sizes: &[u64], chosen: &[u32], offsets: &[u64]) -> u64 {
     chosen.iter().zip(offsets).map(|(&item, offset)| offset + sizes[item as usize]).max().unwrap_or(0)
 }
 
-/// Of each item the place of its fullest section, when the fullest is 0.
+/// The fullest section of each item, as its position in the order of load (0 is the fullest).
 ///
 /// ```text
-///   sections by load   7 2 0 5 …       a tree over time: the least place under each node
+///   sections by load   7 2 0 5 …       a tree over time: the smallest position under each node
 /// ```
 struct Heat {
     places: Vec<u32>,
-    /// The same, ascending.
+    /// The same positions, ascending.
     sorted: Vec<u32>,
 }
 
 impl Heat {
-    /// O(n log n); `None` if it was stopped.
+    /// Finds the positions. O(n log n). `None` if it was stopped.
     fn new(shape: &Intervals, sizes: &[u64], asking: &mut Asking<'_>) -> Option<Self> {
         let loads = shape.loads(sizes);
         let order = sorted(loads.len(), |section| Reverse(loads[section]), asking)?;
@@ -194,7 +194,7 @@ impl Heat {
         Some(Self { places, sorted })
     }
 
-    /// At most `count_max` items: those that touch the fullest sections.
+    /// Returns at most `count_max` items: those in the fullest sections.
     fn hottest(&self, count_max: usize) -> Vec<u32> {
         let limit = self.sorted.get(count_max).copied().unwrap_or(u32::MAX);
         (0..self.places.len() as u32).filter(|&item| self.places[item as usize] < limit).collect()

@@ -1,9 +1,9 @@
-//! What is to be planned: buffers with a size, an alignment and a lifetime.
+//! The items to plan: buffers with a size, an alignment and a lifetime.
 //!
 //! ```text
 //!   lower        upper
-//!     ├────────────┤          alive at lower, no more at upper: an item that begins at `upper`
-//!                  ├──────┤   may lie on the same bytes
+//!     ├────────────┤          alive from lower to before upper: an item that begins at `upper`
+//!                  ├──────┤   can share its bytes
 //! ```
 //!
 //! Checking n items costs O(n).
@@ -11,24 +11,24 @@
 use super::shape::RELATION_BYTES_MAX;
 use core::fmt;
 
-/// When an item's bytes are its own: from `lower` on, no longer at `upper`. Any unit of time (passes, instructions).
+/// Lifetime of an item: from `lower` to before `upper`, in any unit of time (passes, instructions).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Lifetime {
-    /// The first moment.
+    /// First moment.
     pub lower: u64,
-    /// The first moment after.
+    /// One past the last moment.
     pub upper: u64,
 }
 
 impl Lifetime {
-    /// Whether both are alive at some moment.
+    /// Returns `true` if the two lifetimes have a moment in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.lower < other.upper && other.lower < self.upper
     }
 }
 
-/// What kinds of resource an old heap keeps apart (Direct3D 12, resource heap tier 1).
+/// Kind of resource that Direct3D 12 keeps in a separate heap on resource heap tier 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub enum ItemClass {
     /// A buffer.
@@ -40,86 +40,86 @@ pub enum ItemClass {
     RenderTarget,
 }
 
-/// One buffer or texture whose offset is wanted.
+/// A buffer or texture to plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Item {
-    /// In units (bytes, for memory); at least 1.
+    /// Size in units (bytes for memory); at least 1.
     pub size: u64,
-    /// The offset is to be a multiple of it; a power of two.
+    /// Alignment of the offset; a power of two.
     pub alignment: u64,
-    /// When its bytes are its own.
+    /// Time in which no other item may use its bytes.
     pub lifetime: Lifetime,
-    /// Which heaps may hold it; read by [`class_costs`](super::class_costs) alone.
+    /// Class of the item. Only [`class_costs`](super::class_costs) reads it.
     pub class: ItemClass,
 }
 
 impl Item {
-    /// A buffer of `size` units, alive from `lower` until before `upper`, at any offset.
+    /// Creates a buffer of `size` units that is alive from `lower` to before `upper`, with alignment 1.
     #[must_use]
     pub const fn new(size: u64, lower: u64, upper: u64) -> Self {
         Self { size, alignment: 1, lifetime: Lifetime { lower, upper }, class: ItemClass::Buffer }
     }
 
-    /// The same at multiples of `alignment` only.
+    /// Returns the item with another alignment.
     #[must_use]
     pub const fn aligned(self, alignment: u64) -> Self {
         Self { alignment, ..self }
     }
 }
 
-/// Why a set of items cannot be planned. `index` is the item's place in the slice.
+/// Reason why a set of items cannot be planned. `index` is the index of the item in the slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ItemError {
-    /// A size of 0.
+    /// The size is 0.
     ZeroSize {
-        /// Which item.
+        /// Index of the item.
         index: usize,
     },
-    /// The lifetime ends before or where it begins.
+    /// The lifetime is empty: `upper` is not above `lower`.
     EmptyLifetime {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// What was given.
+        /// Lifetime of the item.
         lifetime: Lifetime,
     },
     /// The alignment is 0 or not a power of two.
     BadAlignment {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// What was given.
+        /// Alignment of the item.
         alignment: u64,
     },
-    /// All items one upon the other would not fit 63 bits.
+    /// The sum of all sizes and alignments does not fit 63 bits.
     Overflow {
-        /// The item at which the sum was too large.
+        /// Index of the item at which the sum became too large.
         index: usize,
     },
-    /// More items than 32 bits number.
+    /// The number of items does not fit 32 bits.
     TooMany {
-        /// How many.
+        /// Number of items.
         count: usize,
     },
-    /// The table of which items clash would need too much host memory: of items that passes on several queues use, or
-    /// that are alive several times.
+    /// The table of clashing items would need too much host memory. Only items that are used by passes on several
+    /// queues, or that have several lifetimes, need such a table.
     RelationTooLarge {
-        /// How many items.
+        /// Number of items.
         count: usize,
-        /// Bytes that the table needs, at least.
+        /// Size of the table, at least, in bytes.
         bytes: u64,
-        /// Bytes that it may have.
+        /// Largest size of the table, in bytes.
         bytes_max: u64,
     },
-    /// A pass that the order does not have.
+    /// The item names a pass that does not exist.
     UnknownPass {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// The pass that was named.
+        /// Index of the pass.
         pass: usize,
     },
     /// No pass uses the item.
     Unused {
-        /// Which item.
+        /// Index of the item.
         index: usize,
     },
 }
@@ -134,11 +134,11 @@ impl fmt::Display for ItemError {
             Self::BadAlignment { index, alignment } => {
                 write!(f, "item {index} has alignment {alignment}, which is not a power of two")
             }
-            Self::Overflow { index } => write!(f, "the sizes up to item {index} add up to more than 63 bits hold"),
-            Self::TooMany { count } => write!(f, "{count} items are more than 32 bits number"),
+            Self::Overflow { index } => write!(f, "the sizes and alignments up to item {index} exceed 2^63 - 1"),
+            Self::TooMany { count } => write!(f, "there are {count} items, at most 2^32 - 1 are allowed"),
             Self::RelationTooLarge { count, bytes, bytes_max } => write!(
                 f,
-                "which of {count} items clash needs a table of {bytes} bytes, of at most {bytes_max}: plan fewer items, \
+                "the table of clashes of {count} items needs {bytes} bytes, of at most {bytes_max}: plan fewer items, \
                  or items with one lifetime each"
             ),
             Self::UnknownPass { index, pass } => write!(f, "item {index} names pass {pass}, which does not exist"),
@@ -149,16 +149,16 @@ impl fmt::Display for ItemError {
 
 impl core::error::Error for ItemError {}
 
-/// The largest sum of sizes and paddings: half of what 64 bits hold, so that no sum of two offsets can overflow.
+/// Largest sum of sizes and alignments, half of the range of 64 bits, so that no sum of two offsets can overflow.
 pub(super) const SUM_MAX: u64 = i64::MAX as u64;
 
-/// Refuses a relation of `count` items that needs more than [`RELATION_BYTES_MAX`].
+/// Returns an error if a relation of `count` items needs more than [`RELATION_BYTES_MAX`].
 pub(super) fn check_relation(count: usize, bytes: u64) -> Result<(), ItemError> {
     let bytes_max = RELATION_BYTES_MAX;
     if bytes > bytes_max { Err(ItemError::RelationTooLarge { count, bytes, bytes_max }) } else { Ok(()) }
 }
 
-/// Checks what does not concern lifetimes. O(n).
+/// Checks the number of items, their sizes and their alignments. O(n).
 pub(super) fn check_sizes(items: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<(), ItemError> {
     let count = items.len();
     if u32::try_from(count).is_err() {
@@ -172,7 +172,7 @@ pub(super) fn check_sizes(items: impl ExactSizeIterator<Item = (u64, u64)>) -> R
         if !alignment.is_power_of_two() {
             return Err(ItemError::BadAlignment { index, alignment });
         }
-        // Padding in front of an item is shorter than its alignment.
+        // The padding before an item is less than its alignment.
         let grown = sum.checked_add(size).and_then(|sum| sum.checked_add(alignment));
         sum = grown.filter(|&sum| sum <= SUM_MAX).ok_or(ItemError::Overflow { index })?;
     }

@@ -1,14 +1,14 @@
-//! Planning again with as little moved as possible: what lay well stays where it lay.
+//! Replanning that moves as few items as possible.
 //!
 //! ```text
-//!   last plan       ▓▓▓▓ a   ▒▒▒ b   ░░░░ c          b is gone, d is new
-//!   this plan       ▓▓▓▓ a   dd      ░░░░ c          a and c stay: their objects and views are still good
+//!   last plan       ▓▓▓▓ a   ▒▒▒ b   ░░░░ c          b is removed, d is new
+//!   this plan       ▓▓▓▓ a   dd      ░░░░ c          a and c stay: their objects and views remain valid
 //! ```
 //!
-//! The items with an offset of last time are put there, the largest first, unless one that already lies there clashes.
-//! The others follow, the largest first, each at the lowest gap. If that is higher than the caller allows, of the kept
-//! items those that end highest may move, half of them at a time; in the end nothing is kept. O(n² log n) at worst.
-//! If that is still too high, it is up to the caller to search.
+//! Items with a previous offset are placed first, the largest first, each at that offset unless it clashes with a
+//! placed item. The others follow, the largest first, each in the lowest gap. If the plan is higher than the caller
+//! allows, the half of the kept items with the highest ends may move, and placement starts again; in the end no item is
+//! kept. O(n² log n) in the worst case. If the plan is then still too high, the caller has to search.
 
 use super::item::SUM_MAX;
 use super::plan::AliasPlan;
@@ -18,26 +18,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// A plan, and what of it is as it was.
+/// A plan, and the items that kept their offsets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptPlan {
     /// The plan.
     pub plan: AliasPlan,
-    /// Of each item whether it lies where it lay.
+    /// For each item, `true` if it has its previous offset.
     pub kept: Vec<bool>,
 }
 
-/// A plan no higher than `height_max` with as many items as greed can keep at the offsets of `last`. `last` holds for
-/// each item where it lay, if it was there. What ends above 2^63 - 1 there is not kept, whatever `height_max` says.
+/// Returns a plan no higher than `height_max` that keeps as many items at their previous offsets as the greedy method
+/// finds. `last` has the previous offset of each item, or `None`. An item that ended above 2^63 - 1 is not kept, even
+/// if `height_max` allows it.
 ///
-/// It searches for nothing, for the sake of time: `None` means that greed found none. There may be one all the same,
-/// unless `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) finds it, if the caller has time.
+/// Does not search, to save time. `None` means that the greedy method found no plan. A plan may still exist, unless
+/// `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) can search for it.
 ///
 /// # Panics
-/// `last` is not as long as there are items.
+/// The length of `last` is not the number of items.
 #[must_use]
 pub fn plan_keeping(problem: &Problem, last: &[Option<u64>], height_max: u64) -> Option<KeptPlan> {
-    assert_eq!(last.len(), problem.len(), "one offset, or none, for each item");
+    assert_eq!(last.len(), problem.len(), "`last` has one entry per item");
     match &problem.relation {
         Relation::Intervals(shape) => keep(problem, shape, last, height_max),
         Relation::Cliques(shape) => keep(problem, shape, last, height_max),
@@ -45,7 +46,7 @@ pub fn plan_keeping(problem: &Problem, last: &[Option<u64>], height_max: u64) ->
 }
 
 fn keep<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>], height_max: u64) -> Option<KeptPlan> {
-    // All items with their paddings fit 63 bits: upon what is kept they end within 64.
+    // All items with their paddings fit 63 bits, so on top of the kept ones they end within 64 bits.
     let height_max = height_max.min(SUM_MAX);
     let sizes = &problem.sizes;
     let end = |item: usize, offset: u64| offset.checked_add(sizes.size[item]);
@@ -79,7 +80,7 @@ struct Placed<K> {
     key: K,
 }
 
-/// First those with an offset, then the others.
+/// Places the items with an offset first, then the others.
 fn place<S: Shape>(problem: &Problem, shape: &S, last: &[Option<u64>]) -> AliasPlan {
     let sizes = &problem.sizes;
     let mut order: Vec<usize> = (0..problem.len()).collect();

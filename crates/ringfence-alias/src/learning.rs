@@ -1,18 +1,19 @@
-//! The exact search for few items: which of two lies below the other, decided pair by pair, and what each failure
-//! teaches.
+//! The exact search for few items: decides for pairs of items which one is below the other, and learns from each
+//! failure.
 //!
 //! ```text
 //!   a pair that clashes     a below b  or  b below a           the decisions
-//!   an item                 low ≤ offset ≤ high                what follows from them, up to its alignment
-//!   a section               what lies between two heights must fit there; so must the large, each at its multiple
+//!   an item                 low ≤ offset ≤ high                bounds that follow from them, rounded to its alignment
+//!   a section               items that must be between two heights must fit there; so must the large items, each at a
+//!                           multiple of the largest alignment
 //!
-//!   failure ──▶ why? ──▶ … ──▶ "not both of these": a clause, kept; back to where it says something new
+//!   failure ──▶ reasons ──▶ … ──▶ "not both of these": a clause, kept; back to where the clause implies something
 //! ```
 //!
-//! It is conflict-driven learning over bounds that are made as they are needed (lazy clause generation: Ohrimenko,
-//! Stuckey and Codish, 2009), for disjunctive resources. A plan is found when no two that clash overlap with each item
-//! at its `low`; that there is none is proven when a failure depends on no decision. What was learned holds for every
-//! lower height too, so that one search goes from plan to plan down to the proof.
+//! This is conflict-driven learning over bounds that are created as needed (lazy clause generation: Ohrimenko, Stuckey
+//! and Codish, 2009), for disjunctive resources. A plan is found when no two clashing items overlap with each item at
+//! its `low`. A failure that depends on no decision proves that there is no plan. Learned clauses hold for every lower
+//! height too, so one search continues from plan to plan down to the proof.
 //!
 //! A step of propagation costs O(neighbours), or O(items²) of the sections concerned.
 
@@ -28,38 +29,38 @@ use alloc::vec::Vec;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// Looks between two questions whether to go on; about as many are a step.
+/// Visits between two calls of the closure, and per step.
 const LOOKS_A_QUESTION: u64 = 1 << 14;
 const LOOKS_A_STEP: u64 = 1 << 6;
-/// Failures until decisions are made anew from the first: this, times a number of Luby's sequence.
+/// Failures until the search restarts: this number, times a number of Luby's sequence.
 const FAILURES_A_RUN: u64 = 100;
-/// By how much what was part of a failure long ago counts less.
+/// Growth of the weight of a failure relative to the previous one.
 const FADING: f64 = 1.0 / 0.95;
 const WEIGHT_MAX: f64 = 1e100;
-/// Clauses that are kept, at first; and how many more each time that half of them was dropped.
+/// Number of clauses that are kept at first. It grows each time that half of them are dropped.
 const CLAUSES: usize = 4_000;
 
-/// A statement that is true, false or open.
+/// A statement that is true, false or undecided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Literal {
-    /// `2 * pair`: the first of the pair lies below the second; `2 * pair + 1`: the second below the first.
+    /// `2 * pair`: the first item of the pair is below the second. `2 * pair + 1`: the second is below the first.
     Below(u32),
-    /// The item lies at this offset or higher: a multiple of its alignment.
+    /// The item is at this offset or higher: a multiple of its alignment.
     AtLeast(u32, i64),
-    /// The item lies at this offset or lower: a multiple of its alignment.
+    /// The item is at this offset or lower: a multiple of its alignment.
     AtMost(u32, i64),
 }
 
-/// Why a literal is true.
+/// Reason why a literal is true.
 #[derive(Clone, Copy, Debug)]
 enum Reason {
-    /// It was decided.
+    /// A decision.
     Decision,
-    /// All others of a clause are false.
+    /// A clause whose other literals are false.
     Clause(u32),
-    /// `Below`, and the bound of the other item of the pair.
+    /// A literal `Below`, and the bound of the other item of the pair.
     Edge(u32),
-    /// These of the facts that are kept.
+    /// A range of `facts`.
     Facts(u32, u32),
 }
 
@@ -68,12 +69,12 @@ struct Entry {
     literal: Literal,
     reason: Reason,
     level: u32,
-    /// The entry before of the same bound, and the value then.
+    /// The previous entry of the same bound, and the previous value.
     before: u32,
     value_before: i64,
 }
 
-/// One of these is true.
+/// A clause: at least one of the literals is true.
 struct Clause {
     literals: Vec<Literal>,
     weight: f64,
@@ -93,56 +94,56 @@ pub(super) struct Learner {
     grain: u64,
     true_sizes: Vec<u64>,
     size: Vec<i64>,
-    /// Alignments less one.
+    /// Alignments minus one.
     mask: Vec<i64>,
-    /// The largest alignment, less one; those that have it are large.
+    /// Largest alignment minus one, and `true` for the items that have it: the large ones.
     most: i64,
     is_large: Vec<bool>,
-    /// The sizes, rounded up to the largest alignment.
+    /// Sizes, rounded up to the largest alignment.
     padded: Vec<i64>,
     pairs: Vec<Pair>,
-    /// Of each item those that clash with it, and the literal that it lies below them.
+    /// For each item, those that clash with it, and the literal that the item is below them.
     near: Vec<Vec<(u32, u32)>>,
-    /// The literal that one lies below another: a square, `NONE` if they do not clash.
+    /// Literal that one item is below another, as a square matrix; `NONE` if they do not clash.
     below: Vec<u32>,
-    /// The items of each section, and the sections of each item.
+    /// Items of each section, and sections of each item.
     members: Vec<Vec<u32>>,
     sections: Vec<Vec<u32>>,
     low: Vec<i64>,
     high: Vec<i64>,
-    /// Of each bound and each pair its last entry.
+    /// Last entry of each bound and each pair.
     low_at: Vec<u32>,
     high_at: Vec<u32>,
     order_at: Vec<u32>,
-    /// Of each literal `Below` whether it is true.
+    /// For each literal `Below`, `true` if it is true.
     is_below: Vec<bool>,
-    /// Of each item a bit for each that lies below it, and for each that lies above.
+    /// For each item, bits of the items below it, and of the items above it.
     under: Vec<u64>,
     over: Vec<u64>,
-    /// Of each section a bit for each item.
+    /// For each section, bits of its items.
     member_bits: Vec<u64>,
     trail: Vec<Entry>,
-    /// How much of the trail has been looked at.
+    /// Number of entries of the trail that are propagated.
     looked: usize,
-    /// Of each level how many entries and facts there were before.
+    /// For each level, the number of entries and facts before it.
     levels: Vec<(usize, usize)>,
     facts: Vec<Literal>,
     clauses: Vec<Clause>,
-    /// The clauses to look at when a literal becomes true: `Below`, `AtLeast` and `AtMost`.
+    /// Clauses to examine when a literal becomes true, for `Below`, `AtLeast` and `AtMost`.
     watches: [Vec<Vec<u32>>; 3],
-    /// Sections to look at.
+    /// Sections to examine: flags and queue.
     dirty: Vec<bool>,
     queue: Vec<u32>,
-    /// After a failure: facts that cannot all be.
+    /// After a failure: facts that cannot all be true.
     conflict: Vec<Literal>,
-    /// Of entries whether the failure depends on them, and how much of them it needs.
+    /// For each entry, `true` if the failure depends on it, and the part of it that is needed.
     needed: Vec<bool>,
     need: Vec<i64>,
-    /// How often a pair was part of a failure, those of long ago counting less.
+    /// Number of failures that a pair was part of, with recent ones counting more.
     weight: Vec<f64>,
     bump: f64,
     clause_bump: f64,
-    /// Of each pair whether the first lies below the second, if that is open to choice.
+    /// For each pair, the preferred choice: `true` if the first item is below the second.
     phase: Vec<bool>,
     failures: u64,
     run: u64,
@@ -155,11 +156,11 @@ pub(super) struct Learner {
     by_end: Vec<u32>,
 }
 
-/// More items are not searched like this: sets of them are bits of a word.
+/// Largest number of items: sets of items are bits of a word.
 pub(super) const ITEMS_MAX: usize = 64;
 
 impl Learner {
-    /// For at most [`ITEMS_MAX`] items. O(n²).
+    /// Creates the search for at most [`ITEMS_MAX`] items. O(n²).
     pub fn new<S: Shape>(shape: &S, scale: &Scale, true_sizes: &[u64]) -> Self {
         let count = scale.sizes.len();
         let mask: Vec<i64> = scale.masks.iter().map(|&mask| mask as i64).collect();
@@ -223,7 +224,7 @@ impl Learner {
         }
     }
 
-    /// Of two that are the same in all, either may be the lower one.
+    /// Orders pairs of equal items: either may be the lower one.
     fn order_twins(&mut self) {
         for pair in 0..self.pairs.len() {
             let Pair { first, second } = self.pairs[pair];
@@ -238,7 +239,7 @@ impl Learner {
         }
     }
 
-    /// The highest offset of an item within a capacity.
+    /// Returns the highest offset of an item within a capacity.
     fn highest(&self, item: usize, capacity: u64) -> i64 {
         let limit = capacity.saturating_sub(self.true_sizes[item]) / self.grain;
         limit as i64 & !self.mask[item]
@@ -248,8 +249,7 @@ impl Learner {
         self.looks > 0
     }
 
-    /// Begins with the order of these offsets, in units, where there is a choice.
-    /// Which pairs are decided first depends on the seed, at first.
+    /// Prefers the order of these offsets, in units. The seed decides which pairs are decided first, at the start.
     pub fn lean_on(&mut self, offsets: &[u64], seed: u64) {
         let mut random = Random(seed);
         self.weight.iter_mut().for_each(|weight| *weight = random.next());
@@ -258,13 +258,13 @@ impl Learner {
         }
     }
 
-    /// The offsets in units, after [`Outcome::Solved`].
+    /// Returns the offsets in units, after [`Outcome::Solved`].
     pub fn offsets(&self) -> Vec<u64> {
         self.low.iter().map(|&low| low as u64 * self.grain).collect()
     }
 
-    /// Looks for a plan no higher than `capacity` units, which is lower each time, for at most `looks_max` looks.
-    /// `go_on` is asked now and then, with the steps made since.
+    /// Searches for a plan no higher than `capacity` units, for at most `looks_max` visits. The capacity must not rise
+    /// between calls. Regularly calls `go_on` with the steps since the last call.
     pub fn search(&mut self, capacity: u64, looks_max: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Outcome {
         if capacity < self.capacity {
             self.lower(capacity);
@@ -304,7 +304,8 @@ impl Learner {
         }
     }
 
-    /// From the first decision again, with what was learned; the clauses of least use are dropped if there are many.
+    /// Restarts from the first decision and keeps the learned clauses. Drops the least useful clauses if there are
+    /// many.
     fn begin_anew(&mut self) {
         self.run += 1;
         self.left = FAILURES_A_RUN * luby(self.run);
@@ -316,14 +317,14 @@ impl Learner {
     }
 
     fn drop_half(&mut self) {
-        // What is true without a decision needs no reason any more.
+        // A literal that is true without a decision needs no reason.
         self.trail.iter_mut().for_each(|entry| entry.reason = Reason::Decision);
         let mut clauses = core::mem::take(&mut self.clauses);
         clauses.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         clauses.truncate(self.kept_max / 2);
         self.watches.iter_mut().flatten().for_each(Vec::clear);
         for clause in clauses {
-            // Both watched ones are to be open, or one of them true.
+            // Both watched literals must be undecided, or one of them true.
             let mut literals = clause.literals;
             literals.sort_by_key(|&literal| self.is_false(literal));
             match literals.get(1).is_some_and(|&literal| !self.is_false(literal)) {
@@ -340,7 +341,8 @@ impl Learner {
         self.clauses.push(clause);
     }
 
-    /// Of the pairs that are open and overlap as they lie now, the one that failed most; none if no two overlap.
+    /// Returns a literal of the overlapping pair that failed most, with each item at its `low`. `None` if no two
+    /// overlap.
     fn choose(&mut self) -> Option<Literal> {
         let mut best: Option<(usize, f64)> = None;
         self.looks += self.pairs.len() as u64 / 4;
@@ -356,7 +358,7 @@ impl Learner {
         Some(Literal::Below(2 * pair as u32 + u32::from(!first)))
     }
 
-    /// The two of a literal `Below`: what lies below, and what above.
+    /// Returns the lower and the upper item of a literal `Below`.
     fn two_of(&self, literal: u32) -> (usize, usize) {
         let Pair { first, second } = self.pairs[literal as usize / 2];
         let (first, second) = (first as usize, second as usize);
@@ -387,7 +389,7 @@ impl Learner {
         }
     }
 
-    /// Makes a literal true; false if it cannot be, and then it says why.
+    /// Makes a literal true. Returns `false` if it is already false, and sets `conflict`.
     fn set(&mut self, literal: Literal, reason: Reason) -> bool {
         if self.is_true(literal) {
             return true;
@@ -454,7 +456,7 @@ impl Learner {
     }
 }
 
-/// 1, 1, 2, 1, 1, 2, 4, …: the number at a place from 1 on.
+/// Returns number `place`, from 1, of Luby's sequence: 1, 1, 2, 1, 1, 2, 4, …
 fn luby(place: u64) -> u64 {
     let mut place = place;
     loop {
@@ -490,7 +492,7 @@ mod tests {
         for round in 0..400 {
             let items = generated(&mut random, round);
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let scale = Scale::new(&problem.sizes);
             let mut learner = Learner::new(shape, &scale, &problem.sizes.size);
             let mut height = items.iter().map(|item| item.size + item.alignment).sum::<u64>();
@@ -518,7 +520,7 @@ mod tests {
         for round in 0..100 {
             let items: Vec<Item> = (0..2).flat_map(|_| generated(&mut random, round)).take(14).collect();
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let scale = Scale::new(&problem.sizes);
             let heights = [CLAUSES, 40].map(|kept_max| {
                 let mut learner = Learner::new(shape, &scale, &problem.sizes.size);

@@ -1,21 +1,21 @@
-//! Packing of lifetimes into bytes: offsets for buffers whose lifetimes are known, so that those never alive together
-//! share bytes. `no_std`, no GPU, no graphics API.
+//! Offsets for buffers with known lifetimes: buffers that are never alive at the same time can share bytes. `no_std`,
+//! no GPU, no graphics API.
 //!
 //! ```text
-//!   space ▲ ┌───────a───────┐ ┌────d────┐      height: what the plan needs
+//!   space ▲ ┌───────a───────┐ ┌────d────┐      height: the highest end of the plan
 //!         │ ├───b───┬───c───┴─┤         │      bound: the largest sum of sizes alive at once
 //!         └─┴───────┴─────────┴─────────┴─▶ time
 //! ```
 //!
 //! A compiler for neural networks plans its tensors with it, a renderer the render targets of a frame. The problem is
-//! known as dynamic storage allocation, or offset assignment with fixed lifetimes. It is NP-hard. Of the 21 frames,
-//! networks and challenges that `docs/planner.md` of the repository measures, 19 have a plan that is proven the best
-//! there is.
+//! known as dynamic storage allocation, or offset assignment with fixed lifetimes. It is NP-hard. `docs/planner.md` of
+//! the repository measures 21 frames, networks and challenges; for 19 of them the planner finds a plan and proves that
+//! it is optimal.
 //!
 //! ```
 //! use ringfence_alias::{Item, Problem, plan, transitions, verify};
 //!
-//! // Tensors of a small network: bytes, the step that writes it first, the step after the one that reads it last.
+//! // Tensors of a small network: size in bytes, first step that writes it, one past the last step that reads it.
 //! let items = [
 //!     Item::new(6 << 20, 0, 2).aligned(256), // the input
 //!     Item::new(4 << 20, 1, 3).aligned(256),
@@ -24,7 +24,7 @@
 //! ];
 //! let problem = Problem::new(&items)?;
 //!
-//! // The planner has no clock. The closure says whether to go on; here after at most 10,000 steps of work.
+//! // The planner has no clock. The closure decides if it continues; here for at most 10,000 steps of work.
 //! let mut steps = 0;
 //! let plan = plan(&problem, |progress| {
 //!     steps += progress.steps;
@@ -39,54 +39,55 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! # What it costs
+//! # Cost
 //!
 //! n is the number of items.
 //!
-//! | what | how | cost |
+//! | item | purpose | cost |
 //! |---|---|---|
-//! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n), O(n) of few moments |
-//! | [`plan`] | greedy orders, then a search (below) | first plan O(n²) ¹; then as long as the caller says |
-//! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
-//! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
+//! | [`Problem`] | checks the items, cuts time into sections, computes the bound | O(n log n), O(n) for few moments |
+//! | [`plan`] | greedy orders, then a search (below) | first plan O(n²) ¹; then until the caller stops it |
+//! | [`AliasPlan`] | offsets with height, load and proven bound | – |
+//! | [`verify`], [`verify_passes`] | check a plan; share no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
-//! | [`RecurringItem`] | buffers alive several times, at one offset | O(n²) |
-//! | [`class_costs`] | heap tier 1: classes apart or together | two plans |
-//! | [`PlanCache`], [`plan_keeping`] | the same items again; almost the same items again | O(n), O(n² log n) |
-//! | [`plan_heaps`] | several heaps, pinned offsets, granularity pages | O(n²) an order |
-//! | [`replan_heaps`] | such a plan after a small change | O(n log n + n · changes) |
-//! | [`verify_heaps`] | proves such a plan | O(n log n) |
+//! | [`RecurringItem`] | buffers with several lifetimes and one offset | O(n²) |
+//! | [`class_costs`] | heap tier 1: one heap, or one heap per class | two plans |
+//! | [`PlanCache`], [`plan_keeping`] | replan the same items; replan nearly the same items | O(n), O(n² log n) |
+//! | [`plan_heaps`] | several heaps, pinned offsets, granularity pages | O(n²) per order |
+//! | [`replan_heaps`] | repairs a plan of several heaps after a small change | O(n log n + n · changes) |
+//! | [`verify_heaps`] | checks a plan of several heaps | O(n log n) |
 //! | [`transitions`] | aliasing barriers | O(n log n) |
-//! | [`lower_transitions`] | fewer of them at the same height | O(n² · columns of an item) a round |
-//! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) a round |
+//! | [`lower_transitions`] | fewer barriers at the same height | O(n² · columns of an item) per round |
+//! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) per round |
 //!
 //! ¹ O(n log n) for more than 1,536 items, O(n) for more than 80,000.
 //!
-//! The search is exact; of up to 64 items beam searches from the top down take turns with it, which know what is left
-//! of each moment needs, and it learns from failures; where alignments are mixed a low stack of what is
-//! fullest comes first. For more than 1,536 items it is for the fullest moments alone, and greedy orders and local repair
-//! follow.
+//! The search is exact. For up to 64 items it alternates with beam searches, which place items from the top down and
+//! know how much space the remaining items of each moment need, and with a search that learns from failures. For mixed
+//! alignments, a low stack of the items of the fullest moment comes first. For more than 1,536 items the exact search
+//! plans only the fullest moments; greedy orders and local repair plan the rest.
 //!
 //! The example `alias_cases` writes `docs/planner.md`: frames of O3DE, MiniMalloc's challenge, networks of XLA and TVM.
 //!
-//! Whatever takes long takes a closure that says whether to go on. A plan exists from the first greedy order on, and
-//! planning stops as soon as it is proven. The same input and the same answers give the same plan.
-//! Heights and offsets are in units: bytes for memory.
+//! Each long operation takes a closure that decides if it continues. A plan exists after the first greedy order.
+//! Planning stops as soon as the plan is proven optimal. The same input and the same answers of the closure give the
+//! same plan. Heights and offsets are in units: bytes for memory.
 //!
-//! # What it is not good at
+//! # Limits
 //!
-//! - More than 1,536 items: there the exact search is left out. The greedy plans are repaired, and proven only if they
-//!   reach the bound.
-//! - Mixed alignments: of more than 64 items the bound takes one alignment at a time, with those above it, and stacks
-//!   what is alive at once only where few items are of less than the largest. A plan may be the best and yet not proven.
-//! - Lifetimes that are not known before the first allocation: that is the work of an allocator (`ringfence-core` has
-//!   some).
-//! - Several heaps: greedy orders and what is better near them; proven are some ten items, and plans at the load.
+//! - More than 1,536 items: no exact search of the whole problem. Greedy plans are repaired, and are proven only if
+//!   they reach the bound.
+//! - Mixed alignments: for more than 64 items the bound considers one alignment, and the larger ones, at a time. It
+//!   stacks the items of a moment only if few of them have less than the largest alignment. A plan can be optimal
+//!   without a proof.
+//! - Unknown lifetimes: use an allocator (`ringfence-core` has some) if lifetimes are not known before the first
+//!   allocation.
+//! - Several heaps: greedy orders and local improvement. Only plans of about ten items, and plans at the load, are
+//!   proven.
 //! - Several threads: [`plan`] uses one. With the feature `threads` (which needs the standard library) `plan_with` uses
-//!   as many as it is given, and gives the same plan for any number of them.
-//! - Trading bytes for time: it plans what it is given. It recomputes no tensor, splits none and moves none while it is
-//!   alive;
-//!   [`suggest_order`] changes the order of passes, if the caller wants that.
+//!   several, and gives the same plan for any number of threads.
+//! - Trading time for bytes: the planner does not recompute, split or move a tensor. [`suggest_order`] changes the
+//!   order of passes, if the caller wants that.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Plans of the same height with fewer aliasing transitions, and so with fewer barriers.
+//! Reduces the aliasing transitions of a plan, and so its barriers, without making it higher.
 //!
 //! ```text
 //!   space ▲  ┌──a──┐ ┌────c────┐           ┌──b──┐ ┌────d────┐
@@ -6,19 +6,19 @@
 //!         │  └─────┘ └ ─ ─ ─ ─ ┘           └─────┘ └─────────┘
 //! ```
 //!
-//! Two kinds of move, each taken where it leaves fewer transitions: an item to another offset that is free for it, and
-//! two items of one size each to the other's place. Of the offsets only those are tried at which an end of the item
-//! meets an end of another: between them nothing changes. Items with part in the most transitions come first, so that a
-//! small budget goes where it pays. The columns give the cost of a move without making it.
+//! There are two kinds of moves: one item moves to another free offset, or two items of the same size exchange their
+//! offsets. A move is made if it leaves fewer transitions. Only offsets at which an end of the item meets an end of
+//! another are tried, since the count cannot change between them. Items with the most transitions come first, since
+//! they gain most within a small budget. The columns give the cost of a move without making it.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | to begin | O(n log n + columns of all items · log n): n² columns at worst, refused above 2²⁶ |
-//! | an item's move | O(columns · log n + offsets · columns of the item · log n) |
+//! | setup | O(n log n + columns of all items · log n): n² columns in the worst case, not done above 2²⁶ |
+//! | one item's move | O(columns · log n + offsets · columns of the item · log n) |
 //! | two items' exchange | O(columns of both · log n) |
 //!
-//! Where items are alive several times, a move looks at all tenants of the columns: neighbours do not suffice. The
-//! closure is asked all along, after each move and after every tenth of a millisecond or some within.
+//! If items have several lifetimes, a move checks all tenants of the columns, since checking neighbours is not enough.
+//! The closure is called after each move, and about every tenth of a millisecond within one.
 
 use super::columns::{Between, Columns};
 use super::plan::AliasPlan;
@@ -28,34 +28,34 @@ use super::transitions::in_order;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// How far lowering is, as reported to the caller's closure.
+/// Progress of lowering, as reported to the caller's closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lowering {
-    /// Transitions of the present plan.
+    /// Number of transitions of the present plan.
     pub transitions: usize,
-    /// Steps of work since the last call; a step is some nanoseconds.
+    /// Steps of work since the last call. A step takes some nanoseconds.
     pub steps: u64,
 }
 
-/// Moves items so that fewer transitions are left, at no greater height, as long as the closure says to go on and a
-/// move helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's proven bound
-/// stays what it was. The same problem, plan and answers give the same plan.
+/// Moves items so that the plan has fewer transitions at no greater height, until the closure returns `false` or no
+/// move helps. Only items for which `may_move` returns `true` are moved. Returns the number of transitions that remain.
+/// The proven bound of the plan does not change. The same problem, plan and answers give the same plan.
 ///
-/// Of items that are alive several times a pair counts once, in the order of their first beginnings, however often the
-/// bytes change hands.
+/// For items with several lifetimes, a pair counts once, in the order of their first beginnings, even if the bytes
+/// change owners several times.
 ///
-/// The plan is one of the problem's: [`verify`](super::verify) would say so. It stays as it is if its items have more than
-/// 2²⁶ columns together: the tables of these would take gigabytes of host memory.
+/// The plan must be valid for the problem, as checked by [`verify`](super::verify). A plan with more than 2²⁶ columns
+/// over all items is not changed: their tables would take gigabytes of host memory.
 ///
 /// # Panics
-/// There are not as many offsets as items, or one ends above the plan's height.
+/// The number of offsets is not the number of items, or an item ends above the plan's height.
 pub fn lower_transitions(
     problem: &Problem,
     plan: &mut AliasPlan,
     may_move: impl Fn(usize) -> bool,
     go_on: impl FnMut(&Lowering) -> bool,
 ) -> usize {
-    assert_eq!(plan.offsets.len(), problem.len(), "one offset for each item");
+    assert_eq!(plan.offsets.len(), problem.len(), "there is one offset per item");
     let ends = problem.sizes.size.iter().zip(&plan.offsets).map(|(size, offset)| offset.checked_add(*size));
     assert!(ends.max().flatten() <= Some(plan.height), "every item ends within the height");
     match &problem.relation {
@@ -64,13 +64,14 @@ pub fn lower_transitions(
     }
 }
 
-/// Rounds that go on without having helped: in them items may move where it costs the same, which leads to other plans.
+/// Rounds without an improvement after which lowering ends. In these rounds items may move at equal cost, to reach
+/// other plans.
 const SIDEWAYS_ROUNDS: u32 = 12;
-/// Exchanges cost more than moves: of rounds without help so few try them.
+/// Exchanges cost more than moves, so only one in so many rounds without an improvement tries them.
 const EXCHANGE_EVERY: u32 = 4;
-/// Steps within a move, or while columns are made, after which the closure is asked.
+/// Steps within a move, or while columns are filled, after which the closure is called.
 const STEPS_A_QUESTION: u64 = 1 << 14;
-/// Columns of all items together above which a plan stays as it is: some 16 bytes of host memory each.
+/// Largest number of columns over all items. Each takes about 16 bytes of host memory.
 const COLUMNS_MAX: u64 = 1 << 26;
 /// Items whose sizes are compared in a step.
 const COMPARED_A_STEP: u64 = 16;
@@ -79,13 +80,13 @@ struct Lower<'p, S: Shape, G> {
     problem: &'p Problem,
     shape: &'p S,
     offsets: &'p mut [u64],
-    /// All items by when they begin.
+    /// All items in the order in which they begin.
     order: Vec<u32>,
     columns: Columns<'p, S>,
-    /// Items that may move, those with most transitions first.
+    /// Items that may move, those with the most transitions first.
     movable: Vec<u32>,
     go_on: G,
-    /// How many rounds there were since one has helped.
+    /// Number of rounds since the last improvement.
     sideways: u32,
     steps: u64,
     between: Vec<Between>,
@@ -120,7 +121,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         }
     }
 
-    /// The sum of the columns of each item. O(n log n).
+    /// Returns the sum of the columns of each item. O(n log n).
     fn columns_of_all(&self) -> u64 {
         let ends = self.offsets.iter().zip(&self.problem.sizes.size);
         ends.map(|(&offset, size)| self.columns.range(offset, offset + size).len() as u64).sum()
@@ -148,7 +149,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.columns.count
     }
 
-    /// Begins anew with the cuts that are needed, where many are not. The count of transitions if it was stopped.
+    /// Rebuilds the columns without unneeded cuts, if there are many. Returns the number of transitions as the error if
+    /// it was stopped.
     fn tidy(&mut self) -> Result<(), usize> {
         let sizes = &self.problem.sizes;
         if self.columns.cuts.len() <= 3 * sizes.len() {
@@ -159,8 +161,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.fill(Some(count))
     }
 
-    /// Puts all items into the columns, which are empty. `known` is the count of transitions, if it is; it is returned
-    /// if this was stopped.
+    /// Puts all items into the columns, which are empty. `known` is the number of transitions, if it is known. Returns
+    /// that number as the error if it was stopped.
     fn fill(&mut self, mut known: Option<usize>) -> Result<(), usize> {
         for place in 0..self.order.len() {
             let item = self.order[place];
@@ -176,13 +178,14 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         Ok(())
     }
 
-    /// The count of transitions, without the columns. O(n log n + transitions).
+    /// Counts the transitions without the columns. O(n log n + transitions).
     fn counted(&self) -> usize {
         let order = self.order.iter().map(|&item| item as usize);
         in_order(order, |item| self.problem.sizes.size[item], self.offsets).len()
     }
 
-    /// Tries every item; then, if that has not helped, now and then every two of one size. Whether to go on.
+    /// Tries to move every item. If that does not help, some rounds also try all pairs of one size. Returns `false` to
+    /// stop.
     fn round(&mut self) -> bool {
         let before = self.columns.count;
         let mut order = core::mem::take(&mut self.movable);
@@ -200,7 +203,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.ask(self.columns.count)
     }
 
-    /// Asks with the count of transitions of the present plan.
+    /// Calls the closure with the number of transitions of the present plan. Returns `false` to stop.
     fn ask(&mut self, transitions: usize) -> bool {
         (self.go_on)(&Lowering { transitions, steps: core::mem::take(&mut self.steps) })
     }
@@ -209,7 +212,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.problem.sizes.size[item as usize]
     }
 
-    /// Moves an item to where it costs least, if that is less than where it is. Whether to go on.
+    /// Moves an item to the offset of least cost, if that is less than the present cost. Returns `false` to stop.
     fn relocate(&mut self, item: u32) -> bool {
         let old = self.offsets[item as usize];
         let least = self.columns.count;
@@ -236,8 +239,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         goes_on && (self.steps == 0 || self.tick())
     }
 
-    /// Decides between offsets of the same cost: the least wins. The offset where the item lies has 0. Before any round
-    /// was in vain an item stays there; afterwards it may go sideways.
+    /// Returns a key that orders offsets of equal cost; the least wins. The present offset has 0. An item stays there
+    /// until a round was without improvement; then it may move sideways.
     fn lot(&self, item: u32, offset: u64) -> i64 {
         if self.sideways == 0 {
             return 1;
@@ -246,7 +249,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) as i64
     }
 
-    /// What an item that is nowhere would find in every column, and the offsets that are worth a try.
+    /// Computes the neighbours that a removed item would have in each column, and the offsets worth trying.
     fn look(&mut self, item: u32) {
         let count = self.columns.cuts.len() - 1;
         self.between.clear();
@@ -271,7 +274,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.candidates.dedup();
     }
 
-    /// Exchanges an item with one of the others that has its size, if that leaves fewer. Whether to go on.
+    /// Exchanges an item with one of the others of the same size, if that leaves fewer transitions. Returns `false` to
+    /// stop.
     fn exchange(&mut self, item: u32, others: &[u32]) -> bool {
         let alignment = &self.problem.sizes.alignment;
         for &other in others {

@@ -1,41 +1,41 @@
-//! Orders that greedy placement is known for, and sorting that can be stopped.
+//! Orders for greedy placement, and sorting that the caller can stop.
 //!
 //! ```text
-//!   keys   ├── 65,536 ──┤├── 65,536 ──┤├── …      each sorted by itself, then merged; asked after each piece
+//!   keys   ├── 65,536 ──┤├── 65,536 ──┤├── …      each sorted, then merged; the closure is called after each piece
 //! ```
 //!
-//! O(n log n). Equal keys stay in the order of the items.
+//! O(n log n). Items with equal keys stay in their order.
 
 use super::asking::Asking;
 use super::problem::Problem;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What is placed first.
+/// Order in which greedy placement places the items.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
-    /// The largest; of these the longest lived.
+    /// Largest size first, then longest lifetime.
     Size,
-    /// The longest lived; of these the largest.
+    /// Longest lifetime first, then largest size.
     Duration,
-    /// The largest alignment; then as [`Order::Size`].
+    /// Largest alignment first, then as [`Order::Size`].
     AlignmentSize,
-    /// The largest alignment; then as [`Order::Duration`].
+    /// Largest alignment first, then as [`Order::Duration`].
     AlignmentDuration,
-    /// The largest product of size and duration; of these the largest.
+    /// Largest product of size and duration first, then largest size.
     Area,
-    /// The first to begin; of these the longest lived, then the largest.
+    /// Earliest start first, then longest lifetime, then largest size.
     Begin,
-    /// The last to end; of these the longest lived, then the largest.
+    /// Latest end first, then longest lifetime, then largest size.
     End,
 }
 
 impl Order {
-    /// Each.
+    /// All orders.
     pub const ALL: [Self; 7] =
         [Self::Size, Self::Duration, Self::AlignmentSize, Self::AlignmentDuration, Self::Area, Self::Begin, Self::End];
 
-    /// The items in this order; `None` if it was stopped.
+    /// Returns the items in this order, or `None` if the caller stopped it.
     pub(super) fn of(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
         let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
         let (alignment, begin) = (|i: usize| problem.sizes.alignment[i], |i: usize| problem.begins[i]);
@@ -53,12 +53,12 @@ impl Order {
     }
 }
 
-/// Items sorted by themselves.
+/// Number of items that are sorted at once.
 const PIECE: usize = 1 << 16;
-/// What an item costs to sort or to merge, in looks.
+/// Cost of sorting or merging one item, in visits.
 const LOOKS_AN_ITEM: u64 = 8;
 
-/// The numbers below `count` by ascending key; `None` if it was stopped.
+/// Returns the numbers below `count` by ascending key, or `None` if the caller stopped it.
 pub(super) fn sorted<K: Ord + Copy>(
     count: usize,
     key: impl Fn(usize) -> K,
@@ -86,7 +86,7 @@ pub(super) fn sorted<K: Ord + Copy>(
     Some(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
-/// Appends both, in order. False if it was stopped.
+/// Appends the merged lists. Returns `false` if the caller stopped it.
 fn merge<T: Ord + Copy>(mut left: &[T], mut right: &[T], merged: &mut Vec<T>, asking: &mut Asking<'_>) -> bool {
     while let (Some(a), Some(b)) = (left.first(), right.first()) {
         if a <= b {

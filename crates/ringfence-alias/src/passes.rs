@@ -1,20 +1,20 @@
 //! Several queues: lifetimes as a partial order instead of intervals.
 //!
 //! ```text
-//!   graphics   p0 ──▶ p1 ─────────▶ p3          x used by p0 and p1, y by p3: y may lie on the bytes of x
-//!                └─sync─▶ p2 ─sync──┘           z used by p2: after p0, but neither before nor after p1:
-//!   compute               p2                    z may not share with x
+//!   graphics   p0 ──▶ p1 ─────────▶ p3          x is used by p0 and p1, y by p3: y can share bytes with x
+//!                └─sync─▶ p2 ─sync──┘           z is used by p2, which is after p0 but unordered with p1:
+//!   compute               p2                    z cannot share bytes with x
 //! ```
 //!
-//! Two items may share bytes exactly where *every* pass that uses the one comes before *every* pass that uses the
-//! other, along edges: the order of a queue, or a sync point. Everything else clashes.
+//! Two items can share bytes if *every* pass that uses one comes before *every* pass that uses the other, along edges:
+//! the order of a queue, or a sync point. All other pairs clash.
 //!
-//! What comes before what is a matrix of bits, closed over the edges from the last pass to the first. The clashes are
-//! covered by cliques: from every item the heaviest that greed finds, and from every clash that is not covered then. A
-//! clique's sum of sizes is a bound; the heaviest clique of all would be a flow problem, which is left alone.
+//! The order of the passes is a matrix of bits, closed over the edges from the last pass to the first. Cliques cover
+//! the clashes: first a greedy heaviest clique for every item, then one for every clash that is not covered yet. The
+//! sum of a clique's sizes is a lower bound. Finding the heaviest clique would be a flow problem; it is not solved.
 //!
-//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) at worst. The
-//! matrices take p² / 8 and twice n² / 8 bytes of host memory; more than 1 GiB is refused.
+//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) in the worst
+//! case. The matrices take p² / 8 and twice n² / 8 bytes of host memory; more than 1 GiB is an error.
 
 use super::check::{Violation, check_places};
 use super::item::{ItemError, check_relation, check_sizes};
@@ -25,37 +25,37 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Passes, and which come before which.
+/// Passes, and the partial order of their execution.
 #[derive(Clone, Debug)]
 pub struct PassGraph {
-    /// Row: a pass; column: a pass that comes after it on every run.
+    /// Row: a pass. Column: a pass that always comes after it.
     after: Bits,
     /// The passes in an order that the edges allow.
     order: Vec<u32>,
     edges: Vec<(u32, u32)>,
 }
 
-/// Why passes have no order. Passes are named by number.
+/// Reason why passes have no order. Passes are identified by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PassError {
     /// An edge names a pass that does not exist.
     UnknownPass {
-        /// The pass that was named.
+        /// Number of the pass.
         pass: usize,
     },
-    /// A pass comes before itself.
+    /// The edges have a cycle.
     Cycle {
-        /// One pass of the cycle, or one behind it.
+        /// A pass of the cycle, or one that waits for the cycle.
         pass: usize,
     },
-    /// The table of which pass comes before which would need too much host memory.
+    /// The table of the order would need too much host memory.
     TooMany {
-        /// How many passes.
+        /// Number of passes.
         count: usize,
-        /// Bytes that the table needs.
+        /// Size of the table, in bytes.
         bytes: u64,
-        /// Bytes that it may have.
+        /// Largest size of the table, in bytes.
         bytes_max: u64,
     },
 }
@@ -64,12 +64,9 @@ impl fmt::Display for PassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::UnknownPass { pass } => write!(f, "an edge names pass {pass}, which does not exist"),
-            Self::Cycle { pass } => write!(f, "pass {pass} waits for a cycle of passes"),
+            Self::Cycle { pass } => write!(f, "the edges have a cycle that pass {pass} is in or waits for"),
             Self::TooMany { count, bytes, bytes_max } => {
-                write!(
-                    f,
-                    "the order of {count} passes needs a table of {bytes} bytes, of at most {bytes_max}: use fewer passes"
-                )
+                write!(f, "the table of {count} passes needs {bytes} bytes, of at most {bytes_max}: use fewer passes")
             }
         }
     }
@@ -78,8 +75,8 @@ impl fmt::Display for PassError {
 impl core::error::Error for PassError {}
 
 impl PassGraph {
-    /// `count` passes, numbered from 0, with edges *(before, after)*: the order within each queue and every sync point
-    /// between queues. O(count + edges · count / 64), and count² / 8 bytes of host memory.
+    /// Creates the graph of `count` passes, numbered from 0, with edges *(before, after)*: the order within each queue,
+    /// and every sync point between queues. O(count + edges · count / 64), and count² / 8 bytes of host memory.
     ///
     /// # Errors
     /// A pass that does not exist, a cycle, or more than 92,680 passes, whose table would be larger than 1 GiB.
@@ -107,22 +104,22 @@ impl PassGraph {
         Ok(Self { after, order, edges })
     }
 
-    /// How many passes.
+    /// Returns the number of passes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is no pass.
+    /// Returns `true` if there are no passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Whether `a` has ended on every run before `b` begins. O(1).
+    /// Returns `true` if `a` always ends before `b` begins. O(1).
     ///
     /// # Panics
-    /// A pass that does not exist.
+    /// `a` or `b` does not exist.
     #[must_use]
     pub fn is_before(&self, a: usize, b: usize) -> bool {
         assert!(a < self.len() && b < self.len(), "pass {a} or {b} does not exist");
@@ -134,7 +131,7 @@ impl PassGraph {
     }
 }
 
-/// Kahn's algorithm, the lowest pass first among those that are ready.
+/// Sorts the passes by Kahn's algorithm, the lowest number first among those that are ready.
 fn topological(count: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PassError> {
     let (mut waits, mut next) = (vec![0_u32; count], vec![Vec::new(); count]);
     for &(before, after) in edges {
@@ -159,22 +156,24 @@ fn topological(count: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PassError
     }
 }
 
-/// A buffer or texture and the passes that use it.
+/// A buffer or texture, and the passes that use it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PassItem {
-    /// In units; at least 1.
+    /// Size in units; at least 1.
     pub size: u64,
-    /// The offset is to be a multiple of it; a power of two.
+    /// Alignment of the offset; a power of two.
     pub alignment: u64,
-    /// The passes that read or write it, in any order; at least one.
+    /// Passes that read or write it, in any order; at least one.
     pub passes: Vec<usize>,
 }
 
 impl Problem {
-    /// A problem of items that passes on several queues use. O(n² · uses + n³ / 64), and n² / 4 bytes of host memory.
+    /// Creates the problem of items that passes on several queues use. O(n² · uses + n³ / 64), and n² / 4 bytes of host
+    /// memory.
     ///
     /// # Errors
-    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] instead of a table of more than 1 GiB.
+    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] if the tables would take more than 1
+    /// GiB.
     pub fn with_passes(graph: &PassGraph, items: &[PassItem]) -> Result<Self, ItemError> {
         let sizes = Sizes {
             size: items.iter().map(|item| item.size).collect(),
@@ -208,7 +207,7 @@ fn check_passes(graph: &PassGraph, items: &[PassItem]) -> Result<(), ItemError> 
     Ok(())
 }
 
-/// Whether every use of `a` comes before every use of `b`.
+/// Returns `true` if every use of `a` comes before every use of `b`.
 fn is_over_before(graph: &PassGraph, a: &PassItem, b: &PassItem) -> bool {
     a.passes.iter().all(|&first| b.passes.iter().all(|&second| graph.after.get(first, second)))
 }
@@ -217,7 +216,7 @@ fn may_share(graph: &PassGraph, a: &PassItem, b: &PassItem) -> bool {
     is_over_before(graph, a, b) || is_over_before(graph, b, a)
 }
 
-/// Which items clash; each with itself as well.
+/// Returns the matrix of clashes. Each item also clashes with itself.
 fn clashes(graph: &PassGraph, items: &[PassItem]) -> Bits {
     let mut bits = Bits::new(items.len());
     for (a, first) in items.iter().enumerate() {
@@ -232,7 +231,7 @@ fn clashes(graph: &PassGraph, items: &[PassItem]) -> Bits {
     bits
 }
 
-/// Cliques such that every clash lies in one, by when they begin.
+/// Returns cliques that cover all clashes, in the order in which they begin.
 fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Result<Cliques, ItemError> {
     let count = sizes.len();
     let mut covered = Bits::new(count);
@@ -261,7 +260,8 @@ fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Result<Cliques, ItemEr
     Ok(listed(clashes, &cliques, count))
 }
 
-/// A clique that holds the members, grown by the largest item that fits; or first by those that cover most.
+/// Grows a clique around `members`, by the largest item that fits; unless `heaviest`, first by items with most
+/// uncovered clashes.
 pub(super) fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
     let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
     let mut candidates = clashes.row(members[0]).to_vec();
@@ -281,7 +281,7 @@ pub(super) fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usi
     clique
 }
 
-/// The cliques as lists by item.
+/// Converts the cliques to lists of sections by item.
 pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliques {
     let mut of_item = vec![Vec::new(); count];
     for (section, members) in cliques.iter().enumerate() {
@@ -296,8 +296,8 @@ pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliqu
     Cliques { clashes, lists, starts, section_count: cliques.len(), is_recurring: false }
 }
 
-/// Proves a plan over several queues, as [`verify`](super::verify) does over one. O(n² · uses) at worst: every two
-/// items that share bytes are looked at.
+/// Checks a plan over several queues, as [`verify`](super::verify) does for one queue. O(n² · uses) in the worst case:
+/// each pair of items that share bytes is compared.
 ///
 /// # Errors
 /// The first violation that was found.
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::shape::Shape;
 
-    /// Whether the cliques cover what clashes and nothing else.
+    /// Returns `true` if the cliques cover all clashes and no other pair.
     fn is_cover(shape: &Cliques, count: usize) -> bool {
         (0..count).all(|a| {
             (0..count).all(|b| {

@@ -1,13 +1,13 @@
-//! Plans upon a low stack: what is fullest is stacked as low as it can be, and the others go where there is room.
+//! Plans on top of a low stack: the fullest section is stacked as low as possible, and the other items fill the gaps.
 //!
 //! ```text
 //!   groups   │ part of the stack │ another part │ … │ the part on top │ another item │ another item │ …
 //!                    └───────────── swapped ──────────────────────────────────┘
-//!            placed one by one, each item at the lowest gap; kept if the height is no higher
+//!            placed one by one, each item in the lowest gap; kept if the height is not higher
 //! ```
 //!
-//! The search over pairs does not see which orders waste little where alignments are mixed, and only one in thousands
-//! does; the stack has such an order, and most swaps leave it as low as it is. A plan costs O(n²), as any greedy one.
+//! With mixed alignments, only one order in thousands wastes little, and the search over pairs does not find it. The
+//! stack has such an order, and most swaps do not make it higher. A plan costs O(n²), like a greedy one.
 
 use super::asking::Asking;
 use super::greedy::{self, Fit};
@@ -20,17 +20,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// How often the groups are ordered anew.
+/// Number of times that the groups are shuffled.
 const ROUNDS: u32 = 3;
-/// Swaps without a lower height until then.
+/// Swaps without a lower height after which the groups are shuffled.
 const SWAPS: u32 = 60;
-/// Sets of small items of the stack.
+/// Largest number of sets of small items of the stack.
 const SETS: usize = 1 << 11;
 const WORK: u64 = 2_000_000;
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 impl Planner<'_> {
-    /// Looks for lower plans upon a stack of these items, which all clash.
+    /// Searches for lower plans on a stack of these items, which all clash.
     pub fn pile<S: Shape>(&mut self, shape: &S, members: &[u32]) {
         let problem = self.problem;
         let mut parts = low_stack(&problem.sizes, members);
@@ -40,7 +40,7 @@ impl Planner<'_> {
         for round in 0..ROUNDS {
             shuffle(&mut parts, &mut random);
             shuffle(&mut others, &mut random);
-            // The first ones by size, then by area, then as they are.
+            // In the first round the others are sorted by size, in the second by area, then not.
             match round % 3 {
                 0 => others.sort_by_key(|&item| Reverse(problem.sizes.size[item as usize])),
                 1 => others.sort_by_key(|&item| Reverse(problem.area(item as usize))),
@@ -52,7 +52,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Swaps two groups at a time, as long as that makes the plan lower.
+    /// Swaps two groups at a time, while that makes the plan lower.
     fn swap<S: Shape>(&mut self, shape: &S, mut groups: Vec<Vec<u32>>, fit: Fit, random: &mut Random) {
         let mut whole = |_| true;
         let (mut lowest, mut left) = (u64::MAX - 1, SWAPS);
@@ -79,7 +79,7 @@ impl Planner<'_> {
     }
 }
 
-/// The parts of the lower of two stacks.
+/// Returns the parts of the lower of two stacks.
 fn low_stack(sizes: &Sizes, members: &[u32]) -> Vec<Vec<u32>> {
     let whole = stacking::lowest(sizes, members.to_vec(), u64::MAX, 0, SETS, &mut WORK.clone());
     let by_alignments = stacking::by_alignments(sizes, members, SETS, &mut WORK.clone());

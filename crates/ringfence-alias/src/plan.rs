@@ -1,16 +1,16 @@
-//! Planning: greedy orders first, then a search, then repair. From the first order on there is always a valid plan.
+//! The planner: greedy orders, then a search, then local repair. A valid plan exists after the first order.
 //!
 //! ```text
 //!   height ▲
 //!          │▓ first plan (one greedy order)
 //!          │░▓ best of the greedy orders
-//!          │░░▓▓▓ search and repair: better plans while the caller lets it go on
+//!          │░░▓▓▓ search and repair: better plans until the caller stops it
 //!          │░░░░░▓▓▓▓
 //!     bound├┄┄┄┄┄┄┄┄┄▓▓▓ reached: the plan is proven, the planner stops
 //!          └────────────────▶ work
 //! ```
 //!
-//! The planner has no clock: it calls the caller's closure now and then, which may read one and says whether to go on.
+//! The planner has no clock. It regularly calls the caller's closure, which decides if planning continues.
 
 use super::asking::Asking;
 use super::greedy::{self, Fit};
@@ -26,21 +26,21 @@ use super::sweep::{self, Holes};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Offsets, with the proof of how good they are.
+/// The offsets of a plan, with its height and a proven lower bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AliasPlan {
-    /// Of each item, in the order given, where it begins, in units.
+    /// Offset of each item, in the order of the items, in units.
     pub offsets: Vec<u64>,
-    /// What the plan needs: the highest end, in units.
+    /// Highest end of an item, in units.
     pub height: u64,
-    /// The largest sum of sizes alive at once: no plan is lower.
+    /// Largest sum of sizes alive at once. No plan is lower.
     pub load: u64,
-    /// The highest bound that was proven; at least the load.
+    /// Highest proven lower bound; at least `load`.
     pub lower_bound: u64,
 }
 
 impl AliasPlan {
-    /// Whether no plan is lower than this one.
+    /// Returns `true` if no plan is lower than this one.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.height <= self.lower_bound
@@ -50,40 +50,41 @@ impl AliasPlan {
         Progress { height: self.height, lower_bound: self.lower_bound, steps }
     }
 
-    /// By how much the plan may be higher than the best, in units.
+    /// Returns the largest possible distance to the optimum, in units.
     #[must_use]
     pub fn gap(&self) -> u64 {
         self.height - self.lower_bound
     }
 }
 
-/// How far planning is, as reported to the caller's closure.
+/// Progress of planning, as reported to the caller's closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The height of the best plan so far.
+    /// Height of the best plan so far.
     pub height: u64,
-    /// The bound proven so far.
+    /// Lower bound proven so far.
     pub lower_bound: u64,
-    /// Steps of work since the last call; a step is a microsecond or some.
+    /// Steps of work since the last call. A step takes about a microsecond.
     pub steps: u64,
 }
 
-/// Greedy policies: what the planner begins with, and to compare with.
+/// Greedy policies. The planner starts with them; callers can compare plans with them.
 ///
-/// [`plan`] has tried them all when its first stage is over (at once, of up to [`GREEDY_WHOLE`] items), and is no
-/// higher than the lowest of them from then on.
+/// [`plan`] tries all of them in its first stage, and its plan is then no higher than the best of them. For up to
+/// [`GREEDY_WHOLE`] items it always finishes that stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
-    /// By time of beginning, each at the lowest gap that holds it: what engines do as the frame is recorded.
+    /// By start of the lifetime, each item in the lowest gap that fits: the plan of an engine that allocates while it
+    /// records.
     OnlineFirstFit,
-    /// The largest first, each at the gap that it fills best.
+    /// Largest item first, each in the gap that it fills best.
     BySize,
-    /// In some order, each at some gap.
+    /// In the given order, each item in the given gap.
     Greedy(Order, Fit),
 }
 
 impl Policy {
-    /// Each, as the planner tries them for few items: the most successful first.
+    /// All policies, in the order in which the planner tries them for few items: the most successful first.
     pub const ALL: [Self; 2 + 2 * Order::ALL.len()] = {
         let mut all = [Self::BySize; 2 + 2 * Order::ALL.len()];
         let mut at = 0;
@@ -104,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// The items in its order; `None` if it was stopped.
+    /// Returns the items in the order of the policy, or `None` if the caller stopped it.
     fn order(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
         match self {
             Self::OnlineFirstFit => sorted(problem.len(), |item| problem.begins[item], asking),
@@ -113,13 +114,13 @@ impl Policy {
         }
     }
 
-    /// Whether it differs from those before it in [`Policy::ALL`].
+    /// Returns `true` if the policy can differ from those before it in [`Policy::ALL`].
     fn differs(self, problem: &Problem) -> bool {
         !matches!(self, Self::Greedy(Order::AlignmentSize | Order::AlignmentDuration, _)) || problem.is_mixed()
     }
 }
 
-/// The plan of a greedy policy. O(n²) at worst.
+/// Returns the plan of a greedy policy. O(n²) in the worst case.
 #[must_use]
 pub fn plan_by(problem: &Problem, policy: Policy) -> AliasPlan {
     let mut go_on = |_| true;
@@ -147,21 +148,22 @@ fn place(
     }
 }
 
-/// Plans, as long as the closure says to go on and the plan is not proven.
+/// Plans until the plan is proven optimal or the closure returns `false`.
 ///
-/// The closure is asked after every some hundred steps and whenever the plan has improved; before the first plan it is
-/// not, and after it has said no it is not either. The same problem and the same answers give the same plan.
+/// The closure is called every few hundred steps and after each improvement. It is not called before the first plan
+/// exists, or after it has returned `false`. The same problem and the same answers give the same plan.
 ///
-/// More time is never worse: stopped at a question, the plan is that that the question reported, or a lower one.
+/// If the closure stops planning, the result is the plan that it was last shown, or a lower one.
 ///
-/// The plan is no higher than that of any [`Policy`], whenever it is stopped, if there are no more than
-/// [`GREEDY_WHOLE`] items: their greedy plans are all finished, a fraction of a millisecond. Of more items it is no
-/// higher than any policy that was tried by then; all are tried first of all, but for those that take long of more than
-/// 1,536, which take turns with other work. Of more than 80,000 that live for short all do, after some repair.
+/// For up to [`GREEDY_WHOLE`] items the plan is never higher than that of any [`Policy`]: all greedy plans are
+/// finished, which takes a fraction of a millisecond. For more items the plan is no higher than that of each policy
+/// that was tried before the stop. All are tried first, with two exceptions: for more than 1,536 items, slow policies
+/// take turns with other work; for more than 80,000 short-lived items, all policies do, after some local repair.
 ///
-/// The first plan is always finished: a millisecond or two up to 1,536 items, a fifth of a second for a million with
-/// the making of the problem. What comes then asks after a number of steps, not after a time: mostly a few milliseconds
-/// apart, of 1,000 to 3,000 items up to 12 to 32 ms; of a million items a tenth of a second, while memory is made.
+/// The first plan is always finished. It takes a millisecond or two for up to 1,536 items, and a fifth of a second,
+/// including the creation of the problem, for a million. The closure is then called after a number of steps, not after
+/// a time: mostly every few milliseconds, every 12 to 32 ms for 1,000 to 3,000 items, and after a tenth of a second for
+/// a million items, while memory is allocated.
 #[must_use]
 pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
     let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
@@ -171,18 +173,18 @@ pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> Alia
     planner.best
 }
 
-/// The best plan so far, and the closure that says whether to go on.
+/// The best plan so far, and the closure that decides if planning continues.
 pub(super) struct Planner<'p> {
     pub problem: &'p Problem,
-    /// It may put a better plan in the place of the best so far.
+    /// May replace the best plan with a better one.
     asked: &'p mut dyn FnMut(&mut AliasPlan, u64) -> bool,
     pub best: AliasPlan,
-    /// What a policy found in its turn, where other work goes on from the plan that it had.
+    /// Plan that a policy found during a turn, while other work continues from `best`.
     aside: Option<AliasPlan>,
-    /// Policies that have not had their turn, the next one last.
+    /// Policies that are not tried yet. The last one is next.
     pub untried: Vec<Policy>,
     turns: Turns,
-    /// What is drawn by chance depends on it.
+    /// Seed of the random numbers.
     pub seed: u64,
     stopped: bool,
 }
@@ -196,7 +198,7 @@ impl<'p> Planner<'p> {
         Self { problem, asked, best, aside: None, untried: Vec::new(), turns, seed: 0, stopped: false }
     }
 
-    /// What comes first, once: greedy policies, and of many items the fullest moments.
+    /// Runs the first stage: greedy policies, and for many items the fullest moments.
     pub fn begin(&mut self) {
         self.turns.are_aside = true;
         self.begin_with_turns();
@@ -208,7 +210,7 @@ impl<'p> Planner<'p> {
         let many = self.problem.len() > ALL_MAX;
         match &self.problem.relation {
             Relation::Intervals(shape) if many && is_short_lived(shape) => {
-                // Local repair gains most there.
+                // Local repair gains most for such items.
                 self.first(shape);
                 self.untried = self.policies(false);
                 self.untried.reverse();
@@ -238,7 +240,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Goes on until the plan is proven or the caller stops it.
+    /// Continues until the plan is proven or the caller stops it.
     pub fn go_on(&mut self) {
         match &self.problem.relation {
             Relation::Intervals(shape) => {
@@ -251,17 +253,17 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Numbers by chance.
+    /// Returns a generator of random numbers for `base` and the planner's seed.
     pub fn random(&self, base: u64) -> Random {
         let mut random = Random(base ^ self.seed.wrapping_mul(0x9fb2_1c65_1e98_df25));
         if self.seed != 0 {
-            // Neighbouring seeds are to have nothing in common.
+            // Mixes the state, so that similar seeds give unrelated numbers.
             (0..4).for_each(|_| _ = random.next());
         }
         random
     }
 
-    /// Betters the greedy plan: by the search, or by repair where there are too many items for that.
+    /// Improves the greedy plan, by the search or, for too many items, by local repair.
     fn better<S: Shape>(&mut self, shape: &S) {
         if self.problem.len() > ITEMS_MAX { self.repair(shape) } else { self.search(shape) }
     }
@@ -270,12 +272,12 @@ impl<'p> Planner<'p> {
         self.stopped || self.lowest() <= self.best.lower_bound
     }
 
-    /// The height of the best plan so far, or of what is aside.
+    /// Returns the height of the lower one of `best` and `aside`.
     fn lowest(&self) -> u64 {
         self.aside.as_ref().map_or(u64::MAX, |aside| aside.height).min(self.best.height)
     }
 
-    /// What is aside becomes the best plan so far, if it is lower.
+    /// Replaces `best` with `aside` if that is lower.
     fn bring_back(&mut self) {
         if let Some(aside) = self.aside.take().filter(|aside| aside.height < self.best.height) {
             let lower_bound = self.best.lower_bound.min(aside.height);
@@ -299,13 +301,13 @@ impl<'p> Planner<'p> {
         !self.stopped
     }
 
-    /// From now on policies take turns with other work, the first one after `steps` of it.
+    /// From now on policies take turns with other work. The first turn is after `steps` steps of other work.
     fn take_turns(&mut self, steps: u64) {
         self.turns.are_on = !self.untried.is_empty();
         self.turns.ahead = steps;
     }
 
-    /// The next policy is tried, whatever work it comes in between.
+    /// Tries the next policy in the middle of other work.
     fn turn(&mut self) {
         self.turns.are_on = false;
         let mut steps = 0;
@@ -317,8 +319,8 @@ impl<'p> Planner<'p> {
         self.take_turns((for_one * steps).max(self.problem.len() as u64 / LEAST_TURN));
     }
 
-    /// Takes a plan that is lower. After the closure has said no there is none to take but the first: it was made of
-    /// work that was cut short, and a caller who says no later might not have it.
+    /// Takes a plan that is lower. After the closure has returned `false`, only a first plan is taken: other plans are
+    /// results of work that was cut short, and a caller that stops later might not get them.
     pub fn offer(&mut self, offsets: Vec<u64>, steps: u64) {
         if !self.stopped || self.best.height == u64::MAX {
             self.take(offsets, steps);
@@ -333,7 +335,8 @@ impl<'p> Planner<'p> {
         self.tick(steps);
     }
 
-    /// The policies that differ, the most successful first; or first fit before best fit, which takes longer.
+    /// Returns the policies that differ, the most successful first. If `by_cost`, first fit comes before best fit,
+    /// which is slower.
     fn policies(&self, by_cost: bool) -> Vec<Policy> {
         let mut policies: Vec<Policy> = Policy::ALL.into_iter().filter(|policy| policy.differs(self.problem)).collect();
         if by_cost {
@@ -342,7 +345,7 @@ impl<'p> Planner<'p> {
         policies
     }
 
-    /// The greedy policies, in this order.
+    /// Tries the greedy policies in this order.
     fn greedy(&mut self, policies: Vec<Policy>) {
         let mut work = if self.problem.len() > RUNS_ITEMS_MIN { GREEDY_WORK_MAX } else { u64::MAX };
         let whole = self.problem.len() <= GREEDY_WHOLE;
@@ -354,18 +357,18 @@ impl<'p> Planner<'p> {
                 self.untried.push(policy);
             }
         }
-        // The last is tried next.
+        // `untried` is a stack: its last policy is tried next.
         self.untried.reverse();
     }
 
-    /// Tries the next of the policies that took too long at first; false if there is none. `steps` counts its steps.
+    /// Tries the next policy that took too long at first. Returns `false` if there is none. Adds its steps to `steps`.
     pub fn try_next(&mut self, steps: &mut u64) -> bool {
         let Some(policy) = self.untried.pop() else { return false };
         self.greedy_by(policy, &mut u64::MAX.clone(), steps);
         true
     }
 
-    /// Whether the policy was tried to its end, within so much work.
+    /// Tries a policy within `work`. Returns `true` if it was finished.
     fn greedy_by(&mut self, policy: Policy, work: &mut u64, steps: &mut u64) -> bool {
         let (problem, limit) = (self.problem, self.lowest());
         let whole = limit == u64::MAX || problem.len() <= GREEDY_WHOLE;
@@ -382,7 +385,7 @@ impl<'p> Planner<'p> {
                 self.aside = Some(AliasPlan { offsets, height, ..self.best.clone() });
                 self.tick(steps);
             } else if whole {
-                // The first, and of few items all, whatever the closure says.
+                // Taken even if the closure has stopped planning: the first plan, and all plans of few items.
                 self.take(offsets, steps);
             } else {
                 self.offer(offsets, steps);
@@ -392,7 +395,7 @@ impl<'p> Planner<'p> {
         *work > 0 && !self.stopped
     }
 
-    /// The first plan of many items: the cheapest, always finished.
+    /// Makes the first plan of many items, by the cheapest method. Always finished.
     fn first(&mut self, shape: &Intervals) {
         let problem = self.problem;
         let mut whole = |_| true;
@@ -403,7 +406,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// The first plan of many items over cliques: always finished.
+    /// Makes the first plan of many items over cliques. Always finished.
     fn stack(&mut self, shape: &Cliques) {
         let problem = self.problem;
         let mut whole = |_| true;
@@ -413,7 +416,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Local repair for as many steps as a policy takes: of many items it gains more, and sooner.
+    /// Runs local repair for as many steps as a policy takes. For many items it gains more, and sooner.
     fn mend_first(&mut self, shape: &Cliques) {
         if self.done() {
             return;
@@ -423,13 +426,13 @@ impl<'p> Planner<'p> {
         self.mend(&mut repair, &mut Mending::default(), count * count / LOOKS_OF_A_POLICY, &mut 0);
     }
 
-    /// The walk over time, forwards or backwards.
+    /// Runs the sweep over time, forwards or backwards.
     fn sweep(&mut self, shape: &Intervals, backwards: bool) {
         if self.done() {
             return;
         }
         let problem = self.problem;
-        // Should size classes have found no room, this is the first plan.
+        // If size classes found no room, this is the first plan and must be finished.
         let is_first = self.best.height == u64::MAX;
         let mirrored = backwards.then(|| sweep::mirrored(shape));
         let mut go_on = |steps| is_first || self.tick(steps);
@@ -441,19 +444,19 @@ impl<'p> Planner<'p> {
     }
 }
 
-/// When a policy is tried between other work.
+/// Schedule of the policies that take turns with other work.
 #[derive(Default)]
 struct Turns {
     are_on: bool,
-    /// Whether what a policy finds is put aside.
+    /// `true` if the plan of a policy is put into `aside`.
     are_aside: bool,
-    /// Steps of other work until the next turn: as many as the last one took, so that a policy is tried no later than
-    /// in twice the steps that it takes with those before it.
+    /// Steps of other work until the next turn. It is proportional to the steps of the last turn, so policies take a
+    /// fixed share of the time.
     ahead: u64,
 }
 
 impl Turns {
-    /// Whether it is a policy's turn, after `steps` more of other work.
+    /// Counts `steps` of other work. Returns `true` if the next policy is due.
     fn is_due(&mut self, steps: u64) -> bool {
         if self.are_on {
             self.ahead = self.ahead.saturating_sub(steps);
@@ -462,30 +465,31 @@ impl Turns {
     }
 }
 
-/// Whether the items live for few sections, the mean of all.
+/// Returns `true` if the mean lifetime of the items is short, in sections.
 pub(super) fn is_short_lived(shape: &Intervals) -> bool {
     let sum: u64 = shape.spans.iter().map(|span| u64::from(span.last - span.first)).sum();
     sum < SHORT * shape.spans.len() as u64
 }
 
 const SHORT: u64 = 64;
-/// Half of the items are there already, on average, when one is placed, and a step is so many looks at one.
+/// Square of the number of items per step of a policy: on average half of the items are placed when the next one is,
+/// and a step is 1,024 visits.
 const LOOKS_OF_A_POLICY: u64 = 2 << 10;
-/// Items for each step of other work before the first policy's turn, of very many short-lived items: most are proven
-/// before that.
+/// Items per step of other work before the first policy's turn, for very many short-lived items. Most plans are proven
+/// before.
 const FIRST_TURN: u64 = 1;
-/// Items for each step of other work before a later policy's turn, at least: no policy takes fewer steps.
+/// Items per step of other work before a later policy's turn, at least. No policy takes fewer steps.
 const LEAST_TURN: u64 = 8;
-/// Steps of other work for each of a policy, which takes longer: together about as long.
+/// Steps of other work per step of a policy. A policy's steps are longer, so both take about the same time.
 const STEPS_FOR_ONE: u64 = 8;
-/// Where a plan is above its bound by less than one part in this, there is little to gain: a quarter as often.
+/// If the gap is at most 1 / `NEAR` of the bound, little can be gained, and policies have a quarter of the turns.
 const NEAR: u64 = 50;
 const NEAR_STEPS_FOR_ONE: u64 = 4 * STEPS_FOR_ONE;
-/// Of up to this number of items all greedy policies are tried, whatever the closure says: a fraction of a millisecond.
+/// Up to this number of items all greedy policies are tried even if the closure stops planning: a fraction of a
+/// millisecond.
 pub const GREEDY_WHOLE: usize = 256;
-/// From this number of items on, the first plan is one walk over time, and greedy placement goes through a tree of
-/// runs.
+/// From this number of items on, the first plan is one sweep over time, and greedy placement uses a tree of runs.
 pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
-/// How many runs the greedy orders of `RUNS_ITEMS_MIN` or more items may look at, all together: a third of a second.
-/// The orders that they leave out come later, as their gain is worth it.
+/// Runs that the greedy orders of `RUNS_ITEMS_MIN` or more items may visit in total: a third of a second. The remaining
+/// orders are tried later.
 const GREEDY_WORK_MAX: u64 = 1 << 25;

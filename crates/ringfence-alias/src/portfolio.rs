@@ -1,15 +1,15 @@
-//! The search as a portfolio: threads that take turns, each with an order of its own and what it has learned.
+//! The search as a portfolio: searches with their own order and their own failure counts take turns.
 //!
 //! ```text
-//!   at the bound      ▐ thread 0 ▐ thread 1 ▐ … ▐ thread 0, longer ▐ …      each learns which sections fail
-//!   above it          ▐ episode: up to ten short attempts, an order by chance, a target between bound and plan ▐ …
+//!   at the bound      ▐ thread 0 ▐ thread 1 ▐ … ▐ thread 0, longer ▐ …      each counts the failures of the sections
+//!   above it          ▐ episode: up to ten short attempts, a random order, a target between bound and plan ▐ …
 //!   few items         ▐ beam search at the bound ▐ learning just below the plan ▐ … ▐ a wider beam ▐ …
 //! ```
 //!
-//! One order in ten solves in a thousand decisions what another does not in a million; so attempts are short, and
-//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. A
-//! plan at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower
-//! after a success. An attempt that looks at everything raises the bound.
+//! One order in ten solves in a thousand decisions a problem that others do not solve in a million. So attempts are
+//! short, and become longer as they fail. A section that failed counts as fuller in the next attempt, which moves its
+//! items forward. A plan at the bound is proven at once. Episodes improve the plan if the bound is out of reach, and
+//! aim lower after a success. An attempt that searches everything raises the bound.
 
 use super::beam::{Beam, Favour};
 use super::bound::refined;
@@ -21,7 +21,7 @@ use super::random::Random;
 use super::shape::Shape;
 use alloc::vec::Vec;
 
-/// More items than that are not searched but repaired: the search recurses once for each.
+/// Largest number of items for the search, which recurses once per item. More items are repaired instead.
 pub(super) const ITEMS_MAX: usize = 1536;
 
 impl Planner<'_> {
@@ -68,12 +68,12 @@ impl Planner<'_> {
         let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
         let mut learner = (problem.len() <= EXACT_MAX).then(|| Learner::new(shape, scale, &problem.sizes.size));
-        // Those that search side by side begin with different ways.
+        // With several workers, each begins with another strategy.
         let mut turns = self.seed as usize % (LEADING + 1);
         let mut is_begun = false;
-        // Decisions made at the bound and above it, and steps of learning just below the best plan so far.
+        // Decisions at the bound and above it, and steps of learning just below the best plan.
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
-        // Steps of beam searches: they get a third of all, at once where alignments are mixed.
+        // Steps of beam searches. They get a third of all steps; with mixed alignments they start at once.
         let mut beamed = if problem.is_mixed() { 0 } else { STEPS_BEFORE_BEAMS };
         while !self.done() {
             let before = portfolio.search.decisions;
@@ -96,7 +96,7 @@ impl Planner<'_> {
         }
     }
 
-    /// One more beam search; wider ones when those of a width have failed. How many steps it took.
+    /// Runs one beam search, and widens the beam after a failure at this width. Returns the number of steps.
     fn beam<U: Unit>(&mut self, beams: &mut Beams<U>) -> u64 {
         let (capacity, mut steps) = ((self.best.lower_bound + beams.reach).min(self.best.height - 1), 1);
         let mut go_on = |more| {
@@ -118,7 +118,7 @@ impl Planner<'_> {
         steps
     }
 
-    /// Looks for a lower plan by learning, for a while. How many steps it took.
+    /// Searches for a lower plan by learning, for a limited number of steps. Returns the number of steps.
     fn learn(&mut self, learner: &mut Learner) -> u64 {
         if !learner.is_begun() {
             learner.lean_on(&self.best.offsets, self.seed);
@@ -139,7 +139,8 @@ impl Planner<'_> {
         steps
     }
 
-    /// One more attempt of the episode; at its end a new one, bolder after a success, less bold after a failure.
+    /// Runs one attempt of the episode. At its end a new one starts, with a lower target after a success, a higher one
+    /// after a failure.
     fn continue_episode<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, episode: &mut Episode) {
         let gap = self.best.gap() as f64;
         let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
@@ -154,7 +155,7 @@ impl Planner<'_> {
         *episode = portfolio.episode(self.problem);
     }
 
-    /// Whether the target was met.
+    /// Runs one attempt. Returns `true` if the target was reached.
     fn attempt<S: Shape, U: Unit>(
         &mut self,
         portfolio: &mut Portfolio<S, U>,
@@ -174,26 +175,26 @@ impl Planner<'_> {
     }
 }
 
-/// The leading threads in turn, and after each round one of the others.
+/// Returns the thread for a turn: the leading threads in turn, and after each round one of the others.
 fn whose_turn(turn: usize, count: usize) -> usize {
     let (round, place) = (turn / (LEADING + 1), turn % (LEADING + 1));
     if place < LEADING { place } else { LEADING + round % (count - LEADING) }
 }
 
-/// Both kinds of attempt get as many decisions at first; when many at the bound have failed, those above it get more.
+/// Returns the weight of attempts at the bound. Both kinds get the same share at first; after many failures at the
+/// bound, those above it get more.
 fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
     if at_bound < 200 * problem.len() as u64 { 1 } else { 4 }
 }
 
-/// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long
-/// enough.
+/// Largest number of items for which the optimum is found by exhausting all lower plans.
 const EXACT_MAX: usize = learning::ITEMS_MAX;
-/// So many unfinished plans lie side by side at first, and at last.
+/// Number of unfinished plans of a beam, at first and at most.
 const WIDTH: usize = 1 << 3;
 const WIDTH_MAX: usize = 1 << 13;
-/// Half of the steps of other searches before the first beam, where one alignment leaves it little to know.
+/// Half of the steps of other searches before the first beam. With one alignment, the tables of a beam add little.
 const STEPS_BEFORE_BEAMS: u64 = 1_000;
-/// Looks of a turn of learning.
+/// Visits in a turn of learning.
 const LOOKS_A_TURN: u64 = 1 << 15;
 
 const EPISODE_ATTEMPTS: u32 = 10;
@@ -201,24 +202,24 @@ const SHARE_UP: f64 = 0.04;
 const SHARE_DOWN: f64 = 0.08;
 const SHARE_MIN: f64 = 0.2;
 
-/// Beam searches, wider and wider.
+/// Beam searches of growing width.
 struct Beams<U> {
     beam: Beam<U>,
     width: usize,
     favour: Favour,
-    /// How far above the bound it is looked for a plan: not at all, until there proved to be none.
+    /// Distance above the bound at which a plan is searched: 0 until the bound is refuted.
     reach: u64,
 }
 
 impl<U: Unit> Beams<U> {
-    /// Those that search side by side begin with other widths, and favour the one or the other.
+    /// With several workers, each begins with another width, and with one of the two criteria.
     fn new<S: Shape>(shape: &S, scale: &Scale, sizes: &[u64], seed: u64) -> Self {
         let favour = if seed.is_multiple_of(2) { Favour::Slack } else { Favour::Placed };
         let width = WIDTH << (2 * (seed / 2 % 4));
         Self { beam: Beam::new(shape, scale, sizes), width, favour, reach: 0 }
     }
 
-    /// The other one is favoured, then four times as many are kept.
+    /// Switches to the other criterion, then to four times the width.
     fn widen(&mut self) {
         self.reach = 0;
         if self.favour == Favour::Slack {
@@ -229,39 +230,39 @@ impl<U: Unit> Beams<U> {
     }
 }
 
-/// A few short attempts somewhere between the bound and the best plan so far, in a way drawn by chance. Those that
-/// succeed do so soon; many short ones find more than a few long ones.
+/// A few short attempts between the bound and the best plan, with a random strategy. Attempts that succeed do so soon,
+/// so many short ones find more than a few long ones.
 struct Episode {
     thread: Thread,
-    /// How far from the bound to the best plan so far the target lies.
+    /// Position of the target between the bound (0) and the best plan (1).
     share: f64,
     attempts: u32,
 }
 
-/// What the threads take turns with.
+/// State that the threads share.
 struct Portfolio<'s, S: Shape, U: Unit> {
     search: Search<'s, S, U>,
     shape: &'s S,
     loads: Vec<u64>,
     random: Random,
-    /// How far above the bound episodes aim at present.
+    /// Present position of the targets of episodes between the bound (0) and the best plan (1).
     share: f64,
-    /// How many episodes there were.
+    /// Number of episodes so far.
     episodes: usize,
-    /// Whether items differ in alignment.
+    /// `true` if items differ in alignment.
     is_mixed: bool,
 }
 
-/// A strategy, with what it has learned over its attempts.
+/// A strategy, with the failures of its attempts.
 struct Thread {
     strategy: Strategy,
-    /// Of each section how often it failed.
+    /// Number of failures of each section.
     failures: Vec<u32>,
-    /// Of the noise in its order, the same in all its attempts.
+    /// Seed of the noise in its order, the same in all its attempts.
     seed: u64,
-    /// How many decisions the next attempt may make.
+    /// Number of decisions of the next attempt.
     decisions: u64,
-    /// How many were made since it last forgot, and after how many it forgets.
+    /// Decisions since the last reset, and the number after which it is reset.
     spent: u64,
     spent_max: u64,
 }
@@ -274,7 +275,7 @@ impl Thread {
         thread
     }
 
-    /// As at first.
+    /// Resets the thread.
     fn forget(&mut self, items: usize) {
         self.failures.fill(0);
         self.decisions = 64 + 2 * items as u64;
@@ -282,7 +283,8 @@ impl Thread {
         self.spent_max = 64 * self.decisions;
     }
 
-    /// More decisions next time; after many attempts, from the start again with longer patience.
+    /// Extends the next attempt. After many attempts, resets the thread and doubles the number of decisions until the
+    /// next reset.
     fn extend(&mut self, items: usize) {
         self.spent += self.decisions;
         self.decisions += self.decisions / 4;
@@ -295,7 +297,7 @@ impl Thread {
 }
 
 impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
-    /// The first two in the fixed ways that succeed most, the others by chance.
+    /// Starts an episode. The first two use the most successful fixed strategies, the others a random one.
     fn episode(&mut self, problem: &Problem) -> Episode {
         let drawn = drawn(&mut self.random);
         let strategy = strategies(self.is_mixed).take(2).nth(self.episodes).unwrap_or(drawn);
@@ -306,7 +308,7 @@ impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
 
     fn run(&mut self, problem: &Problem, thread: &mut Thread, target: u64, go_on: GoOn) -> Outcome {
         let search = &mut self.search;
-        // A section counts as fuller, the more often it failed.
+        // A section counts as fuller if it has failed more often.
         let most = u64::from(thread.failures.iter().copied().max().unwrap_or(0).max(1));
         let bound = problem.lower_bound();
         let weigh = |(&load, &failures): (&u64, &u32)| load + scaled(bound, u64::from(failures), most);
@@ -322,12 +324,12 @@ impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
     }
 }
 
-/// `whole * part / parts`, in 128 bits.
+/// Returns `whole * part / parts`, computed in 128 bits.
 fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
 }
 
-/// A way to search, near those that succeed most.
+/// Returns a random strategy near those that succeed most.
 fn drawn(random: &mut Random) -> Strategy {
     let keys = Keys::Product {
         size: if random.next() < 0.8 { 0.0 } else { 0.2 * random.next() },

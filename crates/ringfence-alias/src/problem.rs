@@ -1,11 +1,11 @@
-//! A planning problem: sizes in columns, which items clash, and what no plan can be lower than.
+//! A planning problem: sizes as columns, the relation of clashing items, and the lower bound.
 //!
 //! ```text
 //!   sections     0       1       2
 //!   load         7      12       9       the largest sum of sizes alive at once: 12
 //! ```
 //!
-//! From n intervals: O(n log n).
+//! O(n log n) for n intervals.
 
 use super::bound::bounds;
 use super::item::{Item, ItemError, check_lifetimes, check_sizes};
@@ -14,7 +14,7 @@ use super::shape::{Cliques, Intervals};
 use super::sizes::Sizes;
 use alloc::vec::Vec;
 
-/// Which items clash.
+/// The relation of clashing items: pairs that are alive at the same time.
 #[derive(Clone, Debug)]
 pub(super) enum Relation {
     /// One queue.
@@ -28,16 +28,16 @@ pub(super) enum Relation {
 pub struct Problem {
     pub(super) sizes: Sizes,
     pub(super) relation: Relation,
-    /// How long each item lives, in the caller's unit of time (in sections, over several queues).
+    /// Duration of each item, in the caller's unit of time (in sections for several queues).
     pub(super) durations: Vec<u64>,
-    /// When each item begins, in the same unit.
+    /// Start of each item, in the same unit.
     pub(super) begins: Vec<u64>,
     pub(super) load: u64,
     lower_bound: u64,
 }
 
 impl Problem {
-    /// A problem of items that live on one queue. O(n log n).
+    /// Creates the problem of items on one queue. O(n log n).
     ///
     /// # Errors
     /// The first item that cannot be planned.
@@ -62,35 +62,35 @@ impl Problem {
         Self { sizes, relation, durations, begins, load, lower_bound }
     }
 
-    /// How many items.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Whether there is nothing to plan.
+    /// Returns `true` if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sizes.len() == 0
     }
 
-    /// Whether items differ in alignment.
+    /// Returns `true` if items differ in alignment.
     pub(super) fn is_mixed(&self) -> bool {
         self.sizes.alignment.windows(2).any(|pair| pair[0] != pair[1])
     }
 
-    /// The product of an item's size and its duration.
+    /// Returns the product of an item's size and its duration.
     pub(super) fn area(&self, item: usize) -> u128 {
         u128::from(self.sizes.size[item]) * u128::from(self.durations[item])
     }
 
-    /// The largest sum of sizes alive at once, in units.
+    /// Returns the largest sum of sizes alive at once, in units.
     #[must_use]
     pub fn load(&self) -> u64 {
         self.load
     }
 
-    /// A height below which no plan can be: the load, or more where alignment forces gaps.
+    /// Returns a proven lower bound of the height: the load, or more if alignment forces gaps.
     #[must_use]
     pub fn lower_bound(&self) -> u64 {
         self.lower_bound

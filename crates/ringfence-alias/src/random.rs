@@ -1,16 +1,16 @@
-//! Numbers by chance, the same for the same seed.
+//! Pseudo-random numbers, the same for the same seed.
 //!
 //! ```text
 //!   seed ──▶ xorshift ──▶ 53 bits ──▶ 0 ≤ number < 1
 //! ```
 //!
-//! O(1) each, no state but one word.
+//! O(1) per number; the state is one word.
 
-/// The state, which is not 0.
+/// The state, which must not be 0.
 pub(super) struct Random(pub u64);
 
 impl Random {
-    /// From 0 to below 1.
+    /// Returns the next number, from 0 to below 1.
     pub fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

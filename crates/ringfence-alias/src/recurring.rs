@@ -1,13 +1,13 @@
-//! Items that are alive several times, at the same offset each time.
+//! Items with several lifetimes and the same offset in each.
 //!
 //! ```text
-//!   space ▲ ┌──w──┐         ┌──w──┐      w, the workspace of a function that is called twice; x may have its bytes
-//!         │ └─────┘┌───x───┐└─────┘      between the calls, which no single lifetime of w would allow
+//!   space ▲ ┌──w──┐         ┌──w──┐      w is the workspace of a function that is called twice; x can have its bytes
+//!         │ └─────┘┌───x───┐└─────┘      between the calls, which one long lifetime of w would not allow
 //!         └────────────────────────▶ time
 //! ```
 //!
-//! Three of which every two are alive at once at some time clash, though all three may never be. So of few items what is
-//! alive at a moment is grown to what clashes pairwise with all of it: the bound is higher, and more plans are proven.
+//! Three items can clash pairwise without being alive together at any moment. For few items, the set that is alive at a
+//! moment is therefore grown to a larger clique of clashing items: the bound is higher, and more plans are proven.
 
 use super::item::{Item, ItemError, Lifetime, check_lifetimes, check_relation, check_sizes};
 use super::passes::{grow, listed};
@@ -19,24 +19,25 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A buffer that is alive several times and has the same bytes each time.
+/// A buffer with several lifetimes and the same bytes in each.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RecurringItem {
-    /// In units; at least 1.
+    /// Size in units; at least 1.
     pub size: u64,
-    /// The offset is to be a multiple of it; a power of two.
+    /// Alignment of the offset; a power of two.
     pub alignment: u64,
-    /// When it is alive, in any order; at least one.
+    /// Lifetimes, in any order; at least one.
     pub lifetimes: Vec<Lifetime>,
 }
 
 impl Problem {
-    /// A problem of items that are alive several times. [`verify`](super::verify) proves its plans: given an [`Item`]
-    /// for each lifetime, with the offset of the item that it is of. O(n² / 64), and O(n²) a section at worst; n² / 8 bytes
-    /// of host memory, and 8 for each section of each item.
+    /// Creates the problem of items with several lifetimes. [`verify`](super::verify) can check its plans: pass one
+    /// [`Item`] per lifetime, with the offset of the recurring item. O(n² / 64), and O(n²) per section in the worst
+    /// case; n² / 8 bytes of host memory, and 8 bytes for each section of each item.
     ///
     /// # Errors
-    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] instead of tables of more than 1 GiB.
+    /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] if the tables would take more than 1
+    /// GiB.
     pub fn with_recurring(items: &[RecurringItem]) -> Result<Self, ItemError> {
         let sizes = Sizes {
             size: items.iter().map(|item| item.size).collect(),
@@ -67,7 +68,7 @@ impl Problem {
         }
         let mut clashes = Bits::new(items.len());
         for members in &mut cliques {
-            // Lifetimes of one item may overlap.
+            // The lifetimes of one item may overlap.
             members.dedup();
             for &a in members.iter() {
                 members.iter().for_each(|&b| clashes.set(a as usize, b as usize));
@@ -87,10 +88,10 @@ impl Problem {
     }
 }
 
-/// Up to so many items the cliques are grown, O(n³ / 64).
+/// Largest number of items for which the cliques are grown, in O(n³ / 64).
 const GROWN_MAX: usize = 256;
 
-/// Each clique with more that clashes with all of it, the largest first; then one around each item.
+/// Grows each clique by the largest items that clash with all of it, and adds one around each item.
 fn grown(clashes: &Bits, sizes: &Sizes, mut cliques: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
     cliques.extend((0..sizes.len() as u32).map(|item| vec![item]));
     let none = Bits::new(sizes.len());
@@ -104,7 +105,7 @@ fn grown(clashes: &Bits, sizes: &Sizes, mut cliques: Vec<Vec<u32>>) -> Vec<Vec<u
     cliques
 }
 
-/// For how long it is alive, where its lifetimes overlap only once: no more than from its first moment to its last.
+/// Returns the time in which the item is alive; overlapping lifetimes count once.
 fn duration(item: &RecurringItem) -> u64 {
     let mut lifetimes = item.lifetimes.clone();
     lifetimes.sort_unstable();
@@ -122,7 +123,7 @@ mod tests {
     use super::super::{Policy, plan, plan_by, verify};
     use super::*;
 
-    /// An item for each lifetime, and its offset.
+    /// Returns one item per lifetime, with its offset.
     fn one_by_one(items: &[RecurringItem], offsets: &[u64]) -> (Vec<Item>, Vec<u64>) {
         let each = items.iter().zip(offsets).flat_map(|(item, &offset)| {
             let one =
@@ -184,7 +185,7 @@ mod tests {
             };
             let mut lives: Vec<Vec<Lifetime>> = (0..12 + round % 9).map(|_| vec![life()]).collect();
             if round % 2 == 0 {
-                // Apart from the first by far.
+                // Far from the first lifetime.
                 let again = |held: Lifetime| Lifetime { lower: held.lower + 50, upper: held.upper + 50 };
                 lives.iter_mut().step_by(3).for_each(|held| held.push(again(held[0])));
             }

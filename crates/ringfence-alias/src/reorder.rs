@@ -1,43 +1,43 @@
-//! Advice on the order of passes: one that the dependencies allow, with less alive at once.
+//! Suggests an order of passes that the dependencies allow and that has less memory alive at once.
 //!
 //! ```text
-//!   as recorded   p0 p1 p2 p3      load ▁▅█▃       p2 waits for p0 only
-//!   suggested     p0 p2 p1 p3      load ▁▄▅▃       what p2 alone reads is gone before p1 begins
+//!   as recorded   p0 p1 p2 p3      load ▁▅█▃       p2 only waits for p0
+//!   suggested     p0 p2 p1 p3      load ▁▄▅▃       items that only p2 reads end before p1 begins
 //! ```
 //!
-//! On one queue an item lives from the first pass that uses it to the last. A list schedule takes, of the passes that
-//! are ready, the one after which least is alive; then single passes are moved as long as that lowers the load, or the
-//! sum of squares of what is alive at each pass, which leads across plateaus. A try costs O(passes + uses); a round
-//! tries every pass at every place that its dependencies allow.
+//! On one queue an item is alive from the first pass that uses it to the last. A list schedule repeatedly takes the
+//! ready pass after which the least memory is alive. Then single passes are moved while that lowers the load, or the
+//! sum of the squares of the live sizes at each pass, which leads across plateaus. A try costs O(passes + uses); a
+//! round tries every pass at every position that its dependencies allow.
 
 use super::passes::{PassGraph, PassItem};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A suggestion, with what it saves.
+/// A suggested order, and the loads before and after.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassOrder {
-    /// The passes in the order suggested.
+    /// The passes in the suggested order.
     pub order: Vec<usize>,
-    /// The largest sum of sizes alive at once in the order given, in units.
+    /// Largest sum of sizes alive at once in the given order, in units.
     pub load_before: u64,
-    /// The same in the order suggested; never more.
+    /// Largest sum of sizes alive at once in the suggested order, in units; never more than `load_before`.
     pub load_after: u64,
 }
 
 impl PassOrder {
-    /// What the bound falls by, in units.
+    /// Returns the reduction of the load, in units.
     #[must_use]
     pub fn saving(&self) -> u64 {
         self.load_before - self.load_after
     }
 }
 
-/// Looks for an order of all passes on one queue with a lower load than `order`, as long as the closure says to go on.
-/// Items that no pass uses, or an unknown one, count for nothing.
+/// Searches for an order of all passes on one queue with a lower load than `order`, until the closure returns `false`.
+/// Items that no pass uses are ignored, and so are unknown passes.
 ///
 /// # Panics
-/// `order` is not an order of the passes that the graph allows.
+/// `order` is not an order of all passes that the graph allows.
 #[must_use]
 pub fn suggest_order(
     graph: &PassGraph,
@@ -45,7 +45,7 @@ pub fn suggest_order(
     order: &[usize],
     mut go_on: impl FnMut(u64) -> bool,
 ) -> PassOrder {
-    assert!(is_allowed(graph, order), "the order given is one of all passes that the graph allows");
+    assert!(is_allowed(graph, order), "`order` is an order of all passes that the graph allows");
     let given = cost(items, order);
     let (mut best, mut least) = (order.to_vec(), given);
     let mut is_stopped = false;
@@ -66,7 +66,7 @@ pub fn suggest_order(
         }
     }
     if least.load == given.load {
-        // No saving: the order that is there is the one to keep.
+        // Without a saving, the given order is kept.
         best = order.to_vec();
     }
     PassOrder { order: best, load_before: given.load, load_after: least.load.min(given.load) }
@@ -83,7 +83,7 @@ fn is_allowed(graph: &PassGraph, order: &[usize]) -> bool {
     order.len() == graph.len() && graph.edges().iter().all(|&(a, b)| place[a as usize] < place[b as usize])
 }
 
-/// What an order costs: the load first.
+/// Cost of an order: the load first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     load: u64,
@@ -113,8 +113,8 @@ fn cost(items: &[PassItem], order: &[usize]) -> Cost {
     cost
 }
 
-/// Of the passes that are ready the one after which least is alive; then the one while which least is. `None` if the
-/// closure stopped it, which is asked before each pass.
+/// Returns a schedule that repeatedly takes the ready pass with the least growth of live memory, then with the least
+/// memory that begins. The closure is called before each pass. Returns `None` if it stopped the schedule.
 fn list_schedule(
     graph: &PassGraph,
     items: &[PassItem],
@@ -162,7 +162,7 @@ fn list_schedule(
     Some(order)
 }
 
-/// Moves single passes as long as that helps.
+/// Moves single passes while that lowers the cost.
 fn improve(
     graph: &PassGraph,
     items: &[PassItem],
@@ -191,7 +191,7 @@ fn improve(
     (order, least)
 }
 
-/// Where a pass may stand instead: between the last that it waits for and the first that waits for it.
+/// Returns the positions to which a pass can move: after all passes that it waits for, before all that wait for it.
 fn places(graph: &PassGraph, order: &[usize], from: usize) -> impl Iterator<Item = usize> + use<> {
     let pass = order[from];
     let first = order[..from].iter().rposition(|&other| graph.is_before(other, pass)).map_or(0, |place| place + 1);

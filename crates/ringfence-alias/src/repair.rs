@@ -1,18 +1,17 @@
-//! Local repair, for more items than the search takes: what sticks out above a target is pushed down, a few items at a
-//! time.
+//! Local repair, for more items than the search handles: pushes items that end above a target down, a few at a time.
 //!
 //! ```text
-//!   target ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    v sticks out by its excess
+//!   target ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    v ends above the target by its excess
 //!             ┌─a─┐└───┘
-//!          ┌──┴─┬─┴┐ ┌─b─┐     taken out: v, and of its neighbours in time some that lie side by side;
-//!          │    │  ├─┴───┤     put back in another order, each at the lowest gap or the tightest
-//!          └────┴──┴─────┘     kept if the excess of all together is no more than before
+//!          ┌──┴─┬─┴┐ ┌─b─┐     removed: v, and some adjacent ones of its neighbours in time;
+//!          │    │  ├─┴───┤     put back in another order, each in the lowest gap or the tightest;
+//!          └────┴──┴─────┘     kept if the sum of their excesses is not larger than before
 //! ```
 //!
-//! It is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in space:
-//! a round costs O(k · neighbours · log), however many items there are. Rounds that change nothing for the better are
-//! kept too, which moves the holes about until one is large enough. When nothing sticks out any more, the plan is
-//! lower, and the target goes down; when patience is at its end, the target comes nearer.
+//! This is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in
+//! space: a round costs O(k · neighbours · log), for any number of items. Rounds without an improvement are kept too,
+//! which moves the holes around until one is large enough. Once no item ends above the target, the plan is lower, and
+//! the target goes down. After too many rounds without an improvement, the next target is nearer to the plan.
 
 use super::asking::Asking;
 use super::plan::Planner;
@@ -23,22 +22,22 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Items to a bucket of the index, about; more where lifetimes are long.
+/// Items per bucket of the index, approximately; more if lifetimes are long.
 const ITEMS_A_BUCKET: usize = 16;
-/// Entries of the index to an item, at most: the buckets are made wider until there are no more.
+/// Largest number of index entries per item: the buckets are widened until there are no more.
 const ENTRIES_MAX: usize = 6;
-/// Neighbours that are taken out with an item, at most.
+/// Largest number of neighbours that are removed with an item.
 const TAKEN_MAX: usize = 20;
-/// Rounds between two questions whether to go on, and the steps that they count for.
+/// Rounds between two calls of the closure, and the steps that a round counts for.
 const ROUNDS_A_TICK: u64 = 16;
 const STEPS_A_ROUND: u64 = 32;
-/// What an item costs that has no neighbours, in looks at others.
+/// Cost of an item without neighbours, in visits.
 const LOOKS_AN_ITEM: u64 = 1 << 10;
-/// The part of the gap that a target aims at: at first, and what failure makes of it.
+/// Share of the gap that the target is below the plan: at first, and at least.
 const SHARE: f64 = 0.3;
 const SHARE_MIN: f64 = 0.002;
 
-/// Of what is drawn by chance.
+/// Base of the seed of repair.
 pub(super) const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 impl Planner<'_> {
@@ -51,14 +50,15 @@ impl Planner<'_> {
         self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
     }
 
-    /// The height that `count` items end above.
+    /// Returns a height that `count` items end above.
     fn height_above(&self, count: usize) -> u64 {
         let mut ends: Vec<u64> =
             self.best.offsets.iter().zip(&self.problem.sizes.size).map(|(offset, size)| offset + size).collect();
         *ends.select_nth_unstable_by(count, |a, b| b.cmp(a)).1
     }
 
-    /// A height below that of the best plan: by such a part of the gap, or less where too many would stick out.
+    /// Returns a target below the height of the best plan: by this share of the gap, or less if too many items would
+    /// end above it.
     pub fn target(&self, share: f64) -> u64 {
         let down = (self.best.gap() as f64 * share) as u64;
         let target = self.best.height - down.max(1);
@@ -68,7 +68,7 @@ impl Planner<'_> {
         target.max(self.height_above(ABOVE_MAX)).min(self.best.height - 1)
     }
 
-    /// Repairs until the plan is proven, the caller stops it or `most` steps are taken; `steps` counts them.
+    /// Repairs until the plan is proven, the caller stops it or `most` steps are taken. Adds the steps to `steps`.
     pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
         while !self.done() && *steps < most {
             let target = self.target(mending.share);
@@ -87,13 +87,14 @@ impl Planner<'_> {
     }
 }
 
-/// Of more items a target is chosen so that no more than that stick out above it: what a few do not reach is not lost.
+/// Above this number of items, at most `ABOVE_MAX` items end above a target, so that a failure on a few items loses
+/// little.
 pub(super) const ALL_MAX: usize = 80_000;
 const ABOVE_MAX: usize = 500;
 
-/// How repair goes.
+/// State of repair.
 pub(super) struct Mending {
-    /// The part of the gap that the next target aims at.
+    /// Share of the gap for the next target.
     share: f64,
 }
 
@@ -103,37 +104,37 @@ impl Default for Mending {
     }
 }
 
-/// A plan being repaired.
+/// A plan in repair.
 pub(super) struct Repair<'a, S: Shape> {
     shape: &'a S,
     sizes: &'a Sizes,
     offsets: Vec<u64>,
-    /// The items whose hulls touch a run of sections.
+    /// Index: for each range of sections, the items whose hulls touch it.
     buckets: Vec<Vec<u32>>,
-    /// Sections to a bucket.
+    /// Sections per bucket.
     width: u32,
-    /// Of each item the number of the look that it was last met in.
+    /// For each item, the number of the last search for neighbours that met it.
     met: Vec<u32>,
     look: u32,
-    /// How many items were looked at since that was last asked.
+    /// Items visited since the last report.
     looks: u64,
-    /// Set iff the item is taken out.
+    /// `true` for items that are removed.
     is_out: Vec<bool>,
     random: Random,
 }
 
-/// Bytes that are not free.
+/// Occupied bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Taken {
     offset: u64,
     end: u64,
 }
 
-/// An item that is taken out, and what lies in its way.
+/// A removed item, and the obstacles in its way.
 struct Loose {
     item: u32,
     before: u64,
-    /// What stays where it is, by offset.
+    /// Obstacles that stay where they are, by offset.
     fixed: Vec<Taken>,
 }
 
@@ -177,9 +178,9 @@ impl<'a, S: Shape> Repair<'a, S> {
         &self.offsets
     }
 
-    /// A plan in which these lie at these offsets, and the others at the lowest gaps, the largest first: all of them,
-    /// or (`keep`) those alone that are in the way or end above `height` in the plan that is given. False if it was
-    /// stopped.
+    /// Makes a plan with the `chosen` items at these offsets. The other items are put in the lowest gaps, the largest
+    /// first: all of them, or with `keep` only those that overlap a chosen item or end above `height` in the given
+    /// plan. Returns `false` if it was stopped.
     pub fn complete(
         &mut self,
         chosen: &[u32],
@@ -213,7 +214,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         whole
     }
 
-    /// What has bytes of these items, where they lie now. False if it was stopped.
+    /// Removes the items that overlap the chosen ones. Returns `false` if it was stopped.
     fn take_out_of_the_way(&mut self, chosen: &[u32], asking: &mut Asking<'_>) -> bool {
         let mut near = Vec::new();
         for &item in chosen {
@@ -234,7 +235,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         self.offsets[item as usize] + self.sizes.size[item as usize]
     }
 
-    /// What clashes with an item, itself left out.
+    /// Collects the items that clash with an item, without the item itself.
     fn neighbours(&mut self, item: u32, found: &mut Vec<u32>) {
         found.clear();
         self.look += 1;
@@ -251,7 +252,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         }
     }
 
-    /// Whether the plan could be brought below or to `target`.
+    /// Returns `true` if the plan could be lowered to `target`.
     pub fn reach(&mut self, target: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let mut above: Vec<u32> = (0..self.offsets.len() as u32).filter(|&item| self.end(item) > target).collect();
         let patience = 400 + 40 * above.len() as u64;
@@ -282,7 +283,8 @@ impl<'a, S: Shape> Repair<'a, S> {
         true
     }
 
-    /// Takes an item and some neighbours out and puts them back. Which ones were moved, and whether less sticks out.
+    /// Removes an item and some neighbours and puts them back. Returns the moved items, and `true` if the sum of
+    /// excesses fell.
     fn round(&mut self, item: u32, target: u64) -> (Vec<u32>, bool) {
         let mut taken = self.take_out(item, target);
         let excess = |repair: &Self, taken: &[Loose]| -> u64 {
@@ -308,7 +310,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         (taken.into_iter().map(|loose| loose.item).collect(), after < before)
     }
 
-    /// The item, and those of its neighbours that lie nearest to some height.
+    /// Returns the item, and those of its neighbours that are nearest to a random height.
     fn take_out(&mut self, item: u32, target: u64) -> Vec<Loose> {
         let mut near = Vec::new();
         self.neighbours(item, &mut near);
@@ -326,7 +328,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         core::iter::once(item).chain(near).map(loose).collect()
     }
 
-    /// Notes what stays in the way of each.
+    /// Records the obstacles of each removed item.
     fn look_around(&mut self, taken: &mut [Loose]) {
         let mut near = Vec::new();
         for loose in taken {
@@ -338,7 +340,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         }
     }
 
-    /// In one of a few orders, with noise.
+    /// Sorts by one of a few keys, with noise.
     fn sort(&mut self, taken: &mut [Loose], order: f64) {
         taken.sort_by_cached_key(|loose| {
             let hull = self.shape.hull(loose.item as usize);
@@ -353,7 +355,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         });
     }
 
-    /// Each at the lowest gap, or the tightest; gives up where one ends above `limit`.
+    /// Puts each item into the lowest gap, or the tightest. Gives up if one ends above `limit`.
     fn put_back(&mut self, taken: &[Loose], tightest: bool, limit: u64) {
         let mut blocked = Vec::new();
         for (place, loose) in taken.iter().enumerate() {
@@ -365,18 +367,18 @@ impl<'a, S: Shape> Repair<'a, S> {
                     blocked.push(Taken { offset: self.offsets[other.item as usize], end: self.end(other.item) });
                 }
             }
-            // Runs that are sorted already.
+            // A stable sort is fast on runs that are already sorted.
             blocked.sort();
             self.offsets[item] = gap(&blocked, self.sizes.size[item], self.sizes.alignment[item] - 1, tightest);
             if self.end(loose.item) > limit {
-                // Whatever the others do, it is refused.
+                // The round will be undone in any case.
                 return;
             }
         }
     }
 }
 
-/// The lowest gap, or the one that leaves least over.
+/// Returns the lowest gap, or the one that leaves the least over.
 fn gap(blocked: &[Taken], size: u64, mask: u64, tightest: bool) -> u64 {
     let (mut floor, mut best) = (0_u64, None);
     for other in blocked {

@@ -1,48 +1,49 @@
-//! Plans kept: a frame like one before costs a lookup.
+//! A cache of plans: a frame with the same items as an earlier one costs a lookup.
 //!
 //! ```text
-//!   items ──▶ those of the frame before, one by one? ── yes ──▶ its plan
+//!   items ──▶ equal to those of the last frame? ── yes ──▶ its plan
 //!                    │ no
 //!                    ▼
-//!             fingerprint, 64 bits ──▶ entry with that fingerprint ──▶ the same items? ──▶ its plan
+//!             fingerprint, 64 bits ──▶ entry with that fingerprint ──▶ equal items? ──▶ its plan
 //! ```
 //!
-//! Most frames are like the one before, so that its items are compared first and no fingerprint is taken. The
-//! comparison makes a wrong plan impossible, whatever the fingerprint. Who declares a frame item by item compares as it
-//! goes ([`PlanCache::begin`]): what is left to do in the end does not depend on how many items there are.
+//! Most frames are like the one before, so its items are compared first, without a fingerprint. All items are compared,
+//! so a collision of fingerprints cannot give a wrong plan. A caller that declares a frame item by item
+//! ([`PlanCache::begin`]) compares as it declares: the remaining work at the end does not depend on the number of
+//! items.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PlanCache::get`] | one walk over the items for a frame like the last, else two and the entries; no host allocation |
+//! | [`PlanCache::get`] | one pass over the items for a frame like the last, else two and the entries; no allocation |
 //! | [`DeclaredFrame::take`] | O(1): some loads and a branch while the frame is like the last |
-//! | [`DeclaredFrame::plan`] | O(1) for a frame like the last, else that of `get` |
+//! | [`DeclaredFrame::plan`] | O(1) if the frame is like the last, else as `get` |
 //! | [`PlanCache::insert`] | O(items + entries) |
 
 use super::item::Item;
 use super::plan::AliasPlan;
 use alloc::vec::Vec;
 
-/// The shape of a frame in 64 bits, taken item by item.
+/// Fingerprint of the items of a frame, in 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// That of no items.
+    /// Creates the fingerprint of an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self(0x243f_6a88_85a3_08d3)
     }
 
-    /// Takes the next item. O(1).
+    /// Adds the next item. O(1).
     pub fn take(&mut self, item: &Item) {
-        // The fields are brought together first: only the last product waits for the item before.
+        // The fields are combined first, so that only the last product depends on the previous item.
         let size = item.size.wrapping_mul(0xa076_1d64_78bd_642f) ^ item.alignment.rotate_left(40);
         let lower = item.lifetime.lower.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(23);
         let upper = item.lifetime.upper.wrapping_mul(0x8ebc_6af0_9c88_c6e3).rotate_left(47);
         self.0 = mix(self.0 ^ size ^ lower ^ upper ^ item.class as u64);
     }
 
-    /// That of all items. O(n).
+    /// Returns the fingerprint of a list of items. O(n).
     #[must_use]
     pub fn of(items: &[Item]) -> Self {
         let mut fingerprint = Self::new();
@@ -57,7 +58,7 @@ impl Default for Fingerprint {
     }
 }
 
-/// Both halves of a product: every bit reaches most bits of the result.
+/// Combines both halves of a product: every bit affects most bits of the result.
 fn mix(word: u64) -> u64 {
     let product = u128::from(word) * 0x9e37_79b9_7f4a_7c15_u128;
     (product >> 64) as u64 ^ product as u64 ^ 0x5851_f42d_4c95_7f2d
@@ -70,38 +71,38 @@ struct Entry {
     used: u64,
 }
 
-/// The last plans, by the items that they are for.
+/// A cache of the most recent plans, by their items.
 pub struct PlanCache {
     entries: Vec<Entry>,
     capacity: usize,
-    /// Counts look-ups: the entry used longest ago goes first.
+    /// Counts lookups, to find the least recently used entry.
     clock: u64,
-    /// The entry that was used last; any place if there is none.
+    /// Index of the entry that was used last; any number if there are no entries.
     last: usize,
-    /// The items of a declared frame that is not like the last; kept for its memory.
+    /// Items of a declared frame that differs from the last one. Kept to reuse its memory.
     declared: Vec<Item>,
 }
 
 impl PlanCache {
-    /// Keeps up to `capacity` plans (at least one).
+    /// Creates a cache of up to `capacity` plans (at least one).
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { entries: Vec::new(), capacity: capacity.max(1), clock: 0, last: 0, declared: Vec::new() }
     }
 
-    /// How many plans it keeps now.
+    /// Returns the number of cached plans.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it keeps none.
+    /// Returns `true` if the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The plan for exactly these items in this order, if there is one. O(n + entries).
+    /// Returns the plan for exactly these items in this order, if it is cached. O(n + entries).
     pub fn get(&mut self, items: &[Item]) -> Option<&AliasPlan> {
         match self.entries.get(self.last) {
             Some(last) if are_same(&last.items, items) => Some(self.use_entry(self.last)),
@@ -109,7 +110,7 @@ impl PlanCache {
         }
     }
 
-    /// Begins a frame whose items are declared one by one, to be compared with the last frame's as they come.
+    /// Begins a frame. Its items are declared one by one, and compared with the last frame's as they come.
     pub fn begin(&mut self) -> DeclaredFrame<'_> {
         self.declared.clear();
         DeclaredFrame { cache: self, count: 0, is_like_last: true }
@@ -123,14 +124,14 @@ impl PlanCache {
         &entry.plan
     }
 
-    /// The same with a fingerprint kept by the caller: that of these items.
+    /// As [`get`](Self::get), with a fingerprint of these items that the caller has computed.
     pub fn find(&mut self, fingerprint: Fingerprint, items: &[Item]) -> Option<&AliasPlan> {
         let is_it = |entry: &Entry| entry.fingerprint == fingerprint && are_same(&entry.items, items);
         let place = self.entries.iter().position(is_it)?;
         Some(self.use_entry(place))
     }
 
-    /// Keeps a plan for these items; the one used longest ago makes room.
+    /// Adds a plan for these items. Evicts the least recently used entry if the cache is full.
     pub fn insert(&mut self, items: &[Item], plan: AliasPlan) {
         let fingerprint = Fingerprint::of(items);
         self.clock += 1;
@@ -145,16 +146,16 @@ impl PlanCache {
     }
 }
 
-/// A frame that is being declared. See [`PlanCache::begin`].
+/// A frame that is being declared. Created by [`PlanCache::begin`].
 pub struct DeclaredFrame<'c> {
     cache: &'c mut PlanCache,
     count: usize,
-    /// Whether all items so far are those of the last frame. The others are in the cache's list.
+    /// `true` while all items are those of the last frame. Otherwise the items are in `declared` of the cache.
     is_like_last: bool,
 }
 
 impl<'c> DeclaredFrame<'c> {
-    /// The next item. O(1).
+    /// Declares the next item. O(1).
     #[inline]
     pub fn take(&mut self, item: Item) {
         let expected = self.cache.entries.get(self.cache.last).and_then(|last| last.items.get(self.count));
@@ -164,14 +165,14 @@ impl<'c> DeclaredFrame<'c> {
         self.count += 1;
     }
 
-    /// Notes an item that is not the last frame's, and before the first of them those that were.
+    /// Records an item that differs from the last frame's.
     #[cold]
     fn differ(&mut self, item: Item) {
         self.part();
         self.cache.declared.push(item);
     }
 
-    /// From here on the frame is unlike the last.
+    /// Marks the frame as different. Copies the items so far to `declared` of the cache.
     fn part(&mut self) {
         if core::mem::replace(&mut self.is_like_last, false)
             && let Some(last) = self.cache.entries.get(self.cache.last)
@@ -180,14 +181,14 @@ impl<'c> DeclaredFrame<'c> {
         }
     }
 
-    /// The plan for exactly the items that were declared, if there is one.
+    /// Returns the plan for exactly the declared items, if it is cached.
     #[must_use]
     pub fn plan(mut self) -> Option<&'c AliasPlan> {
         let place = self.place()?;
         Some(self.cache.use_entry(place))
     }
 
-    /// The same; where there is none, that of the closure for these items, which is kept.
+    /// As [`plan`](Self::plan), but calls `make` with the items if there is no plan, and caches the result.
     pub fn plan_or(mut self, make: impl FnOnce(&[Item]) -> AliasPlan) -> &'c AliasPlan {
         let place = self.place().unwrap_or_else(|| {
             let items = core::mem::take(&mut self.cache.declared);
@@ -203,7 +204,7 @@ impl<'c> DeclaredFrame<'c> {
         if self.is_like_last && self.cache.entries.get(last).is_some_and(|entry| entry.items.len() == self.count) {
             return Some(last);
         }
-        // The last frame's first items, and no more of them.
+        // The frame has only the first items of the last frame.
         self.part();
         let items = core::mem::take(&mut self.cache.declared);
         let found = self.cache.get(&items).is_some();
@@ -212,7 +213,7 @@ impl<'c> DeclaredFrame<'c> {
     }
 }
 
-/// Whether two items are equal, without a branch for each field.
+/// Returns `true` if two items are equal, without a branch per field.
 #[inline]
 fn is_same(one: &Item, other: &Item) -> bool {
     let sizes = (one.size ^ other.size) | (one.alignment ^ other.alignment);

@@ -1,16 +1,15 @@
-//! Greedy placement for many items of any lifetimes: a tree over time whose nodes keep the runs of bytes that are
-//! taken.
+//! Greedy placement for many items of any lifetimes: a tree over time with the runs of occupied bytes in each node.
 //!
 //! ```text
-//!   node      ├───────────────────────┤      whole: taken over all of the node's time, by items that cover it
-//!             ├───────────┼───────────┤      any:   taken at some moment of it, by whatever is placed
+//!   node      ├───────────────────────┤      whole: occupied over all of the node's time, by items that cover it
+//!             ├───────────┼───────────┤      any:   occupied at some moment of it, by any item
 //!             ├─────┼─────┼─────┼─────┤
-//!   item              ├─────────┤            meets `any` of the nodes that make it up and `whole` of those above them
+//!   item              ├─────────┤            checks `any` of the nodes it consists of, `whole` of those above them
 //! ```
 //!
-//! Runs that touch are one run: a thousand long-lived items side by side are walked in one step. Placing an item costs
-//! O(log n) lists and the runs that are jumped over, whatever is alive with it; what is placed where is the same as if
-//! all placed items were walked one by one. The caller bounds the work.
+//! Runs that touch are merged: a thousand adjacent long-lived items are skipped in one step. Placing an item visits
+//! O(log n) lists and the runs that are skipped, for any number of items alive with it. The result is the same as if
+//! all placed items were walked one by one. The caller limits the work.
 
 use super::asking::Asking;
 use super::greedy::Fit;
@@ -20,28 +19,29 @@ use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes that are taken.
+/// A run of occupied bytes.
 #[derive(Clone, Copy)]
 struct Run {
     offset: u64,
     end: u64,
 }
 
-/// Of one node: ascending, none touches another.
+/// Runs of one node: ascending, and none touches another.
 type Runs = Vec<Run>;
 
-/// A list that an item meets, and how far it has been walked.
+/// A list that an item has to avoid, and the position in it.
 #[derive(Clone, Copy)]
 struct Cursor {
     list: u32,
     at: u32,
 }
 
-/// What finding a node's lists and adding to them costs, in looks at a run.
+/// Cost of finding a node's lists and inserting into them, in visits of a run.
 const LOOKS_A_LIST: u64 = 8;
 
 struct Tree {
-    /// Of node i: `2 * i` what is taken over all of its time, `2 * i + 1` what is taken at some moment of it.
+    /// Lists of node i: `2 * i` is `whole`, the runs occupied over all of its time; `2 * i + 1` is `any`, those at some
+    /// moment of it.
     lists: Vec<Runs>,
     leaves: usize,
     cursors: Vec<Cursor>,
@@ -61,7 +61,7 @@ impl Tree {
         Self { lists: vec![Vec::new(); 4 * leaves], leaves, cursors: Vec::new() }
     }
 
-    /// The nodes that make up a span, and those above them. O(log n).
+    /// Visits the nodes that make up a span (`at_part`), and the nodes above them (`above`). O(log n).
     fn visit(
         &mut self,
         span: Span,
@@ -69,7 +69,7 @@ impl Tree {
         mut above: impl FnMut(&mut Self, usize),
     ) {
         let (mut low, mut high) = (self.leaves + span.first as usize, self.leaves + span.last as usize);
-        // Nodes above parts lie on the two paths from the outermost parts to the root.
+        // The nodes above the parts are on the two paths from the outermost parts to the root.
         let (mut low_part, mut high_part) = (None, None);
         while low < high {
             if low & 1 == 1 {
@@ -88,7 +88,7 @@ impl Tree {
         let mut low = low_part.or(high_part).unwrap_or(1) / 2;
         let mut high = high_part.or(low_part).unwrap_or(1) / 2;
         while low != high {
-            // The deeper one goes up first; of two at one depth both do.
+            // The deeper one moves up first; at equal depth both do.
             let (low_depth, high_depth) = (low.checked_ilog2(), high.checked_ilog2());
             if low_depth >= high_depth {
                 above(self, low);
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// Where an item goes, and how many lists and runs were looked at.
+    /// Returns the offset of an item, and the number of lists and runs that were visited.
     fn find(&mut self, span: Span, size: u64, mask: u64, fit: Fit) -> (u64, u64) {
         self.cursors.clear();
         let meet = |tree: &mut Self, list: usize| {
@@ -129,11 +129,11 @@ impl Tree {
         }
     }
 
-    /// The lowest gap from `floor` on that holds so much, and where what is above it begins. Raises `floor` to where
-    /// the gap begins.
+    /// Returns the lowest gap of this size from `floor` on, and the start of the run above it. Raises `floor` to the
+    /// start of the gap.
     fn gap(&mut self, floor: &mut u64, size: u64, mask: u64, looks: &mut u64) -> (u64, u64) {
         let mut next = u64::MAX;
-        // How many lists in turn have nothing in the way.
+        // Number of consecutive lists without a run in the gap.
         let (mut free, mut turn) = (0, 0);
         let mut start = (*floor + mask) & !mask;
         while free < self.cursors.len() {
@@ -149,7 +149,7 @@ impl Tree {
                 None => {
                     self.cursors.swap_remove(turn);
                     turn = if turn >= self.cursors.len() { 0 } else { turn };
-                    // Another list has come to this place: the count begins anew.
+                    // Another list has moved to this index: the count starts again.
                     (free, next) = (0, u64::MAX);
                     continue;
                 }
@@ -169,7 +169,7 @@ impl Tree {
         (start, next)
     }
 
-    /// About how many nodes are visited for a span, to be found or inserted.
+    /// Returns the approximate number of nodes visited for a span, to find or insert.
     fn parts_of(&self, span: Span) -> u64 {
         u64::from(2 * self.leaves.ilog2() + 2 * (span.last - span.first).ilog2() + 2)
     }
@@ -183,7 +183,7 @@ impl Tree {
     }
 }
 
-/// The first run from `at` on that ends above `floor`: in steps that double, then by bisection.
+/// Returns the first run from `at` on that ends above `floor`: by doubling steps, then by bisection.
 fn beyond(runs: &[Run], at: usize, floor: u64) -> usize {
     let (mut low, mut step) = (at, 1);
     while low + step < runs.len() && runs[low + step].end <= floor {
@@ -194,7 +194,7 @@ fn beyond(runs: &[Run], at: usize, floor: u64) -> usize {
     low + runs[low..high].partition_point(|run| run.end <= floor)
 }
 
-/// Adds a run, joined with what it touches.
+/// Inserts a run, merged with the runs that it touches.
 fn insert(runs: &mut Runs, run: Run) {
     let first = runs.partition_point(|other| other.end < run.offset);
     let mut last = first;
@@ -212,8 +212,8 @@ fn insert(runs: &mut Runs, run: Run) {
     }
 }
 
-/// As [`greedy::place`](super::greedy::place); `None` also where more runs would be looked at than `work` allows, which
-/// is lessened by what was.
+/// As [`greedy::place`](super::greedy::place). Returns `None` also if it would visit more runs than `work`; visited
+/// runs are subtracted from it.
 pub(super) fn place(
     shape: &Intervals,
     sizes: &Sizes,
@@ -260,7 +260,7 @@ mod tests {
             };
             let items: Vec<Item> = (0..100).map(item).collect();
             let problem = Problem::new(&items).unwrap();
-            let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+            let Relation::Intervals(shape) = &problem.relation else { panic!("one queue gives intervals") };
             let order: Vec<u32> = (0..100).collect();
             let asking = &mut |_| true;
             for fit in [Fit::First, Fit::Best] {

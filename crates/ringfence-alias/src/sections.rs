@@ -1,4 +1,4 @@
-//! Time cut into sections: the moments at which a largest set of items is alive.
+//! Cuts time into sections: the moments at which a maximal set of items is alive.
 //!
 //! ```text
 //!   items      ├──a──┤   ├───c───┤
@@ -6,11 +6,11 @@
 //!   sections   ├──0──┼─────1────┼──2──┤      a: 0..1   b: 0..2   c: 1..3   d: 2..3
 //! ```
 //!
-//! A section begins where an item begins after another has ended; any other moment has no more alive than one of these.
-//! Two items are alive at one moment iff they share a section. Sections of intervals are the maximal cliques of the
-//! interval graph, in their order.
+//! A section begins where an item begins after another has ended. The items alive at any moment are a subset of a
+//! section. Two items are alive at one moment if and only if they share a section. Sections of intervals are the
+//! maximal cliques of the interval graph, in their order.
 //!
-//! Cutting costs O(n log n), O(n) where there are few moments; the load of every section O(n + sections).
+//! Cutting costs O(n log n), or O(n) if there are few moments; the load of every section O(n + sections).
 
 use super::counted::counted;
 use super::item::Item;
@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// Each item's sections, and how many sections there are. The items are valid.
+/// Returns the sections of each item, and the number of sections. The items must be valid.
 pub(super) fn cut(items: &[Item]) -> (Vec<Span>, usize) {
     match counted_events(items) {
         Some(events) => number(events.into_iter().map(u64::from), items.len()),
@@ -42,11 +42,11 @@ pub(super) fn cut(items: &[Item]) -> (Vec<Span>, usize) {
     }
 }
 
-/// The most moments of time to an item that are counted; where there are more, the events are sorted.
+/// Largest number of moments per item for a counting sort. With more, the events are sorted by comparison.
 const MOMENTS_AN_ITEM: u64 = 4;
 
-/// The events by time, ends before beginnings: twice the number of the item, and one more where it begins. O(n +
-/// moments); `None` if there are too many moments.
+/// Returns the events in the order of time, ends before beginnings, as twice the number of the item, plus one for a
+/// beginning. O(n + moments). `None` if there are too many moments.
 fn counted_events(items: &[Item]) -> Option<Vec<u32>> {
     let from = items.iter().map(|item| item.lifetime.lower).min()?;
     let last = items.iter().map(|item| item.lifetime.upper).max()? - from;
@@ -60,7 +60,7 @@ fn counted_events(items: &[Item]) -> Option<Vec<u32>> {
     Some(counted(2 * items.len(), 2 * (last as usize + 1), key))
 }
 
-/// The same of any moments. O(n log n).
+/// Returns the same events for any moments. O(n log n).
 fn sorted_events(items: &[Item]) -> Vec<u64> {
     let mut events = Vec::with_capacity(2 * items.len());
     for (index, item) in items.iter().enumerate() {
@@ -87,7 +87,7 @@ fn number(events: impl Iterator<Item = u64>, count: usize) -> (Vec<Span>, usize)
     (spans, if count == 0 { 0 } else { section as usize + 1 })
 }
 
-/// The sum of sizes in every section.
+/// Returns the sum of the sizes in every section.
 pub(super) fn loads(spans: &[Span], sizes: &[u64], sections: usize) -> Vec<u64> {
     let mut loads = vec![0_u64; sections + 1];
     for (span, &size) in spans.iter().zip(sizes) {

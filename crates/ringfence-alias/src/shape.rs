@@ -1,66 +1,66 @@
-//! Which items may not share bytes, as the planners see it: over one queue, or over several.
+//! The relation of clashing items as the planners use it: for one queue or for several.
 //!
 //! ```text
 //!   one queue: intervals                several queues: a cover by cliques
 //!
 //!     item ──▶ sections first..last       item ──▶ any sections
-//!     clash: the ranges meet              clash: a bit in a matrix
+//!     clash: the ranges overlap           clash: a bit in a matrix
 //! ```
 //!
 //! Every planner is written once, over [`Shape`], and compiled for both. A *section* is a set of items that all clash
-//! with one another, and every two that clash share one. So an item that is put upon all that lies in its sections
-//! overlaps nothing, and what lies in a section can be no lower than the sum of its sizes.
+//! with one another; every two items that clash share a section. So an item on top of all items in its sections
+//! overlaps none, and the height of a section is at least the sum of its sizes.
 
 use super::exact::Unit;
 use super::sections::{self, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The relation between items, and its cover by sections.
+/// The relation of clashing items, and its cover by sections.
 pub(super) trait Shape {
-    /// What decides whether two items clash, small enough to lie beside an offset.
+    /// The data that decides if two items clash, small enough to be stored beside an offset.
     type Key: Copy;
 
-    /// The key of an item.
+    /// Returns the key of an item.
     fn key(&self, item: usize) -> Self::Key;
 
-    /// Whether two items may not share bytes. An item clashes with itself.
+    /// Returns `true` if two items must not share bytes. An item clashes with itself.
     fn clash(&self, a: Self::Key, b: Self::Key) -> bool;
 
-    /// Whether of any two items that do not clash one is over before the other begins. Items that are alive several
-    /// times are not: one may come between two lives of another.
+    /// Returns `true` if of any two items that do not clash, one ends before the other begins. That is not so for items
+    /// with several lifetimes: one may come between two lifetimes of another.
     fn are_in_turns(&self) -> bool {
         true
     }
 
-    /// How many sections there are.
+    /// Returns the number of sections.
     fn section_count(&self) -> usize;
 
-    /// The sections of an item; at least one.
+    /// Returns the sections of an item; at least one.
     fn sections(&self, item: usize) -> impl Iterator<Item = usize> + Clone + use<'_, Self>;
 
-    /// From the first section of an item to the last.
+    /// Returns the range from the first section of an item to the last.
     fn hull(&self, item: usize) -> Span;
 
-    /// Whether the section is one of the item's.
+    /// Returns `true` if the item is in the section.
     fn is_in(&self, item: usize, section: usize) -> bool;
 
-    /// Adds to every section of an item.
+    /// Adds `size` to every section of an item.
     fn add<U: Unit>(&self, item: usize, sums: &mut [U], size: U) {
         self.sections(item).for_each(|section| sums[section] += size);
     }
 
-    /// Takes away from every section of an item.
+    /// Subtracts `size` from every section of an item.
     fn take<U: Unit>(&self, item: usize, sums: &mut [U], size: U) {
         self.sections(item).for_each(|section| sums[section] -= size);
     }
 
-    /// Lowers every section of an item to `low`.
+    /// Lowers every section of an item to at most `low`.
     fn lower<U: Unit>(&self, item: usize, floors: &mut [U], low: U) {
         self.sections(item).for_each(|section| floors[section] = floors[section].min(low));
     }
 
-    /// The sum of the sizes in every section.
+    /// Returns the sum of the sizes in every section.
     fn loads(&self, sizes: &[u64]) -> Vec<u64> {
         let mut loads = vec![0; self.section_count()];
         for (item, size) in sizes.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Shape for Intervals {
         self.spans[item].range().contains(&section)
     }
 
-    // Slices instead of indices: these three are what the search spends its time in.
+    // Slices instead of indices: the search spends most of its time in these three functions.
     fn add<U: Unit>(&self, item: usize, sums: &mut [U], size: U) {
         sums[self.spans[item].range()].iter_mut().for_each(|sum| *sum += size);
     }
@@ -122,15 +122,15 @@ impl Shape for Intervals {
     }
 }
 
-/// Any relation, with its cover.
+/// Any relation, with its cover by cliques.
 #[derive(Clone, Debug)]
 pub(super) struct Cliques {
     pub clashes: Bits,
-    /// Of item i the sections `lists[starts[i]..starts[i + 1]]`, ascending.
+    /// Sections of all items, ascending for each. Those of item i are `lists[starts[i]..starts[i + 1]]`.
     pub lists: Vec<u32>,
     pub starts: Vec<u32>,
     pub section_count: usize,
-    /// Whether items are alive several times.
+    /// `true` if items have several lifetimes.
     pub is_recurring: bool,
 }
 
@@ -168,7 +168,7 @@ impl Shape for Cliques {
     }
 }
 
-/// The most host memory that a relation may take, in bytes: 1 GiB. More is refused by a typed error.
+/// Largest host memory of a relation, in bytes: 1 GiB. A larger one is an error.
 pub(super) const RELATION_BYTES_MAX: u64 = 1 << 30;
 
 /// A square matrix of bits.
@@ -179,13 +179,13 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Bytes of a matrix of `count` rows.
+    /// Returns the size of a matrix of `count` rows, in bytes.
     pub fn bytes(count: usize) -> u64 {
         let count = count as u64;
         count.div_ceil(64).saturating_mul(count).saturating_mul(8)
     }
 
-    /// `count` rows of `count` bits, all clear.
+    /// Creates a matrix of `count` rows of `count` bits, all clear.
     pub fn new(count: usize) -> Self {
         let row_words = count.div_ceil(64);
         Self { words: vec![0; row_words * count], row_words }
@@ -203,7 +203,7 @@ impl Bits {
         &self.words[row * self.row_words..][..self.row_words]
     }
 
-    /// Sets in the one row whatever is set in the other.
+    /// Sets in the row `into` all bits of the row `from`.
     pub fn join(&mut self, into: usize, from: usize) {
         for word in 0..self.row_words {
             self.words[into * self.row_words + word] |= self.words[from * self.row_words + word];
@@ -211,7 +211,7 @@ impl Bits {
     }
 }
 
-/// The places of the bits that are set, ascending.
+/// Returns the indices of the set bits, ascending.
 pub(super) fn ones(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(place, &word)| {
         let mut left = word;

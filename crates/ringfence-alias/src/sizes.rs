@@ -1,4 +1,4 @@
-//! What the planners know of an item but for its lifetime.
+//! Sizes and alignments of the items, as columns.
 //!
 //! ```text
 //!   item         0     1     2
@@ -6,11 +6,11 @@
 //!   alignment    1     4    16
 //! ```
 //!
-//! Columns: a walk over sizes reads nothing else.
+//! A loop over the sizes reads nothing else.
 
 use alloc::vec::Vec;
 
-/// Of each item its size and its alignment, as the planners walk them.
+/// Size and alignment of each item.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
     pub size: Vec<u64>,
@@ -26,7 +26,7 @@ impl Sizes {
         self.size.iter().copied().zip(self.alignment.iter().copied())
     }
 
-    /// The height of a plan.
+    /// Returns the height of a plan.
     pub fn height(&self, offsets: &[u64]) -> u64 {
         self.size.iter().zip(offsets).map(|(size, offset)| size + offset).max().unwrap_or(0)
     }

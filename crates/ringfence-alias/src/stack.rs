@@ -1,20 +1,21 @@
-//! The first plan of many items on several queues, or alive several times: each upon all that lies in its sections.
+//! The first plan of many items on several queues, or with several lifetimes: each item is put on top of all items in
+//! its sections.
 //!
 //! ```text
 //!   sections   0   1   2   3
-//!              └─a─┴───┘   │     c has sections 0 and 3: it lies upon the higher of their tops
+//!              └─a─┴───┘   │     c is in sections 0 and 3: it is put on the higher of their tops
 //!              └─────c─────┘
 //! ```
 //!
-//! No gap is filled: such a plan of 30,000 short-lived items is a third above the load. But it costs O(entries of the
-//! cover), two milliseconds of these, where a greedy policy costs O(n²), a second.
+//! No gap is filled: the plan of 30,000 short-lived items is a third above the load. But it costs O(entries of the
+//! cover), two milliseconds for these items, while a greedy policy costs O(n²), a second.
 
 use super::shape::Shape;
 use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The offsets by an order.
+/// Returns the offsets for an order.
 pub(super) fn place<S: Shape>(shape: &S, sizes: &Sizes, order: &[u32]) -> Vec<u64> {
     let mut tops = vec![0; shape.section_count()];
     let mut offsets = vec![0; sizes.len()];

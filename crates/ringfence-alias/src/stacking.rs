@@ -1,48 +1,50 @@
-//! How low items that all clash can be stacked, exactly, where the alignments are mixed.
+//! Computes the lowest stack of items that all clash, exactly, for mixed alignments.
 //!
 //! ```text
-//!   alignment A: two large items, p and q short of a multiple of A; small ones of any alignment below A
+//!   alignment A: two large items, aligned to A, with sizes p and q modulo A; small items with alignments below A
 //!
-//!     │ large ····p│ large ····q│ small small          what lies between two large items wastes what is left to the
-//!     0            A            2A                     next multiple of A; what lies above the highest wastes nothing
+//!     │ large ····p│ large ····q│ small small          a gap below a large item, up to a multiple of A, is waste;
+//!     0            A            2A                     nothing is wasted above the highest item
 //!
-//!   the set of small ones below   ∅  a  b  ab …        of each the least height that it can be stacked to, with so many
-//!   + the next large one          ∅  a  b  ab …        of the large ones: lower is never worse for what comes above
+//!   set of small items below the next large one   ∅  a  b  ab …     least height of the stack of each set,
+//!   + the next large item                         ∅  a  b  ab …     since a lower stack is never worse above
 //! ```
 //!
-//! Dynamic programming over sets of small items, those that are the same in all counted. Only what sizes leave over to
-//! a multiple of A matters: an item that leaves nothing over can be taken out of any stack. Large items may change places,
-//! each with what lies between it and the next, so they come in one order; but each may be the highest. Those in halves
-//! share what is below: with m large ones of d sizes and k small ones that is O(m · log d · k · 2ᵏ). Of too many small
-//! ones those that leave least over are left out: what is wasted without them, less what they leave over, is a bound as
-//! well. So is what is wasted where the largest alignments are taken for lesser ones.
+//! Dynamic programming over sets of small items; equal items are only counted. Only sizes modulo A matter: an item with
+//! size 0 modulo A can be removed from any stack. Large items can exchange positions, each with the items between it
+//! and the next large one, so one order is enough; but each large item may be the highest. These choices are split into
+//! halves that share the stack below: with m large items of d sizes and k small ones that is O(m · log d · k · 2ᵏ).
+//!
+//! If there are too many small items, those with the smallest sizes modulo A are left out. The waste without them,
+//! minus their sizes modulo A, is still a lower bound. So is the waste if the largest alignments are replaced by
+//! smaller ones.
 
 use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// What is known of the stacks of some items.
+/// Result of stacking some items.
 pub(super) struct Stacking {
-    /// No stack wastes less.
+    /// Lower bound of the waste of all stacks.
     pub waste: u64,
-    /// Parts of a low stack from below, each begun at a multiple of the largest alignment. All but the last may change
-    /// places.
+    /// Parts of a low stack from below, each starting at a multiple of the largest alignment. All parts but the last
+    /// can exchange positions.
     pub parts: Vec<Vec<u32>>,
 }
 
-/// What the sets of some items that all clash waste at least, each stacked upon nothing.
+/// Lower bounds of the waste of each set of some items that all clash.
 pub(super) struct Table {
-    /// Of each set that.
+    /// Waste of each set.
     pub wastes: Vec<u64>,
-    /// Of each item that is counted by how much the number of a set with it is higher.
+    /// Stride of each counted item: the index of a set with one more such item is larger by it.
     pub strides: Vec<(u32, u32)>,
-    /// Items that are left out, and what they leave over: a set with them may waste less by so much.
+    /// Items that are left out, with their sizes modulo A: a set with them may waste less by that amount.
     pub left_out: Vec<(u32, u64)>,
 }
 
 impl Table {
-    /// With no more than `sets_max` sets. `None` if nothing is wasted, or heights would be too large.
+    /// Creates a table of at most `sets_max` sets. `None` if no set wastes anything, or heights would be too large.
     pub fn new(sizes: &Sizes, members: &[u32], sets_max: usize) -> Option<Self> {
         let alignment = |item: u32| sizes.alignment[item as usize];
         let most = members.iter().map(|&item| alignment(item)).max()?;
@@ -65,29 +67,29 @@ impl Table {
     }
 }
 
-/// Small items that are the same in all.
+/// Small items with equal sizes modulo A and equal alignments.
 struct Kind {
     mask: u64,
     left_over: u64,
     items: Vec<u32>,
-    /// The number of a set with one of them more is so much higher.
+    /// Stride: the index of a set with one more of these items is larger by it.
     stride: usize,
 }
 
 impl Kind {
-    /// How many of them are in a set.
+    /// Returns the number of these items in a set.
     fn many_in(&self, set: usize) -> usize {
         set / self.stride % (self.items.len() + 1)
     }
 }
 
-/// Large items that leave the same over.
+/// Large items with equal sizes modulo A.
 struct Large {
     left_over: u64,
     items: Vec<u32>,
 }
 
-/// The least heights with some large items, by the set of small ones; and the last of the large ones.
+/// Least heights with some large items, by the set of small ones; and the last large item.
 struct Level {
     heights: Vec<u64>,
     item: u32,
@@ -96,22 +98,23 @@ struct Level {
 
 struct Stacks {
     kinds: Vec<Kind>,
-    /// Of each set the kinds that it has.
+    /// Bits of the kinds in each set.
     present: Vec<u32>,
     mask: u64,
-    /// A stack of this height is low enough.
+    /// A stack of this height or less ends the search.
     enough: u64,
     best: u64,
-    /// From below.
+    /// Items of the best stack, from below.
     order: Vec<u32>,
     levels: Vec<Level>,
 }
 
-/// Heights have to stay below that.
+/// Largest height that the computation allows.
 const HEIGHT_MAX: u64 = 1 << 60;
 
-/// The least waste of a stack of these items, or some waste up to `enough`, with alignments above `cap` taken for `cap`
-/// and no more than `sets_max` sets of small items. `None` if it would take more than the `work` that is left.
+/// Returns the least waste of a stack of these items, or any waste up to `enough`. Alignments above `cap` are replaced
+/// by `cap`, and at most `sets_max` sets of small items are used. `None` if it would take more than the remaining
+/// `work`.
 pub(super) fn lowest(
     sizes: &Sizes,
     members: Vec<u32>,
@@ -149,13 +152,14 @@ pub(super) fn lowest(
         }
         part.push(item);
     }
-    // They waste nothing on top, if they are not aligned.
+    // Without their alignment, they waste nothing on top.
     part.extend(left_out);
     parts.push(part);
     Some(Stacking { waste: (stacks.best - all).saturating_sub(free), parts })
 }
 
-/// The largest alignment, and the items without those that leave nothing over to it, which lie below all others.
+/// Returns the largest alignment, the items whose size is not a multiple of it, and the others as parts below all other
+/// items.
 fn without_whole(sizes: &Sizes, mut members: Vec<u32>, cap: u64) -> (u64, Vec<u32>, Vec<Vec<u32>>) {
     let mut parts = Vec::new();
     loop {
@@ -171,7 +175,7 @@ fn without_whole(sizes: &Sizes, mut members: Vec<u32>, cap: u64) -> (u64, Vec<u3
     }
 }
 
-/// The large items by what they leave over. The one that wastes most is tried first as the highest.
+/// Groups the large items by size modulo A, ascending. The group that wastes most is tried first as the highest.
 fn alike(mut items: Vec<u32>, left_over: impl Fn(u32) -> u64) -> Vec<Large> {
     let mut larges: Vec<Large> = Vec::new();
     items.sort_by_key(|&item| left_over(item));
@@ -184,8 +188,8 @@ fn alike(mut items: Vec<u32>, left_over: impl Fn(u32) -> u64) -> Vec<Large> {
     larges
 }
 
-/// The kinds of small items, and those that would make too many sets: where alignment comes first those of the least,
-/// else those that leave least over.
+/// Returns the kinds of small items, and the items left out because they would make too many sets. If `alignment` says
+/// so, the items with the smallest alignments are left out first, else those with the smallest sizes modulo A.
 fn kinds(
     mut items: Vec<u32>,
     sets_max: usize,
@@ -220,14 +224,14 @@ fn kinds(
     (kinds, left_out)
 }
 
-/// How often large items are put upon stacks.
+/// Returns the number of times that a large item is put on a stack.
 fn levels(larges: &[Large]) -> u64 {
     let many: usize = larges.iter().map(|large| large.items.len()).sum();
     1 + many as u64 * u64::from(1 + larges.len().next_power_of_two().trailing_zeros())
 }
 
-/// A low stack of items that all clash, in parts as in [`Stacking`]. For each alignment in turn what was stacked for the
-/// one below is taken for an item, so that few kinds remain.
+/// Returns a low stack of items that all clash, in parts as in [`Stacking`]. For each alignment in turn, the stacks of
+/// the previous alignment are treated as items, so that few kinds remain.
 pub(super) fn by_alignments(sizes: &Sizes, members: &[u32], sets_max: usize, work: &mut u64) -> Vec<Vec<u32>> {
     let mut groups: Vec<Vec<u32>> = members.iter().map(|&item| vec![item]).collect();
     let mut caps: Vec<u64> = members.iter().map(|&item| sizes.alignment[item as usize]).collect();
@@ -238,7 +242,7 @@ pub(super) fn by_alignments(sizes: &Sizes, members: &[u32], sets_max: usize, wor
         let Some(mut stacking) = lowest(&grown, (0..groups.len() as u32).collect(), cap, 0, sets_max, work) else {
             break;
         };
-        // What lies highest may yet go elsewhere.
+        // The items of the highest part may still move.
         let top = if place + 1 < caps.len() { stacking.parts.pop() } else { None };
         let parts = stacking.parts.into_iter().chain(top.into_iter().flatten().map(|group| vec![group]));
         let joined =
@@ -248,7 +252,7 @@ pub(super) fn by_alignments(sizes: &Sizes, members: &[u32], sets_max: usize, wor
     groups
 }
 
-/// Each group as an item: of several items one that begins and ends at multiples of `cap`.
+/// Returns each group as one item. A group of several items starts and ends at multiples of `cap`.
 fn grown(sizes: &Sizes, groups: &[Vec<u32>], cap: u64) -> Sizes {
     let size = |group: &Vec<u32>| match group[..] {
         [item] => sizes.size[item as usize],
@@ -261,7 +265,7 @@ fn grown(sizes: &Sizes, groups: &[Vec<u32>], cap: u64) -> Sizes {
     Sizes { size: groups.iter().map(size).collect(), alignment: groups.iter().map(alignment).collect() }
 }
 
-/// The height of items stacked in this order.
+/// Returns the height of items stacked in this order.
 pub(super) fn height(sizes: &Sizes, order: impl Iterator<Item = u32>) -> u64 {
     order.fold(0, |height: u64, item| {
         height.next_multiple_of(sizes.alignment[item as usize]) + sizes.size[item as usize]
@@ -285,7 +289,7 @@ impl Stacks {
         stacks
     }
 
-    /// Of each set the least of what is there and what comes of a smaller set.
+    /// Fills in the least height of each set, from its present value and the heights of smaller sets.
     fn fill(&self, heights: &mut [u64]) {
         for set in 1..heights.len() {
             let (mut least, mut kinds) = (heights[set], self.present[set]);
@@ -298,7 +302,7 @@ impl Stacks {
         }
     }
 
-    /// Puts a large item upon all that is there, and then any small ones.
+    /// Adds a level: a large item on top of each stack, and then any small items.
     fn put(&mut self, item: u32, left_over: u64) {
         let mut heights = Vec::new();
         if let Some(last) = self.levels.last() {
@@ -308,7 +312,7 @@ impl Stacks {
         self.levels.push(Level { heights, item, left_over });
     }
 
-    /// With each of these as the highest, all others that are not there yet below it.
+    /// Tries each of these large items as the highest, with all others below it.
     fn try_each_highest(&mut self, larges: &[Large]) {
         let levels = self.levels.len();
         if let [large] = larges {
@@ -330,7 +334,7 @@ impl Stacks {
         }
     }
 
-    /// All are there: notes the stack if it is lower.
+    /// All items are placed: records the stack if it is lower.
     fn end(&mut self) {
         let height = self.levels.last().and_then(|level| level.heights.last()).copied().unwrap_or(0);
         if height < self.best {
@@ -339,7 +343,7 @@ impl Stacks {
         }
     }
 
-    /// The items of the lowest stack with all.
+    /// Returns the items of the lowest stack of all items, from below.
     fn walk_down(&self) -> Vec<u32> {
         let mut order = Vec::new();
         let (mut level, mut set) = (self.levels.len() - 1, self.present.len() - 1);
@@ -369,7 +373,7 @@ mod tests {
     use super::super::random::Random;
     use super::*;
 
-    /// The least height of all orders.
+    /// Returns the least height over all orders.
     fn of_all_orders(sizes: &Sizes, left: &mut Vec<u32>, height: u64) -> u64 {
         let mut least = if left.is_empty() { height } else { u64::MAX };
         for place in 0..left.len() {

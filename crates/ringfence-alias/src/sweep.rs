@@ -1,15 +1,15 @@
-//! One walk over time with an allocator: a plan for any number of items.
+//! One sweep over time with an allocator: a plan for any number of items.
 //!
 //! ```text
 //!   events by time, ends first:   free(a)  allocate(c)  allocate(d)  free(b) …
 //!                                                 ▼
-//!                                 one of the core's allocators: size classes, or the tightest hole of all
+//!                                 an allocator of `ringfence-core`: size classes, or the tightest hole
 //! ```
 //!
-//! The plan is no better than what an engine does online; but it is there for millions of items within a fraction of a
-//! second, and all else starts from it. With size classes: O(n), a tenth of a microsecond an item. With the tightest
-//! hole: O(n log n), two to five tenths, mostly a lower plan. Time is cut into sections already, so that nothing is
-//! sorted by comparing.
+//! The plan is no better than that of an engine that allocates online. But it is made for millions of items within a
+//! fraction of a second, and all other methods start from it. With size classes it costs O(n), a tenth of a microsecond
+//! per item. With the tightest hole it costs O(n log n), two to five tenths per item, and is mostly lower. Time is
+//! already cut into sections, so no comparison sort is needed.
 
 use super::asking::Asking;
 use super::counted::{counted, places};
@@ -22,37 +22,38 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// The allocator that places the items.
+/// Allocator that places the items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Holes {
-    /// By size classes: the first hole of the least class that holds the item.
+    /// Size classes: the first hole of the smallest class that fits the item.
     Classes,
-    /// The tightest, the lowest of these; of items that begin at one moment the longest lived goes first.
+    /// The tightest hole, then the lowest. Of items that begin in one section, the longest lived is placed first.
     Tightest,
 }
 
-/// The same lifetimes with time running backwards.
+/// Returns the same lifetimes with time reversed.
 pub(super) fn mirrored(shape: &Intervals) -> Vec<Span> {
     let end = shape.section_count as u32;
     shape.spans.iter().map(|span| Span { first: end - span.last, last: end - span.first }).collect()
 }
 
-/// What an item costs, in looks.
+/// Cost of an item, in visits.
 const LOOKS_AN_ITEM: u64 = 64;
 
-/// What the walk needs of an item. They lie in the order of the walk: items in the caller's order would each be a miss
-/// of the cache or some.
+/// The fields of an item that the sweep needs. Rows are in the order of the sweep: reading items in the caller's order
+/// would miss the cache.
 #[derive(Clone, Default)]
 struct Row {
-    /// The size; then, once the item is placed, the offset.
+    /// The size; once the item is placed, the offset.
     size: u64,
     span: Span,
     item: u32,
-    /// The exponent of the alignment.
+    /// Binary logarithm of the alignment.
     log2: u8,
 }
 
-/// The items as they begin; of one moment in their own order, or the longest lived first. O(n + sections).
+/// Returns the items in the order in which they begin; in each section by number, or the longest lived first. O(n +
+/// sections).
 fn rows(spans: &[Span], sections: usize, sizes: &Sizes, longest_first: bool) -> Vec<Row> {
     let row = |item: u32| {
         let at = item as usize;
@@ -73,7 +74,7 @@ fn rows(spans: &[Span], sections: usize, sizes: &Sizes, longest_first: bool) -> 
     rows
 }
 
-/// The offsets; `None` if it was stopped, or the allocator has no room left.
+/// Returns the offsets. `None` if it was stopped, or if the allocator has no room left.
 pub(super) fn place(
     spans: &[Span],
     sections: usize,
@@ -84,17 +85,17 @@ pub(super) fn place(
     let mut rows = rows(spans, sections, sizes, holes == Holes::Tightest);
     let sum: u64 = rows.iter().map(|row| row.size + (1 << row.log2)).sum();
     match holes {
-        // It keeps holes that a request rounded up to its class does not find.
+        // This allocator has holes that a request, rounded up to its class, does not find.
         Holes::Classes => walk(Tlsf::new(sum.saturating_add(sum / 8).max(1)), &mut rows, sections, asking)?,
         Holes::Tightest => walk(FreeList::new(sum.max(1)), &mut rows, sections, asking)?,
     }
-    // Not in the walk: each such write misses the cache.
+    // Not within the sweep, because each such write misses the cache.
     let mut offsets = vec![0; rows.len()];
     rows.iter().for_each(|row| offsets[row.item as usize] = row.size);
     Some(offsets)
 }
 
-/// Each row's size becomes its offset.
+/// Replaces the size of each row by its offset.
 fn walk(mut list: impl RangeAllocator, rows: &mut [Row], sections: usize, asking: &mut Asking<'_>) -> Option<()> {
     let mut ends = counted(rows.len(), sections + 1, |row| rows[row].span.last).into_iter().peekable();
     let mut ranges: Vec<Option<Range>> = Vec::with_capacity(rows.len());

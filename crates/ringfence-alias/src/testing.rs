@@ -1,5 +1,5 @@
-//! Bytes in, plans out: what a fuzzer, a test from seeds and a long campaign run, as those of
-//! [`ringfence_core::testing::drive`].
+//! Makes plans from bytes, for a fuzzer, tests from seeds and long campaigns, as [`ringfence_core::testing::drive`]
+//! does.
 
 use alloc::vec::Vec;
 
@@ -10,13 +10,13 @@ use crate::{
     verify_heaps,
 };
 
-/// What there is to run.
+/// All entry points.
 pub const ALL: [Drive; 2] = [("alias_plan", alias_plan), ("alias_heaps", alias_heaps)];
 
-/// Plans of lifetimes: those of every policy and of a short search.
+/// Plans lifetimes with some policies and a short search, and checks the plans.
 ///
 /// # Panics
-/// If a plan is wrong, or one is lower than a bound that was proven.
+/// A plan is wrong, or lower than a proven bound.
 #[must_use]
 pub fn alias_plan(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -37,11 +37,11 @@ pub fn alias_plan(data: &[u8]) -> u64 {
         steps += progress.steps;
         steps < 2_000
     });
-    verify(&items, &best.offsets, best.height).expect("the plan is right");
+    verify(&items, &best.offsets, best.height).expect("the plan is valid");
     assert!(best.height >= best.lower_bound && best.lower_bound >= best.load);
     for policy in [Policy::OnlineFirstFit, Policy::BySize] {
         let simple = plan_by(&problem, policy);
-        verify(&items, &simple.offsets, simple.height).expect("the plan is right");
+        verify(&items, &simple.offsets, simple.height).expect("the plan is valid");
         assert!(
             simple.height >= best.lower_bound,
             "{policy:?} is below what was proven: {simple:?} and {best:?}, {items:?}"
@@ -50,10 +50,10 @@ pub fn alias_plan(data: &[u8]) -> u64 {
     items.len() as u64
 }
 
-/// Plans of several heaps with pins and pages, and the same again after a change.
+/// Plans several heaps with pins and pages, then replans without and with a change, and checks the plans.
 ///
 /// # Panics
-/// If a plan is wrong, is below its bound, or moves what could stay.
+/// A plan is wrong, is below its bound, or moves items without a change.
 #[must_use]
 pub fn alias_heaps(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -76,7 +76,7 @@ pub fn alias_heaps(data: &[u8]) -> u64 {
         steps < 500
     });
     let Ok(found) = found else { return items.len() as u64 };
-    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is right");
+    verify_heaps(&heaps, &items, &found.offsets).expect("the plan is valid");
     assert!(found.height() >= found.lower_bound, "{found:?} is below its bound");
     let mut last: Vec<Option<HeapOffset>> = found.offsets.iter().copied().map(Some).collect();
     let same = replan_heaps(&problem, &last, |_| true).expect("it is a plan already");
@@ -88,7 +88,7 @@ pub fn alias_heaps(data: &[u8]) -> u64 {
         last[at as usize] = None;
         if let Ok(again) = HeapProblem::new(&heaps, &items).and_then(|problem| replan_heaps(&problem, &last, |_| true))
         {
-            verify_heaps(&heaps, &items, &again.plan.offsets).expect("the plan is right");
+            verify_heaps(&heaps, &items, &again.plan.offsets).expect("the plan is valid");
         }
     }
     items.len() as u64

@@ -1,15 +1,15 @@
-//! Planning on several threads, with the same answer for any number of them.
+//! Planning on several threads. The result does not depend on the number of threads.
 //!
 //! ```text
-//!   worker 0   ├──── steps ──────┤         ├─ …       each searches by itself, in a way of its own
+//!   worker 0   ├──── steps ──────┤         ├─ …       each worker searches on its own, with its own seed
 //!   worker 1   ├──── steps ──────┤ lowest  ├─ …
-//!   worker 2   ├──── steps ──────┤ plan    ├─ …       the number of workers depends on the number of items alone;
-//!   …                            ▲                    as many of them run at a time as there are threads
-//!                        the end of a round: all take the lowest plan, of these the first worker's, and the highest bound
+//!   worker 2   ├──── steps ──────┤ plan    ├─ …       the number of workers depends only on the number of items;
+//!   …                            ▲                    `threads` of them run at a time
+//!                        end of a round: all take the lowest plan, the first worker's if equal, and the highest bound
 //! ```
 //!
-//! A worker has a thread of its own, which waits while others run: so it goes on where it was. The caller's closure is
-//! asked by the thread that called.
+//! Each worker has its own thread, which waits while others run, so that it can continue in the middle of its search.
+//! The calling thread calls the closure.
 
 use super::plan::{AliasPlan, Planner, Policy, Progress};
 use super::problem::Problem;
@@ -20,15 +20,15 @@ use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// How [`plan_with`] plans.
+/// Options of [`plan_with`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanDesc {
-    /// How many threads search at a time. The answer does not depend on it.
+    /// Number of threads that search at a time. The result does not depend on it.
     ///
-    /// It is not how many are started: each worker has a thread of its own, sixteen up to 1,536 items, eight up to
-    /// 100,000 and four for more. Of these `threads` run at a time, the others wait.
+    /// More threads are started: one per worker, which is sixteen for up to 1,536 items, eight for up to 100,000 and
+    /// four for more. `threads` of them run at a time; the others wait.
     pub threads: NonZeroUsize,
-    /// What is drawn by chance depends on it; 0 is as good as any other.
+    /// Seed of the random numbers. No value is better than another.
     pub seed: u64,
 }
 
@@ -38,31 +38,31 @@ impl Default for PlanDesc {
     }
 }
 
-/// The largest number of items, and the workers for it: what each keeps grows with the items.
+/// Largest number of items, and the workers for it: a worker's host memory grows with the items.
 const WORKERS: [(usize, usize); 3] = [(1_536, 16), (100_000, 8), (usize::MAX, 4)];
-/// Steps of a worker in the first round; in each one after it twice as many, up to the last.
+/// Steps of a worker in the first round. Each later round has twice as many, up to `STEPS_MAX`.
 const STEPS_FIRST: u64 = 2_000;
 const STEPS_MAX: u64 = 128_000;
-/// None comes after it.
+/// Number of the last round.
 const LAST_ROUND: u64 = u64::MAX / 2;
-/// How often the caller is asked within a round.
+/// Time between two calls of the closure within a round.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Plans as [`plan`](super::plan) does, on several threads.
 ///
-/// What comes first (greedy policies; of more than 1,536 items the fullest moments) is done by one. Then there are
-/// rounds, in which the workers, whose number depends on that of the items, take a number of steps each. The closure is
-/// asked at the end of a round, with the steps of all; and within a round about once in a millisecond, with no steps,
-/// for the sake of clocks. If its answer to the latter is no, the round is cut short.
+/// One thread runs the first stage: greedy policies, and for more than 1,536 items the fullest moments. Then there are
+/// rounds, in which each worker takes a number of steps. The number of workers depends on the number of items. The
+/// closure is called at the end of each round with the steps of all workers. Within a round it is called about once per
+/// millisecond with 0 steps, so that it can read a clock. If it then returns `false`, the round is cut short.
 ///
-/// *What is deterministic*: the same problem, seed and number of rounds give the same plan, whatever the number of
-/// threads; so does a closure that counts steps or reads heights and bounds, but no clock and not how often it is
-/// asked. Of a round that was cut short the lowest plan is given that was found by then, which depends on time.
+/// *Determinism*: the same problem, seed and number of rounds give the same plan for any number of threads. So does a
+/// closure that counts steps or reads heights and bounds, but does not read a clock or count its calls. If a round is
+/// cut short, the result is the lowest plan found by then, which depends on time.
 ///
-/// One thread does all the work of several: [`plan`](super::plan) is quicker then.
+/// With a single thread, [`plan`](super::plan) is faster, because the thread has to do the work of all workers.
 ///
 /// # Panics
-/// If a thread cannot be started, or the closure panics; the threads that were started end first.
+/// A thread cannot be started, or the closure panics. All started threads end first.
 #[must_use]
 pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Progress) -> bool) -> AliasPlan {
     let mut asked = |best: &mut AliasPlan, steps| go_on(&best.progress(steps));
@@ -76,7 +76,7 @@ pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Prog
     let count = WORKERS.iter().find(|(items, _)| problem.len() <= *items).map_or(1, |&(_, workers)| workers);
     let meeting = Meeting::new(best, desc.threads.get(), count);
     thread::scope(|scope| {
-        // However the block is left: the scope waits for every worker.
+        // Ends the rounds on every exit from the block, since the scope waits for all workers.
         let _ending = Ending { meeting: &meeting };
         for worker in 0..count {
             let (meeting, untried) = (&meeting, &untried);
@@ -88,33 +88,33 @@ pub fn plan_with(problem: &Problem, desc: &PlanDesc, mut go_on: impl FnMut(&Prog
     meeting.state.into_inner().unwrap_or_else(PoisonError::into_inner).best
 }
 
-/// The policies that a worker tries: each is tried by one.
+/// Returns the policies that a worker tries. Each policy is tried by one worker.
 fn share(untried: &[Policy], worker: usize, count: usize) -> Vec<Policy> {
     untried.iter().enumerate().filter(|(place, _)| place % count == worker).map(|(_, policy)| *policy).collect()
 }
 
-/// Where workers meet.
+/// Shared state of the workers and the calling thread.
 struct Meeting {
-    /// How many workers there are.
+    /// Number of workers.
     count: usize,
     state: Mutex<State>,
     changed: Condvar,
-    /// Read without the lock: no worker goes on.
+    /// Read without the lock. Set to stop all workers.
     is_over: AtomicBool,
 }
 
 struct State {
     best: AliasPlan,
-    /// Of each worker its plan, when it is through with the round.
+    /// Plan of each worker that has finished the round.
     found: Vec<Option<AliasPlan>>,
-    /// The number of the round, and the steps of a worker in it.
+    /// Number of the round, and the steps of a worker in it.
     round: u64,
     quota: u64,
-    /// Steps of all in the round.
+    /// Steps of all workers in the round.
     steps: u64,
-    /// How many more may run.
+    /// Number of further workers that may run.
     free: usize,
-    /// Workers that have not ended.
+    /// Number of workers that have not ended.
     working: usize,
 }
 
@@ -125,7 +125,7 @@ impl Meeting {
         Self { count, state: Mutex::new(state), changed: Condvar::new(), is_over: AtomicBool::new(false) }
     }
 
-    /// A worker that panicked has left the state as it was.
+    /// Locks the state. A worker does not panic while it changes the state, so a poisoned lock is still consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,7 @@ impl Meeting {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One worker, from its first round to its last.
+    /// Runs one worker, from its first round to its last.
     fn work(&self, problem: &Problem, worker: usize, seed: u64, untried: &[Policy]) {
         let leaving = Leaving { meeting: self };
         let best = self.enter(0);
@@ -160,7 +160,7 @@ impl Meeting {
         drop(leaving);
     }
 
-    /// Waits until the round has come and there is a thread to spare; the plan to go on from.
+    /// Waits for the round and for a free thread. Returns the plan to continue from.
     fn enter(&self, round: u64) -> AliasPlan {
         let mut state = self.lock();
         while state.round < round || state.free == 0 {
@@ -170,7 +170,8 @@ impl Meeting {
         state.best.clone()
     }
 
-    /// The end of a worker's round: gives its plan, takes the lowest. The steps of the next round; 0 to end.
+    /// Ends a worker's round: publishes its plan and takes the lowest. Returns the steps of the next round, or 0 to
+    /// end.
     fn meet(&self, worker: usize, best: &mut AliasPlan, steps: u64, round: u64) -> u64 {
         let mut state = self.lock();
         state.found[worker] = Some(best.clone());
@@ -186,7 +187,7 @@ impl Meeting {
         if self.is_over.load(Ordering::Relaxed) { 0 } else { self.lock().quota }
     }
 
-    /// The thread that called: asks the closure, and ends the rounds.
+    /// Runs the calling thread's part: calls the closure and ends the rounds.
     fn preside(&self, go_on: &mut dyn FnMut(&Progress) -> bool) {
         let mut state = self.lock();
         while state.working > 0 {
@@ -226,7 +227,7 @@ impl Meeting {
 }
 
 impl State {
-    /// Of the plans that were found the lowest, of these the first worker's; and the highest bound.
+    /// Takes the lowest of the workers' plans, the first worker's if equal, and the highest bound.
     fn take_lowest(&mut self) {
         for found in self.found.iter().flatten() {
             let bound = self.best.lower_bound.max(found.lower_bound);
@@ -245,7 +246,7 @@ impl State {
     }
 }
 
-/// The thread that called goes, also by a panic: no worker waits for another round.
+/// Ends the rounds when the calling thread leaves, also by a panic, so that no worker waits for another round.
 struct Ending<'m> {
     meeting: &'m Meeting,
 }
@@ -259,7 +260,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// A worker that ends, also by a panic, keeps no other waiting.
+/// Unregisters a worker that ends, also by a panic, so that no thread waits for it.
 struct Leaving<'m> {
     meeting: &'m Meeting,
 }
@@ -270,7 +271,7 @@ impl Drop for Leaving<'_> {
         state.working -= 1;
         state.free += 1;
         if thread::panicking() {
-            // No other waits for its plan: the scope passes the panic on.
+            // No thread waits for its plan; the scope propagates the panic.
             self.meeting.is_over.store(true, Ordering::Relaxed);
             state.round = LAST_ROUND;
         }

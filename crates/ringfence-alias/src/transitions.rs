@@ -1,4 +1,4 @@
-//! Aliasing transitions: how often an item begins on bytes that another had before.
+//! Aliasing transitions: pairs of items where the second begins on bytes that the first had last.
 //!
 //! ```text
 //!   space ▲  ┌──a──┐ ┌────c────┐     c begins on bytes of a and of b: two transitions, two barriers
@@ -6,38 +6,39 @@
 //!         └──┴─────┴─┴─────────┴─▶ time
 //! ```
 //!
-//! Counting walks over time with a map of which item had which bytes last: O(n log n + transitions). The map splits and
-//! joins, so that an item is met once for each run of bytes that it still has.
-//! [`lower_transitions`](super::lower_transitions) counts in another way, once it has made its columns; the two are
-//! compared by tests.
+//! A sweep over time with a map of the last owner of each byte counts them: O(n log n + transitions). The map splits
+//! and joins its runs, so an item is met once for each run of bytes that it still has.
+//! [`lower_transitions`](super::lower_transitions) counts in another way, with columns; tests compare the two.
 
 use super::item::Item;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// A barrier that is needed: `after` begins on bytes that `before` had last. Items by their place in the slice.
+/// A required barrier: `after` begins on bytes that `before` had last. Items are identified by their indices in the
+/// slice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Transition {
-    /// Whose bytes they were.
+    /// The item that had the bytes before.
     pub before: usize,
-    /// Whose they are now.
+    /// The item that has the bytes now.
     pub after: usize,
 }
 
-/// The transitions of a plan, by when `after` begins; each pair once. The offsets are a plan of the items.
+/// Returns the transitions of a plan, in the order in which `after` begins. Each pair occurs once. The offsets must be
+/// a plan of the items.
 ///
 /// # Panics
-/// There are not as many offsets as items, or an item ends above `u64::MAX`; [`verify`](super::verify) refuses such
-/// offsets.
+/// The number of offsets is not the number of items, or an item ends above `u64::MAX`; [`verify`](super::verify)
+/// rejects such offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
-    assert_eq!(items.len(), offsets.len(), "one offset for each item");
+    assert_eq!(items.len(), offsets.len(), "there is one offset per item");
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&index| (items[index].lifetime.lower, index));
     in_order(order.into_iter(), |index| items[index].size, offsets)
 }
 
-/// The transitions where items get their bytes in this order.
+/// Returns the transitions if items get their bytes in this order.
 pub(super) fn in_order(
     order: impl Iterator<Item = usize>,
     size: impl Fn(usize) -> u64,
@@ -53,14 +54,14 @@ pub(super) fn in_order(
     found
 }
 
-/// Of every byte the item that had it last: by first byte, the end and the item.
+/// The last owner of each byte, as runs: first byte, end and item.
 #[derive(Default)]
 struct Owners {
     runs: BTreeMap<u64, (u64, usize)>,
 }
 
 impl Owners {
-    /// Gives `start..end` to an item, and returns which items had bytes of it.
+    /// Assigns `start..end` to an item. Returns the items that had bytes of the range.
     fn take(&mut self, start: u64, end: u64, item: usize) -> BTreeSet<usize> {
         let mut before = BTreeSet::new();
         if let Some((&first, &(last, owner))) = self.runs.range(..start).next_back()

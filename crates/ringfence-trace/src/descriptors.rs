@@ -1,34 +1,34 @@
-//! The descriptors as they were after any event of a trace.
+//! Descriptor heaps after each event of a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::Event;
 use crate::snapshot::{DescriptorSnapshot, region};
 
-/// What the descriptors of a heap show, by its number in a trace.
+/// Kinds of descriptors, indexed by the number that a trace uses.
 pub const HEAP_KINDS: [&str; 4] = ["resources", "samplers", "render targets", "depth-stencils"];
 
-/// More slots than this no heap has: sums could overflow.
+/// Largest valid capacity of a heap. A larger one could overflow sums.
 const SLOTS_MAX: u64 = 1 << 40;
 
-/// How many descriptors of one allocator of descriptors are in use. Its heaps count together.
+/// Use of the slots of one descriptor allocator, summed over its heaps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DescriptorUse {
-    /// The allocator's number.
+    /// Number of the descriptor allocator.
     pub owner: u64,
-    /// Its name.
+    /// Name of the descriptor allocator.
     pub name: String,
-    /// Whether shaders see them.
+    /// `true` if its heaps are shader-visible.
     pub shader_visible: bool,
-    /// Slots of its heaps.
+    /// Number of slots of its heaps.
     pub slot_count: u64,
-    /// Slots that are in use: given out, or for tables of single frames.
+    /// Number of slots in use: allocated, or used by frame tables.
     pub used_count: u64,
-    /// Of those, the ones for tables of single frames.
+    /// Number of slots in use by frame tables. `used_count` includes them.
     pub frame_count: u64,
 }
 
-/// Every descriptor heap by its number. O(log runs) an event.
+/// Descriptor heaps by number. O(log runs) per event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors(BTreeMap<u64, Heap>);
 
@@ -40,11 +40,11 @@ struct Heap {
     capacity: u64,
     frame_capacity: u64,
     name: String,
-    /// Runs that are given out: first slot and count.
+    /// Allocated runs: first slot and count.
     runs: BTreeMap<u64, u64>,
-    /// The sum of their counts.
+    /// Sum of the counts of `runs`.
     given_out: u64,
-    /// Entries of bindless tables; each lies in a run.
+    /// Slots of the entries of bindless tables. Each is in a run.
     entries: BTreeSet<u64>,
     frame_used: u64,
     frame_used_max: u64,
@@ -53,7 +53,8 @@ struct Heap {
 }
 
 impl Descriptors {
-    /// What follows from an event; whether it can be. Events of other things change nothing.
+    /// Applies an event. Returns `false` if the event is impossible in this state. Ignores events that do not concern
+    /// descriptors.
     pub(super) fn apply(&mut self, event: &Event) -> bool {
         match event {
             Event::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, name } => {
@@ -89,7 +90,7 @@ impl Descriptors {
         }
     }
 
-    /// What is in use, by allocator. O(heaps).
+    /// Returns the use of the slots of each descriptor allocator. O(heaps).
     pub(super) fn uses(&self) -> Vec<DescriptorUse> {
         let mut uses: BTreeMap<u64, DescriptorUse> = BTreeMap::new();
         for heap in self.0.values() {
@@ -107,7 +108,7 @@ impl Descriptors {
         uses.into_values().collect()
     }
 
-    /// Regions as a live allocator's snapshot shows them, in the order of their allocators.
+    /// Returns the regions in the form of a live allocator's snapshot, in the order of the descriptor allocators.
     pub(super) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
         let mut cpu_only: BTreeMap<u64, DescriptorSnapshot> = BTreeMap::new();
@@ -126,7 +127,7 @@ impl Descriptors {
 }
 
 impl Heap {
-    /// The run that a slot lies in.
+    /// Returns the run that contains `slot`: its first slot and its count.
     fn run_of(&self, slot: u64) -> Option<(u64, u64)> {
         let (first, count) = self.runs.range(..=slot).next_back()?;
         (slot - first < *count).then_some((*first, *count))
@@ -149,7 +150,7 @@ impl Heap {
         }
         self.runs.remove(&first);
         self.given_out -= count;
-        // What was in a bindless table went with it.
+        // The entries of a bindless table are removed with their run.
         let gone: Vec<u64> = self.entries.range(first..first + count).copied().collect();
         for slot in gone {
             self.entries.remove(&slot);
@@ -167,7 +168,7 @@ impl Heap {
         }
     }
 
-    /// The regions of a shader-visible heap.
+    /// Appends the regions of a shader-visible heap to `into`.
     fn regions(&self, into: &mut Vec<DescriptorSnapshot>) {
         let persistent = DescriptorSnapshot {
             slot_count: self.capacity - self.frame_capacity,

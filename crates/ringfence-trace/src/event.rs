@@ -1,7 +1,8 @@
-//! The events of a trace. An event is declared once: with its code and, behind `as`, how each part is written and read.
+//! The events of a trace. Each event is declared once, with its code and its fields. The name after `as` is the module
+//! that encodes and decodes the field.
 //!
 //! ```text
-//!   │ code │ number │ number │ … │ text │ …      numbers in groups of seven bits, texts behind their length
+//!   │ code │ number │ number │ … │ text │ …      numbers as LEB128, each text after its length
 //! ```
 
 mod coding;
@@ -15,10 +16,10 @@ macro_rules! events {
         $(#[$doc:meta])*
         $name:ident = $code:literal { $($(#[$part_doc:meta])* $part:ident: $type:ty as $coding:ident,)* }
     )*) => {
-        /// Something that happened. Blocks are numbered as they are made, from 1; a range is named by its block and
-        /// offset.
+        /// An event of a trace. Blocks are numbered from 1 in the order of their creation. A range is identified by its
+        /// block and its offset.
         ///
-        /// What is read owns its texts; what is written may borrow them, as `Event<&str>`.
+        /// Events that were read own their texts. Events to write can borrow them, as `Event<&str>`.
         #[derive(Clone, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub enum Event<Text = String> {
@@ -26,7 +27,7 @@ macro_rules! events {
         }
 
         impl<Text: AsRef<str>> Event<Text> {
-            /// Appends the event's bytes.
+            /// Appends the encoded event to `into`.
             pub(crate) fn push(&self, into: &mut Vec<u8>) {
                 match self {
                     $(Self::$name { $($part),* } => {
@@ -38,7 +39,8 @@ macro_rules! events {
         }
 
         impl Event {
-            /// Takes an event off a payload of a trace of this version; `None` if none begins there.
+            /// Decodes the next event of a payload of a trace of `version`. Returns `None` if the bytes are not such an
+            /// event.
             pub(crate) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
                 Some(match from.byte().filter(|code| since(*code) <= version)? {
                     $($code => Self::$name { $($part: $coding::take(from)?),* },)*
@@ -46,7 +48,7 @@ macro_rules! events {
                 })
             }
 
-            /// How many texts an event of this code ends with, if it holds no list.
+            /// Returns the number of texts at the end of an event with this code, for events without a list.
             #[cfg(test)]
             fn text_count(code: u8) -> usize {
                 let codings: &[&str] = match code {
@@ -60,262 +62,265 @@ macro_rules! events {
 }
 
 events! {
-    /// The device that the allocator is on. First in a trace.
+    /// Device of the allocator. The first event of a trace.
     Device = 0x01 {
-        /// As the driver calls it.
+        /// Name of the device, as the driver reports it.
         name: Text as text,
     }
-    /// A physical memory; heaps come in the order of their indices.
+    /// A memory heap. Heaps are recorded in the order of their indices.
     Heap = 0x02 {
-        /// Its size.
+        /// Size of the heap.
         bytes: u64 as number,
-        /// Whether it is near the device.
+        /// `true` if the heap is device-local.
         device_local: bool as flag,
     }
-    /// A kind of memory; types come in the order of their indices.
+    /// A memory type. Types are recorded in the order of their indices.
     Type = 0x03 {
         /// Index of its heap.
         heap: u32 as index,
         /// Names of its properties.
         properties: Vec<Text> as texts,
     }
-    /// Time has passed.
+    /// Time passed.
     Time = 0x10 {
-        /// Since the last such event, or since recording began, in nanoseconds.
+        /// Nanoseconds since the previous event of this kind, or since the recording began.
         elapsed_ns: u64 as number,
     }
-    /// A submission is being recorded.
+    /// A submission was opened: its commands are being recorded.
     FrameBegun = 0x11 {
         /// Index of its timeline.
         timeline: u32 as index,
-        /// What it will signal.
+        /// Value that the submission will signal.
         value: u64 as number,
     }
     /// A submission was submitted.
     Submitted = 0x12 {
         /// Index of its timeline.
         timeline: u32 as index,
-        /// What it will signal.
+        /// Value that the submission will signal.
         value: u64 as number,
     }
-    /// The device was seen to have come so far.
+    /// A timeline was observed at this value.
     Completed = 0x13 {
         /// Index of the timeline.
         timeline: u32 as index,
-        /// What it has reached.
+        /// Value that the timeline has reached.
         value: u64 as number,
     }
-    /// What the device was done with was reclaimed: the end of a frame in most programs.
+    /// The allocator reclaimed the resources that the device has finished using. Most programs do this once per frame.
     Reclaimed = 0x14 {
         /// Resources that were destroyed.
         objects: u64 as number,
-        /// Blocks that went back to the driver.
+        /// Blocks that were freed.
         blocks: u64 as number,
     }
-    /// What the driver said of a heap.
+    /// The driver reported the usage and the budget of a heap.
     Budget = 0x15 {
         /// Index of the heap.
         heap: u32 as index,
         /// Bytes that the process uses.
         usage_bytes: u64 as number,
-        /// Bytes that it may use.
+        /// Budget of the process, in bytes.
         budget_bytes: u64 as number,
     }
-    /// A memory object was made.
+    /// A block was created.
     BlockMade = 0x20 {
-        /// Its number.
+        /// Number of the block.
         block: u64 as number,
         /// Index of its memory type.
         memory_type: u32 as index,
-        /// Whether it belongs to one resource.
+        /// `true` if it is a dedicated allocation of one resource.
         dedicated: bool as flag,
-        /// Its size.
+        /// Size of the block.
         bytes: u64 as number,
-        /// What lies in it, as [`BlockSnapshot::class`](crate::BlockSnapshot::class) says.
+        /// Class of its resources, see [`BlockSnapshot::class`](crate::BlockSnapshot::class).
         class: Text as text,
     }
-    /// A memory object went back to the driver.
+    /// A block was freed.
     BlockFreed = 0x21 {
-        /// Its number.
+        /// Number of the block.
         block: u64 as number,
     }
-    /// A range was given to a resource.
+    /// A range was allocated for a resource.
     Allocated = 0x22 {
-        /// Its block.
+        /// Block of the range.
         block: u64 as number,
-        /// First byte.
+        /// Offset of the range in its block.
         offset: u64 as number,
-        /// Bytes, what the allocator added to the request included.
+        /// Size of the range, including the allocator's padding.
         bytes: u64 as number,
-        /// What was asked for: a power of two.
+        /// Requested alignment, a power of two.
         alignment: u64 as exponent,
-        /// The resource's name; empty for none.
+        /// Name of the resource, or empty.
         name: Text as text,
     }
-    /// A range was released by its owner; the device may still use it.
+    /// A range was released by its owner. The device may still use it.
     Retired = 0x23 {
-        /// Its block.
+        /// Block of the range.
         block: u64 as number,
-        /// First byte.
+        /// Offset of the range in its block.
         offset: u64 as number,
     }
-    /// A range is free again.
+    /// A range was freed.
     Freed = 0x24 {
-        /// Its block.
+        /// Block of the range.
         block: u64 as number,
-        /// First byte.
+        /// Offset of the range in its block.
         offset: u64 as number,
     }
-    /// What lay in one range lies in another now, which was allocated before. The old one is freed by itself.
+    /// The contents of a range were moved to another range, which was allocated before. An event of its own frees the
+    /// old range.
     Moved = 0x25 {
-        /// The old range's block.
+        /// Block of the old range.
         from_block: u64 as number,
-        /// The old range's first byte.
+        /// Offset of the old range.
         from_offset: u64 as number,
-        /// The new range's block.
+        /// Block of the new range.
         to_block: u64 as number,
-        /// The new range's first byte.
+        /// Offset of the new range.
         to_offset: u64 as number,
     }
-    /// A range got another name.
+    /// A range was renamed.
     Named = 0x26 {
-        /// Its block.
+        /// Block of the range.
         block: u64 as number,
-        /// First byte.
+        /// Offset of the range in its block.
         offset: u64 as number,
-        /// The name.
+        /// The new name.
         name: Text as text,
     }
-    /// Data was written for the device through upload rings.
+    /// Data was written to upload rings.
     Staged = 0x30 {
-        /// How many writes.
+        /// Number of writes.
         writes: u64 as number,
-        /// Their bytes.
+        /// Bytes that they wrote.
         bytes: u64 as number,
     }
-    /// An upload ring, a readback ring or a set of pages for constants is there. Recorded with the next `reclaim`.
+    /// An upload ring, a readback ring or a set of pages for constants was created. Recorded at the next `reclaim`.
     RingMade = 0x31 {
-        /// Its number.
+        /// Number of the ring.
         ring: u64 as number,
-        /// Its name.
+        /// Name of the ring.
         name: Text as text,
     }
-    /// How a ring was when the program reclaimed, before that freed anything; only where it differs from the last time.
+    /// State of a ring at a `reclaim`, before that `reclaim` freed anything. Recorded only if it has changed since the
+    /// last time.
     Ring = 0x32 {
-        /// Its number.
+        /// Number of the ring.
         ring: u64 as number,
-        /// Its figures; the name is empty.
+        /// State of the ring. The name is empty.
         figures: RingSnapshot as ring,
     }
-    /// A ring is gone.
+    /// A ring was destroyed.
     RingGone = 0x33 {
-        /// Its number.
+        /// Number of the ring.
         ring: u64 as number,
     }
-    /// A frame of another shape than those before was laid out, for one of its heaps.
+    /// A frame with a new shape was planned. There is one event for each heap of the plan.
     Planned = 0x50 {
-        /// Number of the shape's plan; the same for every heap of it.
+        /// Number of the plan. All heaps of the plan have the same number.
         plan: u64 as number,
-        /// Bytes that the heap needs.
+        /// Size of the heap in this plan.
         height_bytes: u64 as number,
-        /// Bytes below which no plan can be, as far as was proven.
+        /// Proven lower bound of the size, in bytes.
         lower_bound_bytes: u64 as number,
-        /// Passes of the frame.
+        /// Number of passes of the frame.
         pass_count: u64 as number,
-        /// What lies in the heap.
+        /// Resources in the heap.
         resources: Vec<PlannedRange<Text>> as planned,
     }
-    /// An object was made in a transient heap, whatever else lies in its bytes. Since version 2.
+    /// An object was created in a transient heap. Other objects can share its bytes. Since version 2.
     TransientMade = 0x51 {
-        /// Its number, from 1.
+        /// Number of the object, from 1.
         object: u64 as number,
-        /// The heap's block.
+        /// Block of the heap.
         block: u64 as number,
-        /// First byte in the heap.
+        /// Offset of the object in the heap.
         offset: u64 as number,
-        /// Bytes.
+        /// Size of the object.
         bytes: u64 as number,
-        /// The name that it was made with; empty for none.
+        /// Name of the object at its creation, or empty.
         name: Text as text,
     }
-    /// An object in a transient heap was released; it is destroyed once the device is done with it. Since version 2.
+    /// An object in a transient heap was released. It is destroyed once the device has finished using it. Since version
+    /// 2.
     TransientReleased = 0x52 {
-        /// Its number.
+        /// Number of the object.
         object: u64 as number,
     }
-    /// A descriptor heap was made; or a shader-visible one has grown, if there was one of this number.
+    /// A descriptor heap was created. If a shader-visible heap with this number exists, the heap has grown.
     DescriptorHeap = 0x40 {
-        /// Its number.
+        /// Number of the heap.
         heap: u64 as number,
-        /// The number of the allocator of descriptors that it belongs to.
+        /// Number of the descriptor allocator that owns the heap.
         owner: u64 as number,
-        /// What its descriptors show, in the order of [`HEAP_KINDS`](crate::HEAP_KINDS).
+        /// Kind of its descriptors, as an index into [`HEAP_KINDS`](crate::HEAP_KINDS).
         kind: u32 as index,
-        /// Whether shaders see it.
+        /// `true` if the heap is shader-visible.
         shader_visible: bool as flag,
-        /// How many descriptors it holds.
+        /// Number of slots.
         capacity: u64 as number,
-        /// How many of those, the first ones, are for tables of single frames.
+        /// Number of slots at the start of the heap that are reserved for tables of single frames.
         frame_capacity: u64 as number,
-        /// Its name.
+        /// Name of the heap.
         name: Text as text,
     }
-    /// A descriptor heap went back to the driver.
+    /// A descriptor heap was destroyed.
     DescriptorHeapFreed = 0x43 {
-        /// Its number.
+        /// Number of the heap.
         heap: u64 as number,
     }
-    /// Descriptors were allocated, until they are released.
+    /// Descriptors were allocated. They stay allocated until they are released.
     DescriptorsAllocated = 0x41 {
-        /// Their heap.
+        /// Heap of the descriptors.
         heap: u64 as number,
-        /// The first one's index.
+        /// Index of the first descriptor.
         first: u64 as number,
-        /// How many.
+        /// Number of descriptors.
         count: u64 as number,
     }
-    /// Descriptors came back.
+    /// Descriptors were freed.
     DescriptorsFreed = 0x42 {
-        /// Their heap.
+        /// Heap of the descriptors.
         heap: u64 as number,
-        /// The first one's index.
+        /// Index of the first descriptor.
         first: u64 as number,
-        /// How many.
+        /// Number of descriptors.
         count: u64 as number,
     }
-    /// What frames have done with the tables of a shader-visible heap since the last such event.
+    /// Use of the frame tables of a shader-visible heap since the previous event of this kind.
     DescriptorTables = 0x44 {
-        /// Their heap.
+        /// Number of the heap.
         heap: u64 as number,
-        /// Descriptors for tables of single frames that are in use now.
+        /// Number of slots that frame tables use now.
         frame_used: u64 as number,
-        /// Tables that were copied.
+        /// Number of tables that were copied.
         made: u64 as number,
-        /// Tables that were there already.
+        /// Number of tables that were already in the heap.
         shared: u64 as number,
     }
-    /// An entry came into a bindless table.
+    /// An entry was inserted into a bindless table.
     BindlessInserted = 0x45 {
-        /// Its heap.
+        /// Number of the heap.
         heap: u64 as number,
-        /// Its index there.
+        /// Index of the slot in the heap.
         slot: u64 as number,
     }
-    /// An entry was taken out of a bindless table; its slot is another's once the device is done with it.
+    /// An entry was removed from a bindless table. Its slot is free once the device has finished using it.
     BindlessRemoved = 0x46 {
-        /// Its heap.
+        /// Number of the heap.
         heap: u64 as number,
-        /// Its index there.
+        /// Index of the slot in the heap.
         slot: u64 as number,
     }
-    /// The trace was ended in order. Last in a trace.
+    /// The recording was stopped. The last event of a complete trace.
     End = 0x7f {
-        /// Events before this one.
+        /// Number of events before this one.
         event_count: u64 as number,
     }
 }
 
-/// The version that an event of this code is of: what begins with it cannot be in an older trace.
+/// Returns the first version of the format that has this code. A code above the version of a trace is not valid in it.
 const fn since(code: u8) -> u32 {
     match code {
         0x51 | 0x52 => 2,
@@ -326,14 +331,14 @@ const fn since(code: u8) -> u32 {
 /// A resource in a plan of transient memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlannedRange<Text = String> {
-    /// The first pass that uses it.
+    /// First pass that uses the resource.
     pub first_pass: u64,
-    /// The first pass after all that use it.
+    /// One past the last pass that uses it.
     pub end_pass: u64,
-    /// First byte in the heap.
+    /// Offset of the resource in the heap.
     pub offset: u64,
-    /// Bytes.
+    /// Size of the resource.
     pub bytes: u64,
-    /// Its name; empty for none.
+    /// Name of the resource, or empty.
     pub name: Text,
 }

@@ -1,123 +1,123 @@
-//! What debugging finds: guards that were written, leaks, and what happened to a range. Each names the resource and the
-//! line that made it.
+//! Results of debugging: overwritten guards, leaks, and the history of a range. Each names the resource and the line
+//! that created it.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// Something that went wrong.
+/// A fault that debugging found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Finding {
-    /// Bytes beside a range were written.
+    /// Bytes next to a range were overwritten.
     Overrun(Overrun),
-    /// Something was not released by the end.
+    /// A resource was still alive at shutdown.
     Leak(Leak),
-    /// Copies to this resource were lost, so that it shows what it held before: they were gathered and never recorded,
-    /// or their frame was discarded or dropped.
+    /// Copies to this resource were lost, so it still has its earlier contents. The copies were gathered but never
+    /// recorded, or their frame was discarded or dropped.
     LostContent(Leak),
 }
 
-/// Which guard of a range.
+/// Guard of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// Before its first byte.
+    /// The guard before the first byte.
     Before,
-    /// After its last byte.
+    /// The guard after the last byte.
     After,
 }
 
-/// A guard that was written.
+/// A guard that was overwritten.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Overrun {
-    /// Whose guard it is.
+    /// Range that the guard belongs to.
     pub owner: Leak,
-    /// Which of its two.
+    /// Guard that was overwritten.
     pub side: Side,
-    /// Bytes between the range and the nearest byte that was overwritten; 0 for the byte next to the range.
+    /// Distance from the range to the nearest overwritten byte; 0 for the byte next to the range.
     pub distance_bytes: u64,
-    /// How many bytes differ.
+    /// Number of overwritten bytes.
     pub damaged_bytes: u64,
-    /// What the nearest of them is now.
+    /// Present value of the nearest overwritten byte.
     pub found: u8,
-    /// Whether it was found when the range was released, rather than by `Debug::check_guards`.
+    /// `true` if the overrun was found when the range was released, `false` if `Debug::check_guards` found it.
     pub at_release: bool,
 }
 
-/// A range that is alive, by name and place of creation.
+/// Identity of a live range: its name, its location and the line that created it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leak {
-    /// Its name; empty for none.
+    /// Name of the resource, or empty.
     pub name: Arc<str>,
-    /// What its owner gave along.
+    /// The `user_data` of its `AllocationDesc`.
     pub user_data: u64,
-    /// Bytes that its owner has.
+    /// Size of the resource, in bytes.
     pub size: u64,
-    /// Its memory type.
+    /// Index of its memory type.
     pub memory_type: u32,
-    /// Where it lies.
+    /// Location of its first byte.
     pub address: MemoryAddress,
-    /// The line that made it: of the program, or of the library for its own resources.
+    /// Source line that created the resource, in the program or, for the library's own resources, in the library.
     pub made_at: Option<&'static Location<'static>>,
-    /// Whether it is retired: released by its owner, and waiting for submissions that are not complete.
+    /// `true` if its owner has released it and incomplete submissions may still use it.
     pub is_retired: bool,
 }
 
-/// A place in memory to ask about.
+/// Address of a byte of GPU memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryAddress {
-    /// A byte of a memory object, by the object's number (the one that traces use).
+    /// A byte of a memory object. Traces use the same number for the object.
     Block {
-        /// The memory object.
+        /// Number of the memory object.
         block: u64,
-        /// The byte.
+        /// Offset of the byte.
         offset: u64,
     },
-    /// The device address of a byte, as a device fault report gives it.
+    /// A device address, as in a device fault report.
     Device(u64),
-    /// The address of a mapped byte.
+    /// A host address in mapped memory.
     Host(usize),
 }
 
-/// What happened to a range.
+/// Kind of an operation on a range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OperationKind {
-    /// It was made.
+    /// The range was allocated.
     Made,
-    /// It was given another name.
+    /// The range was renamed.
     Named,
-    /// A defragmentation has given it another place, where it is now.
+    /// Defragmentation moved the resource to its present address.
     Moved {
-        /// Where it was, until the device is done with that.
+        /// Old address. The old range is freed once the device has finished using it.
         from: MemoryAddress,
     },
-    /// Its owner released it; the device may still use it.
+    /// The owner released the range. The device may still use it.
     Retired,
-    /// The device is done with it: its bytes may be given to others.
+    /// The range was freed. Its bytes can be allocated again.
     Released,
 }
 
-/// Something that happened to a range.
+/// An operation on a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operation {
-    /// Counts operations from 0.
+    /// Number of the operation, counted from 0.
     pub number: u64,
-    /// What happened.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// To what.
+    /// Range of the operation.
     pub subject: Leak,
-    /// Where its first byte is in shaders, if it has an address there.
+    /// Device address of the range's first byte, if it has one.
     pub device_address: Option<u64>,
-    /// Where the host sees its first byte.
+    /// Host address of the range's first byte, if it is mapped.
     pub host_address: Option<usize>,
-    /// The thread that did it.
+    /// Thread that performed the operation.
     pub thread: ThreadId,
 }
 
 impl Operation {
-    /// Whether the operation concerns the byte at `address`. A move concerns both places, by the byte of a memory
-    /// object.
+    /// Returns `true` if the operation concerns the byte at `address`. A move concerns the new range, and also the old
+    /// range if `address` is a byte of a memory object.
     #[must_use]
     pub fn concerns(&self, address: MemoryAddress) -> bool {
         let size = self.subject.size;
@@ -143,14 +143,14 @@ impl Operation {
     }
 }
 
-/// What `Debug::check_guards` saw.
+/// Result of `Debug::check_guards`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GuardCheck {
-    /// Guards that were overwritten. Each is restored, so that it is reported once.
+    /// Overwritten guards. Each guard is restored, so each overrun is reported once.
     pub overruns: Vec<Overrun>,
-    /// Live ranges whose guards were compared, overwritten ones included.
+    /// Number of live ranges with compared guards, including overwritten ones.
     pub checked_count: usize,
-    /// Live ranges without guards that the host can see.
+    /// Number of live ranges without guards that the host can read.
     pub unchecked_count: usize,
 }
 
@@ -207,7 +207,7 @@ impl fmt::Display for Operation {
             OperationKind::Retired => "retired",
             OperationKind::Released => "released",
         };
-        // What is released does not wait any more.
+        // A freed range no longer waits for the device.
         let is_retired = self.subject.is_retired && self.kind != OperationKind::Released;
         let subject = Leak { is_retired, ..self.subject.clone() };
         write!(f, "#{} {deed} by {:?}: {subject}", self.number, self.thread)

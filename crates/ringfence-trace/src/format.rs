@@ -1,18 +1,19 @@
-//! The bytes of a trace: numbers, texts, checksums. See `docs/trace-format.md`.
+//! Encoding of numbers, texts and checksums. See `docs/trace-format.md`.
 
-/// What every trace begins with: not text, and damaged by any conversion of line ends.
+/// First bytes of every trace. They are not text, and a conversion of line ends damages them.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
-/// The version that is written. Older ones are read too: each version has the events of those before it.
+/// Version that is written. Older versions can be read, since each version only adds events.
 pub const VERSION: u32 = 2;
-/// The oldest version that is read.
+/// Oldest version that can be read.
 pub const VERSION_MIN: u32 = 1;
 
-/// Before each chunk: its payload's length, its number of events, and the checksum of both and of the payload.
+/// Size of the header of a chunk: the payload's length, the number of events, and a checksum of both and of the
+/// payload.
 pub(super) const CHUNK_HEAD_BYTES: usize = 12;
-/// A longer payload is taken for damage: the recorder writes far shorter ones.
+/// Largest valid payload. The recorder writes far shorter ones, so a longer one is reported as damage.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 64 << 20;
 
-/// Seven bits a byte, the lowest first; the high bit says that more follow.
+/// Appends `number` as LEB128: seven bits per byte, the lowest first; the high bit is set if more bytes follow.
 pub(super) fn push_number(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(number as u8 | 0x80);
@@ -21,13 +22,13 @@ pub(super) fn push_number(into: &mut Vec<u8>, mut number: u64) {
     into.push(number as u8);
 }
 
-/// Its length in bytes, then UTF-8.
+/// Appends the length in bytes, then the text as UTF-8.
 pub(super) fn push_text(into: &mut Vec<u8>, text: &str) {
     push_number(into, text.len() as u64);
     into.extend_from_slice(text.as_bytes());
 }
 
-/// Takes the parts of a payload; `None` where it does not hold them.
+/// Decoder of a payload. Its methods return `None` if the bytes are not valid.
 pub(super) struct Parts<'a>(pub &'a [u8]);
 
 impl<'a> Parts<'a> {
@@ -61,7 +62,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// CRC-32C (Castagnoli), eight bytes at a step. Start with 0.
+/// Continues a CRC-32C (Castagnoli) over `bytes`, eight bytes per step. `before` is 0 at the start.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut sum = !before;
     let mut words = bytes.chunks_exact(8);
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!((parts.text(), parts.byte()), (Some("tür"), None));
         assert_eq!(Parts(&[0x80]).number(), None);
         assert_eq!(Parts(&[0xff; 11]).number(), None, "more than 64 bits");
-        assert_eq!(Parts(&[200, 1, b'a']).text(), None, "longer than what is there");
-        assert_eq!(Parts(&[1, 0xff]).text(), None, "no UTF-8");
+        assert_eq!(Parts(&[200, 1, b'a']).text(), None, "longer than the rest of the bytes");
+        assert_eq!(Parts(&[1, 0xff]).text(), None, "not UTF-8");
     }
 }

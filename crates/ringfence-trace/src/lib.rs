@@ -1,17 +1,19 @@
-//! Traces and snapshots of GPU memory: what an allocator did, event by event, in a compact file that can be read
-//! however it ended; and what is in memory at a moment. Plain data: it knows no graphics API.
+//! Traces and snapshots of GPU memory, as plain data without a graphics API.
+//!
+//! A trace is a compact file of the events of an allocator. It is readable up to its last whole chunk even if the
+//! program crashed. A snapshot is the content of memory at one moment.
 //!
 //! ```text
 //!   Event ──▶ Chunk ──▶ Writer ──▶ length, count, checksum, events ──▶ any `io::Write`
 //!                                                  │
-//!   Reader ◀───────────────────────────────────────┘   event by event; stops with an error that says how far it came
+//!   Reader ◀───────────────────────────────────────┘   event by event; an error reports how much was read
 //!       │
-//!   State: the memory as it was after any event, as a [`Snapshot`]
+//!   State: the memory after each event, as a [`Snapshot`]
 //! ```
 //!
 //! The allocator of the crate `ringfence` records traces (`Recording::start`) and takes snapshots
-//! (`Allocator::snapshot`). A tool that only reads them needs this crate alone. The format is described byte by byte in
-//! `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
+//! (`Allocator::snapshot`). A tool that only reads them depends on this crate alone. `docs/trace-format.md` specifies
+//! the format byte by byte. `ringfence replay` and `ringfence report` read it.
 //!
 //! ```
 //! use ringfence_trace::{Chunk, Event, Reader, State, Writer};

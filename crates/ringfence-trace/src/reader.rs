@@ -1,78 +1,77 @@
-//! Reading a trace: whole, cut off or damaged.
+//! The reader of traces. It also reads the whole chunks of a trace that is cut off or damaged.
 
 use std::io::{self, Read};
 
 use super::event::Event;
 use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, VERSION_MIN, checksum};
 
-/// Why no further event can be read. Those before it were whole, and are as they were recorded.
+/// Reason why no further event can be read. Events that were read before it are valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// It does not begin as a trace does.
-    #[error("this is no trace: it does not begin with the trace's magic number")]
+    /// The data does not begin with the magic number of a trace.
+    #[error("the file is not a trace: it does not begin with the magic number of a trace")]
     NotATrace,
-    /// It is of another version.
-    #[error("the trace is of version {found}, this library reads versions {VERSION_MIN} to {VERSION}")]
+    /// The version of the trace is not supported.
+    #[error("the trace has version {found}; this library reads versions {VERSION_MIN} to {VERSION}")]
     Version {
-        /// What it says of itself.
+        /// Version of the trace.
         found: u32,
     },
-    /// It ends before its end: the program was stopped, or the file was not copied whole.
+    /// The data ends before the end event: the program was stopped, or the file was copied in part.
     #[error("the trace is cut off at byte {at_byte}, after {event_count} events in {chunk_count} whole chunks")]
     CutOff {
-        /// How many bytes there are.
+        /// Number of bytes.
         at_byte: u64,
-        /// How many events could be read.
+        /// Number of events that were read.
         event_count: u64,
-        /// How many chunks could be read.
+        /// Number of whole chunks that were read.
         chunk_count: u64,
     },
-    /// A chunk is not as it was written.
+    /// A chunk is damaged.
     #[error(
         "the trace is damaged in the chunk at byte {at_byte}: {what}; {event_count} events in {chunk_count} whole \
-         chunks before it could be read"
+         chunks before it were read"
     )]
     Corrupted {
-        /// Where the chunk begins.
+        /// Offset of the chunk.
         at_byte: u64,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: &'static str,
-        /// How many events could be read.
+        /// Number of events that were read.
         event_count: u64,
-        /// How many chunks could be read.
+        /// Number of whole chunks that were read.
         chunk_count: u64,
     },
-    /// Every chunk that is there is whole, but some are missing, or there twice: the events before this are not all, or
-    /// not each once.
+    /// Each chunk is whole, but chunks are missing or duplicated. So are the events that were read before this error.
     #[error(
-        "the trace was written with {written_count} events, here are {event_count} in {chunk_count} whole chunks: some \
-         are missing or there twice"
+        "the trace was written with {written_count} events, but {event_count} were read in {chunk_count} whole chunks: \
+         chunks are missing or duplicated"
     )]
     Miscounted {
-        /// How many events its end speaks of.
+        /// Number of events according to the end event.
         written_count: u64,
-        /// How many were read before it.
+        /// Number of events that were read before the end event.
         event_count: u64,
-        /// How many chunks could be read.
+        /// Number of whole chunks that were read.
         chunk_count: u64,
     },
-    /// The file cannot be read.
+    /// Reading the data failed.
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Gives a trace out event by event. Ends after [`Event::End`], or with an error; host memory is that of one chunk.
+/// Iterator over the events of a trace. Ends after [`Event::End`] or after an error. Holds one chunk in host memory.
 pub struct Reader<R> {
     from: R,
     version: u32,
     payload: Vec<u8>,
-    /// What of the payload is taken.
+    /// Number of bytes of the payload that are decoded.
     at: usize,
-    /// Where the present chunk begins, and the next one.
+    /// Offsets of the current chunk and of the next chunk.
     chunk_byte: u64,
     next_byte: u64,
-    /// Events of the present chunk that are not given out.
+    /// Number of events of the current chunk that are not returned yet.
     left: u32,
     event_count: u64,
     chunk_count: u64,
@@ -80,10 +79,10 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head.
+    /// Reads the file header.
     ///
     /// # Errors
-    /// It is no trace, or one of another version; or it cannot be read.
+    /// The data is not a trace, its version is not supported, or reading failed.
     pub fn new(mut from: R) -> Result<Self, TraceError> {
         let mut head = [0; MAGIC.len() + 4];
         let length = read_up_to(&mut from, &mut head)?;
@@ -111,7 +110,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// How many events were given out.
+    /// Returns the number of events that were returned.
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.event_count
@@ -124,11 +123,11 @@ impl<R: Read> Reader<R> {
         let mut parts = Parts(&self.payload[self.at..]);
         let event = Event::take(&mut parts, self.version);
         self.at = self.payload.len() - parts.0.len();
-        let Some(event) = event else { return Err(self.damaged("an event is not one of this version")) };
+        let Some(event) = event else { return Err(self.damaged("an event is not valid in this version")) };
         self.left -= 1;
         if self.left == 0 {
             if self.at != self.payload.len() {
-                return Err(self.damaged("it is longer than its events"));
+                return Err(self.damaged("it has bytes after its last event"));
             }
             self.chunk_count += 1;
         }
@@ -154,7 +153,7 @@ impl<R: Read> Reader<R> {
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (bytes, count, sum) = (word(0), word(4), word(8));
         if bytes > PAYLOAD_BYTES_MAX {
-            return Err(self.damaged("its length is impossible"));
+            return Err(self.damaged("its length is too large"));
         }
         self.payload.clear();
         let got = Read::take(&mut self.from, u64::from(bytes)).read_to_end(&mut self.payload)?;
@@ -162,7 +161,7 @@ impl<R: Read> Reader<R> {
             return Err(self.cut_off(head.len() + got));
         }
         if checksum(checksum(0, &head[..8]), &self.payload) != sum {
-            return Err(self.damaged("its checksum does not fit"));
+            return Err(self.damaged("its checksum does not match"));
         }
         self.next_byte += (head.len() + got) as u64;
         (self.at, self.left) = (0, count);
@@ -193,7 +192,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Reads to the end of `from`, at most the length of `into`; returns how many bytes.
+/// Reads until `into` is full or `from` ends. Returns the number of bytes read.
 fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < into.len() {
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
     use crate::{Chunk, State, Writer};
 
-    /// A trace of one chunk whose checksum fits, whatever is in it.
+    /// Returns a trace of one chunk with a valid checksum and an arbitrary payload.
     fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -242,7 +241,7 @@ mod tests {
             let mut payload = Vec::new();
             for _ in 0..roll(60) {
                 payload.push(codes[roll(codes.len() as u64) as usize]);
-                // Small numbers, so that blocks and ranges meet, and now and then a huge one.
+                // Small numbers, so that events refer to the same blocks and ranges, and occasionally a huge one.
                 for _ in 0..roll(6) {
                     if roll(8) == 0 {
                         payload.extend([0xff; 9]);
@@ -254,7 +253,7 @@ mod tests {
             }
             let mut state = State::new();
             let bytes = trace(roll(70) as u32, &payload);
-            for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+            for event in Reader::new(&bytes[..]).expect("the header is valid").flatten() {
                 state.apply(&event);
             }
             let snapshot = state.snapshot();
@@ -263,7 +262,8 @@ mod tests {
         }
     }
 
-    /// Each chunk has a checksum of its own, which tells nothing of the others.
+    /// Each chunk has its own checksum, so a missing or a duplicated chunk shows only in the event count of the end
+    /// event.
     #[test]
     fn a_trace_with_a_chunk_missing_or_there_twice_does_not_end_in_order() {
         let mut bytes = Vec::new();
@@ -272,30 +272,30 @@ mod tests {
         for block in 1..=3 {
             chunk.clear();
             chunk.push(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: 64, class: "buffers" });
-            writer.write(&chunk).expect("into memory");
+            writer.write(&chunk).expect("memory is writable");
             ends.push(writer.summary().bytes as usize);
         }
-        writer.end().expect("into memory");
-        let last = |bytes: &[u8]| Reader::new(bytes).expect("a head").last().expect("an answer");
+        writer.end().expect("memory is writable");
+        let last = |bytes: &[u8]| Reader::new(bytes).expect("a valid header").last().expect("a result");
         assert!(matches!(last(&bytes), Ok(Event::End { event_count: 3 })));
         let second = ends[0]..ends[1];
         let missing = [&bytes[..second.start], &bytes[second.end..]].concat();
         let error = last(&missing).expect_err("an event is missing");
         assert!(matches!(error, TraceError::Miscounted { written_count: 3, event_count: 2, .. }), "{error}");
         let twice = [&bytes[..second.end], &bytes[second.start..]].concat();
-        let error = last(&twice).expect_err("an event is there twice");
+        let error = last(&twice).expect_err("an event is duplicated");
         assert!(matches!(error, TraceError::Miscounted { written_count: 3, event_count: 4, .. }), "{error}");
     }
 
     #[test]
     fn a_chunk_that_is_longer_than_its_events_is_damaged_where_it_begins() {
         let bytes = trace(1, &[0x21, 7, 0x21, 8]);
-        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
-        let error = reader.next().expect("an answer").expect_err("a byte is left over");
+        let mut reader = Reader::new(&bytes[..]).expect("the header is valid");
+        let error = reader.next().expect("the reader returns a result").expect_err("the chunk has a byte too many");
         assert!(matches!(error, TraceError::Corrupted { at_byte: 12, event_count: 0, .. }), "{error}");
         assert!(reader.next().is_none());
         let bytes = trace(1 << 31, &[]);
-        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        let mut reader = Reader::new(&bytes[..]).expect("the header is valid");
         assert!(matches!(reader.next(), Some(Err(TraceError::Corrupted { at_byte: 12, .. }))));
     }
 }

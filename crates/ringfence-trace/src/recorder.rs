@@ -1,16 +1,17 @@
-//! Writing a trace while the program runs.
+//! Records a trace while the program runs.
 //!
 //! Two locks, each held for some nanoseconds: `events` guards the buffer that events are appended to, `output` guards
-//! what is written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock
-//! held: chunks come in order, as only one thread has it, and no thread that records waits for the file.
+//! the writer. To write, a thread takes the writer out of its slot, swaps the buffers under `events`, and writes
+//! without a lock. Only one thread has the writer, so the chunks are in order. Threads that record never wait for the
+//! file.
 //!
 //! ```text
-//!   output   Idle ──start──▶ Out ──the beginning is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
+//!   output   Idle ──start──▶ Out ──the file header is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
 //! ```
 //!
-//! What is written to is the program's code. It may call in: what it records is recorded; a stop or a start by the
-//! write itself is refused. If it panics, that is a write that failed. Recording never writes, since it may happen under
-//! locks: what is due is written by [`Recorder::write_due`].
+//! The output is code of the program, and it may call the allocator. Events of such calls are recorded. A `stop` or a
+//! `start` from inside the write fails. A panic counts as a failed write. Recording an event never writes, since the
+//! caller may hold locks: [`Recorder::write_due`] writes.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -29,65 +30,65 @@ use std::time::{Duration, Instant};
 
 use crate::{Chunk, Event, TraceSummary, Writer};
 
-/// A chunk is written when so much has gathered,
+/// A chunk is written if it has at least so many bytes,
 const CHUNK_BYTES: usize = 64 << 10;
-/// or, by a call of [`Recorder::frame`], so long after the last one,
+/// or, at a call of [`Recorder::frame`], if so much time has passed since the last write,
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
-/// or, where no frame ends, once there is so much.
+/// or, without calls of `frame`, if it has at least so many bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// The clock is read once in this number of events, and with each frame.
+/// Number of events between two readings of the clock. Each frame reads it too.
 const EVENTS_PER_TIME: u32 = 64;
-/// The most bytes that an event of time takes.
+/// Upper bound of the size of a `Time` event.
 const TIME_BYTES_MAX: usize = 32;
-/// Budgets are recorded that often at the most.
+/// Shortest time between two records of the budgets.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);
 
-/// Writes a trace while the program runs: any thread adds events, and what is written to is never called under a lock.
+/// Records a trace while the program runs. Any thread adds events. The output is never called under a lock.
 ///
-/// An event is one short lock; [`Recorder::is_on`] is a load. A write that fails or panics ends the recording, and
-/// [`Recorder::stop`] says why.
+/// Recording an event takes one short lock; [`Recorder::is_on`] is one load. A write that fails or panics ends the
+/// recording, and [`Recorder::stop`] returns the error.
 pub struct Recorder {
     is_on: AtomicBool,
     events: Mutex<Events>,
-    /// Whether enough has gathered to be written.
+    /// `true` if enough events are gathered for a write.
     is_due: AtomicBool,
     output: Mutex<Slot>,
-    /// Notified when what is written to is put back.
+    /// Notified when the writer is put back into `output`.
     back: Condvar,
 }
 
-/// What is written to, or who has it.
+/// The writer, or the thread that uses it.
 enum Slot {
     Idle,
     Ready(Box<Output>),
-    /// A thread writes.
+    /// This thread has the writer.
     Out(ThreadId),
 }
 
 struct Events {
     chunk: Chunk,
-    /// Until the clock is read again.
+    /// Number of events until the clock is read again.
     until_time: u32,
     time_recorded: Instant,
     budget_recorded: Option<Instant>,
 }
 
-/// What is written to, with what belongs to it.
+/// The writer and its state.
 struct Output {
     writer: Writer<Box<dyn Write + Send>>,
-    /// What was swapped out last: empty, and as large as it ever was.
+    /// The buffer that was last swapped out. It is empty and keeps its capacity.
     spare: Chunk,
     written: Instant,
     failure: Option<io::Error>,
 }
 
-/// No code of the caller's runs under these locks, so that what a panic leaves behind is whole.
+/// Locks `mutex`. No code of the program runs under these locks, so the data of a poisoned lock is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recorder {
-    /// Nothing is recorded yet.
+    /// Creates a recorder that records nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -99,16 +100,16 @@ impl Recorder {
         }
     }
 
-    /// Whether anything is recorded.
+    /// Returns `true` while a recording is in progress.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Starts a recording with the events that `first` adds; `None` if one is under way.
+    /// Starts a recording. Its first events are those that `first` adds. Returns `None` if a recording is in progress.
     ///
     /// # Errors
-    /// The beginning cannot be written.
+    /// The file header cannot be written.
     pub fn start(&self, to: Box<dyn Write + Send>, first: impl FnOnce(&mut Chunk)) -> Option<io::Result<()>> {
         {
             let mut slot = lock(&self.output);
@@ -128,7 +129,7 @@ impl Recorder {
         drop(before); // without the lock
         let spare = Chunk::with_capacity(CHUNK_BYTES);
         let output = Output { writer, spare, written: Instant::now(), failure: None };
-        // On before another thread can stop it.
+        // Set before `put`, which allows another thread to stop the recording.
         self.is_due.store(false, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
         self.put(Slot::Ready(Box::new(output)));
@@ -140,10 +141,10 @@ impl Recorder {
         self.back.notify_all();
     }
 
-    /// Ends the recording; `None` if there was none. Waits for a write of another thread.
+    /// Ends the recording. Returns `None` if there is none. Waits for a write by another thread.
     ///
     /// # Errors
-    /// Something could not be written, or the write itself has called this.
+    /// A write failed, or the output itself called this method.
     pub fn stop(&self) -> Option<io::Result<TraceSummary>> {
         let this = std::thread::current().id();
         let mut output = {
@@ -152,7 +153,7 @@ impl Recorder {
                 match &*slot {
                     Slot::Idle => return None,
                     Slot::Out(thread) if *thread == this => {
-                        return Some(Err(io::Error::other("the write itself cannot end the recording")));
+                        return Some(Err(io::Error::other("the output cannot stop the recording from inside a write")));
                     }
                     Slot::Out(_) => slot = self.back.wait(slot).unwrap_or_else(PoisonError::into_inner),
                     Slot::Ready(_) => break,
@@ -160,7 +161,7 @@ impl Recorder {
             }
             self.is_on.store(false, Ordering::Release);
             let Slot::Ready(output) = std::mem::replace(&mut *slot, Slot::Out(this)) else {
-                unreachable!("it is ready")
+                unreachable!("the writer is in the slot")
             };
             output
         };
@@ -171,7 +172,7 @@ impl Recorder {
             None => contained(|| writer.end()),
         };
         self.put(Slot::Idle);
-        // The end of what was written to is the program's code: all is over by then.
+        // Dropping the output runs code of the program, so it happens after the slot is idle.
         drop(writer);
         Some(ended)
     }
@@ -187,8 +188,8 @@ impl Recorder {
         }
     }
 
-    /// Appends events that are encoded already, after the time `now` if it is given; returns how many bytes have
-    /// gathered. Host memory is got without the lock: a global allocator of the program's may come back here.
+    /// Appends encoded events, after a `Time` event if `now` is given. Returns the number of gathered bytes. Host
+    /// memory is allocated without the lock, because a global allocator of the program may call this method.
     fn append(&self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> usize {
         let mut room = Vec::new();
         loop {
@@ -204,8 +205,8 @@ impl Recorder {
         }
     }
 
-    /// Writes what has gathered, if it is time to; nothing where another thread is at it. Runs the program's code: the
-    /// caller holds no lock.
+    /// Writes the gathered events if a write is due and no other thread is writing. Runs code of the program, so the
+    /// caller must hold no lock.
     pub fn write_due(&self) {
         if !self.is_due.load(Ordering::Relaxed) {
             return;
@@ -216,19 +217,19 @@ impl Recorder {
                 return;
             }
             let taken = std::mem::replace(&mut *slot, Slot::Out(std::thread::current().id()));
-            let Slot::Ready(output) = taken else { unreachable!("it is ready") };
+            let Slot::Ready(output) = taken else { unreachable!("the writer is in the slot") };
             output
         };
         self.is_due.store(false, Ordering::Relaxed);
         output.flush(&self.events);
         if output.failure.is_some() {
-            // The program must not suffer from a full disk: recording ends, `stop` says why.
+            // A full disk must not stop the program: the recording ends, and `stop` returns the error.
             self.is_on.store(false, Ordering::Release);
         }
         self.put(Slot::Ready(output));
     }
 
-    /// Appends the events of a frame that ended, after a reading of the clock. Says whether budgets are to be recorded
+    /// Appends a `Time` event and the events of a frame that ended. Returns `true` if the caller is to record budgets
     /// too.
     pub fn frame<'a>(&self, frame: impl Iterator<Item = Event<&'a str>>) -> bool {
         let now = Instant::now();
@@ -253,10 +254,11 @@ impl Recorder {
     }
 }
 
-/// Calls `with` with an empty buffer that this thread keeps.
+/// Calls `with` with an empty buffer that this thread reuses.
 fn encoded<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local!(static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
-    // Taken out: a host allocation may lead here again. At the end of a thread it is gone.
+    // The buffer is taken out, because a host allocation can call this function again. At thread exit the buffer is
+    // gone.
     let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let result = with(&mut bytes);
     bytes.clear();
@@ -264,10 +266,10 @@ fn encoded<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// What a write says; a panic is an error.
+/// Calls `write` and returns its result. A panic is returned as an error.
 fn contained<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
-        // Its `Drop` is the caller's code too, and may panic in its turn.
+        // Dropping the payload would run code of the program, which may panic again.
         std::mem::forget(panic);
         Err(io::Error::other("the write panicked"))
     })
@@ -280,7 +282,7 @@ impl Default for Recorder {
 }
 
 impl Drop for Recorder {
-    /// A recording that was not stopped is ended in order all the same.
+    /// Ends a recording that was not stopped.
     fn drop(&mut self) {
         _ = contained(|| {
             self.stop();
@@ -301,8 +303,8 @@ impl Events {
         Self { chunk, until_time: 0, time_recorded: Instant::now(), budget_recorded: None }
     }
 
-    /// Appends events that are encoded, after the time `now`, or after the present time if it is due. Returns `false`
-    /// if the chunk has not enough room: nothing has changed then.
+    /// Appends encoded events, after a `Time` event if `now` is given or the clock is due. If the chunk's capacity is
+    /// too small, returns `false` and changes nothing.
     fn try_add(&mut self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> bool {
         if self.chunk.capacity() - self.chunk.bytes() < encoded.len() + TIME_BYTES_MAX {
             return false;
@@ -323,7 +325,7 @@ impl Events {
 }
 
 impl Output {
-    /// Writes what has gathered as one chunk.
+    /// Writes the gathered events as one chunk.
     fn flush(&mut self, events: &Mutex<Events>) {
         std::mem::swap(&mut lock(events).chunk, &mut self.spare);
         if self.failure.is_none() {

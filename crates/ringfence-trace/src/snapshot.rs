@@ -1,4 +1,4 @@
-//! What is in memory at a moment, as plain data: for reports, leak hunts and tests.
+//! Content of memory at one moment, as plain data for reports, leak hunts and tests.
 
 mod descriptors;
 
@@ -6,48 +6,48 @@ use crate::statistics::{DriverCalls, TypeStatistics};
 
 pub use descriptors::{DescriptorSnapshot, region};
 
-/// An allocator's whole state.
+/// The whole state of an allocator.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
-    /// The format's version: 1.
+    /// Version of the snapshot's format: 1.
     pub version: u32,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// Physical memories.
+    /// Memory heaps.
     pub heaps: Vec<HeapSnapshot>,
-    /// Kinds of memory.
+    /// Memory types.
     pub types: Vec<TypeSnapshot>,
-    /// Every block and every dedicated memory object.
+    /// Blocks and dedicated memory objects.
     pub blocks: Vec<BlockSnapshot>,
-    /// Upload rings.
+    /// Upload rings, readback rings and pages of constants.
     pub rings: Vec<RingSnapshot>,
-    /// Regions of descriptors.
+    /// Regions of descriptor heaps.
     #[cfg_attr(feature = "serde", serde(default))]
     pub descriptors: Vec<DescriptorSnapshot>,
-    /// Objects that wait for the device.
+    /// Number of objects that wait for the device before they are destroyed.
     pub retired_count: u64,
     /// Calls to the driver.
     pub calls: DriverCalls,
 }
 
-/// A physical memory.
+/// A memory heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HeapSnapshot {
-    /// Its size in bytes.
+    /// Size of the heap, in bytes.
     pub bytes: u64,
-    /// Whether it is near the device.
+    /// `true` if the heap is device-local.
     pub device_local: bool,
-    /// Bytes that this allocator holds.
+    /// Size of this allocator's memory objects in the heap, in bytes.
     pub reserved_bytes: u64,
-    /// What the driver says that the process uses, in bytes.
+    /// Usage of the heap by the process according to the driver, in bytes.
     pub usage_bytes: Option<u64>,
-    /// What the driver says that the process may use, in bytes.
+    /// Budget of the process in the heap according to the driver, in bytes.
     pub budget_bytes: Option<u64>,
 }
 
-/// A kind of memory.
+/// A memory type.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TypeSnapshot {
@@ -55,7 +55,7 @@ pub struct TypeSnapshot {
     pub heap: u32,
     /// Names of its properties.
     pub properties: Vec<String>,
-    /// Its use.
+    /// Use of the memory type.
     pub statistics: TypeStatistics,
 }
 
@@ -63,26 +63,27 @@ pub struct TypeSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BlockSnapshot {
-    /// Its number, by which a trace names it too: counted from 0 in the order in which the allocator made its blocks.
+    /// Number of the block, the same as in a trace. The allocator counts its blocks from 1 in the order of their
+    /// creation.
     #[cfg_attr(feature = "serde", serde(default))]
     pub number: u64,
     /// Index of its memory type.
     pub memory_type: u32,
-    /// What lies in it: `buffers`, `textures`, `render targets`, `all`.
+    /// Class of its resources: `buffers`, `textures`, `render targets` or `all`.
     pub class: String,
-    /// The name of the custom pool that it belongs to; empty if to none.
+    /// Name of its custom pool, or empty.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pool: String,
-    /// Whether it belongs to one resource, which is in use.
+    /// `true` if it is a dedicated allocation of one resource, which is in use.
     pub dedicated: bool,
-    /// Its size in bytes.
+    /// Size of the block, in bytes.
     pub bytes: u64,
-    /// The ranges in use, by offset. What lies between them is free.
+    /// Ranges in use, in the order of their offsets. The gaps between them are free.
     pub ranges: Vec<RangeSnapshot>,
 }
 
 impl BlockSnapshot {
-    /// Bytes that no range has.
+    /// Returns the number of bytes outside of the ranges.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
@@ -93,39 +94,39 @@ impl BlockSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RangeSnapshot {
-    /// First byte.
+    /// Offset of the range in its block.
     pub offset: u64,
-    /// Bytes.
+    /// Size of the range.
     pub bytes: u64,
-    /// The name that its owner gave it; empty for none.
+    /// Name that its owner gave it, or empty.
     pub name: String,
-    /// What its owner gave along; 0 for nothing.
+    /// The `user_data` that its owner gave it, or 0.
     #[cfg_attr(feature = "serde", serde(default))]
     pub user_data: u64,
 }
 
-/// An upload ring.
+/// State of a ring.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RingSnapshot {
-    /// Its name.
+    /// Name of the ring.
     pub name: String,
-    /// Bytes that it holds at most.
+    /// Capacity of the ring, in bytes.
     pub capacity_bytes: u64,
-    /// Bytes that wait for the device, padding included.
+    /// Bytes in use until the device has finished with them, including padding.
     pub used_bytes: u64,
-    /// The most that was ever in use, in bytes.
+    /// Largest number of bytes in use so far.
     pub high_water_bytes: u64,
-    /// Submissions that are under way in it.
+    /// Number of its submissions that are in flight.
     pub submission_count: u64,
-    /// How often it had to wait for the device.
+    /// Number of waits for the device.
     pub wait_count: u64,
-    /// How long it waited in all, in nanoseconds.
+    /// Total time of these waits, in nanoseconds.
     pub wait_ns: u64,
-    /// Bytes written in all.
+    /// Bytes written so far.
     pub written_bytes: u64,
-    /// How often it was given a larger buffer.
+    /// Number of times that the ring was given a larger buffer.
     pub grow_count: u64,
-    /// How often it was given a smaller one, having been mostly empty for long.
+    /// Number of times that the ring was given a smaller buffer, after it had been mostly empty for a long time.
     pub shrink_count: u64,
 }

@@ -1,4 +1,4 @@
-//! The memory as it was after any event of a trace.
+//! The memory after each event of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,34 +7,35 @@ use super::event::Event;
 use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
 use crate::statistics::{DriverCalls, TypeStatistics};
 
-/// More bytes than this no device has: what would bring them there cannot be, and sums could overflow.
+/// Largest valid number of bytes of all blocks. An event that exceeds it is impossible; larger sums could overflow.
 const HELD_BYTES_MAX: u64 = 1 << 60;
 
 /// A range that is in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Live {
-    /// Bytes.
+    /// Size of the range.
     pub bytes: u64,
-    /// The name that its owner gave it; empty for none.
+    /// Name that its owner gave it, or empty.
     pub name: String,
-    /// Whether its owner has released it; it waits for the device.
+    /// `true` if its owner has released it and it waits for the device.
     pub is_retired: bool,
 }
 
 /// An object in a transient heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TransientObject {
-    /// The heap's block.
+    /// Block of the heap.
     pub block: u64,
-    /// First byte in the heap.
+    /// Offset of the object in the heap.
     pub offset: u64,
-    /// Bytes, which others may share.
+    /// Size of the object. Other objects can share its bytes.
     pub bytes: u64,
-    /// The name that it was made with; empty for none.
+    /// Name of the object at its creation, or empty.
     pub name: String,
 }
 
-/// Follows a trace. O(log ranges) an event; host memory grows with what is in memory, not with the trace.
+/// State of the memory, updated by the events of a trace. O(log ranges) per event. Its host memory is proportional to
+/// the live objects, not to the length of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     device: String,
@@ -42,19 +43,19 @@ pub struct State {
     types: Vec<(u32, Vec<String>)>,
     blocks: BTreeMap<u64, Block>,
     rings: BTreeMap<u64, RingSnapshot>,
-    /// By memory type and class, as the allocator counts.
+    /// Statistics by memory type and class, as the allocator counts them.
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
     descriptors: Descriptors,
     transients: BTreeMap<u64, TransientObject>,
-    /// The sum of their bytes.
+    /// Sum of the bytes of `transients`.
     transient_bytes: u64,
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
     /// Bytes of all blocks.
     held_bytes: u64,
-    /// The most that they ever were.
+    /// Largest value of `held_bytes` so far.
     held_bytes_max: u64,
     odd_count: u64,
 }
@@ -69,14 +70,14 @@ struct Block {
 }
 
 impl State {
-    /// Nothing in memory.
+    /// Creates the state of an allocator without memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What follows from `event`. An event that cannot be, as the end of a range that never began, changes nothing and
-    /// is counted in [`State::odd_count`]: a whole trace has none.
+    /// Applies an event. An impossible event, such as the release of an unknown range, is not applied and is counted in
+    /// [`State::odd_count`]. A complete trace has none.
     pub fn apply(&mut self, event: &Event) {
         let is_possible = match event {
             Event::Device { name } => {
@@ -254,7 +255,7 @@ impl State {
         true
     }
 
-    /// The name goes along; the old range has none of its own any more.
+    /// Copies the old range's name to the new range, if the new one has no name.
     fn moved(&mut self, from: (u64, u64), to: (u64, u64)) -> bool {
         if self.live(to.0, to.1).is_none() {
             return false;
@@ -267,19 +268,19 @@ impl State {
         true
     }
 
-    /// A range that is in use.
+    /// Returns the range in use at `offset` of `block`.
     #[must_use]
     pub fn live(&self, block: u64, offset: u64) -> Option<&Live> {
         self.blocks.get(&block)?.ranges.get(&offset)
     }
 
-    /// Memory type, size and class of a block that is held.
+    /// Returns memory type, size and class of a live block.
     #[must_use]
     pub fn block(&self, block: u64) -> Option<(u32, u64, &str)> {
         self.blocks.get(&block).map(|held| (held.memory_type, held.bytes, held.class.as_str()))
     }
 
-    /// Use by memory type: the sums over its classes.
+    /// Returns the statistics of each memory type: the sum over its classes.
     #[must_use]
     pub fn statistics(&self) -> Vec<TypeStatistics> {
         let mut types = vec![TypeStatistics::default(); self.types.len()];
@@ -291,19 +292,21 @@ impl State {
         types
     }
 
-    /// The heap of a memory type.
+    /// Returns the heap of a memory type.
     #[must_use]
     pub fn heap_of(&self, memory_type: u32) -> Option<u32> {
         self.types.get(memory_type as usize).map(|(heap, _)| *heap)
     }
 
-    /// Heaps, with what the driver said of them last. What the allocator holds of each is in [`State::snapshot`].
+    /// Returns the heaps, with the usage and budget that the driver last reported. Only [`State::snapshot`] fills
+    /// [`HeapSnapshot::reserved_bytes`].
     #[must_use]
     pub fn heaps(&self) -> &[HeapSnapshot] {
         &self.heaps
     }
 
-    /// Free bytes of the blocks that ranges share, and the longest stretch of them in each block, summed up. O(ranges).
+    /// Returns, for the blocks that are not dedicated, the sum of their free bytes and the sum of the longest free run
+    /// of each block. O(ranges).
     #[must_use]
     pub fn free_bytes(&self) -> (u64, u64) {
         let shared = self.blocks.values().filter(|block| !block.dedicated);
@@ -317,74 +320,77 @@ impl State {
         })
     }
 
-    /// Rings by number, as they were at the last [`Event::Reclaimed`].
+    /// Returns the rings by number, as of the last [`Event::Ring`] of each.
     #[must_use]
     pub fn rings(&self) -> &BTreeMap<u64, RingSnapshot> {
         &self.rings
     }
 
-    /// Objects in transient heaps that were not released, by number. They share their heap's bytes: none is a range.
+    /// Returns the objects in transient heaps that are not released, by number. They share the bytes of their heap's
+    /// range, and are not ranges.
     #[must_use]
     pub fn transient_objects(&self) -> &BTreeMap<u64, TransientObject> {
         &self.transients
     }
 
-    /// The bytes of all objects in transient heaps, each counted for itself.
+    /// Returns the sum of the sizes of the objects in transient heaps.
     #[must_use]
     pub fn transient_bytes(&self) -> u64 {
         self.transient_bytes
     }
 
-    /// Descriptor heaps that shaders see, and allocators of CPU-only ones: each as a whole, in the order of their
-    /// numbers.
+    /// Returns the use of each shader-visible descriptor heap and of each allocator of CPU-only descriptors, in the
+    /// order of their numbers.
     #[must_use]
     pub fn descriptor_uses(&self) -> Vec<DescriptorUse> {
         self.descriptors.uses()
     }
 
-    /// Ranges that are in use.
+    /// Returns the number of ranges in use.
     #[must_use]
     pub fn live_count(&self) -> u64 {
         let held = self.counts.values();
         held.map(|counts| counts.range_count + counts.dedicated_count).sum()
     }
 
-    /// The most bytes that memory objects ever had at once, dedicated ones included.
+    /// Returns the largest number of bytes that memory objects, including dedicated ones, had at one time.
     #[must_use]
     pub fn reserved_bytes_high_water(&self) -> u64 {
         self.held_bytes_max
     }
 
-    /// Resources that wait for the device.
+    /// Returns the number of ranges that are released and wait for the device.
     #[must_use]
     pub fn retired_count(&self) -> u64 {
         self.retired_count
     }
 
-    /// Since recording began, in nanoseconds.
+    /// Returns the time since the recording began, in nanoseconds.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
 
-    /// How often the program has reclaimed: its frames, if it does so once a frame.
+    /// Returns the number of `reclaim` calls: the number of frames, if the program reclaims once per frame.
     #[must_use]
     pub fn frame_count(&self) -> u64 {
         self.frame_count
     }
 
-    /// Events that could not be.
+    /// Returns the number of impossible events.
     #[must_use]
     pub fn odd_count(&self) -> u64 {
         self.odd_count
     }
 
-    /// The memory as the allocator's own snapshot would have shown it, blocks in the order in
-    /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits
-    /// and what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in
-    /// transient heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the
-    /// chunks that small ones may come from; that of blocks begins with the trace. Names of pools, and what waits of
-    /// small buffers and of objects alone, are not in a trace.
+    /// Returns the memory in the form of the allocator's own snapshot. Blocks are in the order of their creation. Rings
+    /// are as of the last `reclaim` or the end of the trace. It differs from the allocator's snapshot as follows:
+    ///
+    /// - The number of waits and the `user_data` of ranges are 0. The names of pools are empty.
+    /// - The driver calls count one object per range. Objects in transient heaps are not counted.
+    /// - The high-water mark of ranges does not include the unused part of the chunks of small allocations. The
+    ///   high-water mark of blocks begins with the trace.
+    /// - The count of retired objects has no small buffers and no objects without a range.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {

@@ -1,15 +1,15 @@
-//! A snapshot in the JSON format of VMA's statistics dump, so that viewers made for that open it.
+//! Writes a snapshot in the JSON format of VMA's statistics dump, for viewers of that format.
 //!
-//! The shape is that of `vmaBuildStatsString`: `General`, `Total`, `MemoryInfo` by heap and type, `DefaultPools` by
-//! type with every block's sub-allocations, `CustomPools`. What this library does not know is left out or said to be
-//! `UNKNOWN`: the kind of a range where buffers and textures share blocks, and usage flags.
+//! The structure is that of `vmaBuildStatsString`: `General`, `Total`, `MemoryInfo` by heap and type, `DefaultPools` by
+//! type with the suballocations of each block, `CustomPools`. Usage flags are unknown and left out. The type of a range
+//! is `UNKNOWN` in blocks that buffers and textures share.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot};
 
-/// Counts of what `Total` and `Stats` hold.
+/// Counts of the objects `Total` and `Stats`.
 #[derive(Default)]
 struct Stats {
     blocks: u64,
@@ -66,14 +66,14 @@ fn widen(extent: &mut Option<(u64, u64)>, bytes: u64) {
     *extent = Some((least.min(bytes), most.max(bytes)));
 }
 
-/// A stretch of a block, used or not.
+/// A part of a block: a range, or a gap if `range` is `None`.
 struct Part<'a> {
     offset: u64,
     bytes: u64,
     range: Option<&'a RangeSnapshot>,
 }
 
-/// The block from end to end.
+/// Returns the ranges and gaps of a block, in order.
 fn parts(block: &BlockSnapshot) -> Vec<Part<'_>> {
     let (mut parts, mut end) = (Vec::with_capacity(block.ranges.len() * 2 + 1), 0);
     for range in &block.ranges {
@@ -89,11 +89,11 @@ fn parts(block: &BlockSnapshot) -> Vec<Part<'_>> {
     parts
 }
 
-/// JSON, written as it comes.
+/// Writer of JSON.
 #[derive(Default)]
 struct Json {
     text: String,
-    /// Whether the next value of the innermost list or object is its first.
+    /// For each open list or object: `true` if the next value is its first.
     first: Vec<bool>,
 }
 
@@ -164,7 +164,7 @@ impl Json {
 }
 
 impl Snapshot {
-    /// The snapshot as VMA's `vmaBuildStatsString` would write it, detailed map included. O(ranges).
+    /// Returns the snapshot in the JSON format of VMA's `vmaBuildStatsString`, with the detailed map. O(ranges).
     #[must_use]
     pub fn to_vma_json(&self) -> String {
         let mut json = Json::default();
@@ -297,7 +297,7 @@ fn write_range(block: &BlockSnapshot, range: &RangeSnapshot, json: &mut Json) {
     }
 }
 
-/// What VMA calls the ranges of a block of this class.
+/// Returns VMA's type name of the ranges of a block of this class.
 fn kind(class: &str) -> &'static str {
     match class {
         "buffers" => "BUFFER",

@@ -1,20 +1,20 @@
-//! Writing a trace: events are gathered in a [`Chunk`], which a [`Writer`] writes as one piece.
+//! The writer of traces. A [`Chunk`] gathers events, and a [`Writer`] writes it as one piece.
 
 use std::io::{self, Write};
 
 use super::event::Event;
 use super::format::{CHUNK_HEAD_BYTES, MAGIC, VERSION, checksum};
 
-/// What a recording came to.
+/// Size of a recorded trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TraceSummary {
-    /// Events that were written.
+    /// Number of events that were written.
     pub event_count: u64,
-    /// Bytes that were written.
+    /// Number of bytes that were written.
     pub bytes: u64,
 }
 
-/// Events that are not written yet, each in 5 to 30 bytes.
+/// Events that are not written yet. An event takes 5 to 30 bytes.
 #[derive(Debug, Default)]
 pub struct Chunk {
     payload: Vec<u8>,
@@ -22,19 +22,19 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// An empty one that has room for `bytes` bytes.
+    /// Creates an empty chunk with a capacity of `bytes` bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { payload: Vec::with_capacity(bytes), event_count: 0 }
     }
 
-    /// Appends an event. Amortised O(its bytes).
+    /// Appends an event. Amortised O(bytes of the event).
     pub fn push<Text: AsRef<str>>(&mut self, event: &Event<Text>) {
         event.push(&mut self.payload);
         self.event_count += 1;
     }
 
-    /// Appends events that were encoded before, if that takes no host memory; says whether it did.
+    /// Appends encoded events if they fit without an allocation. Returns `true` if they did.
     pub(crate) fn try_append(&mut self, encoded: &[u8], event_count: u32) -> bool {
         let fits = encoded.len() <= self.payload.capacity() - self.payload.len();
         if fits {
@@ -44,7 +44,7 @@ impl Chunk {
         fits
     }
 
-    /// Moves the events into `room` if that is larger, and leaves the smaller memory there.
+    /// Moves the events into `room` if it has a larger capacity. The smaller buffer is left in `room`.
     pub(crate) fn grow_into(&mut self, room: &mut Vec<u8>) {
         if room.capacity() > self.payload.capacity() {
             room.clear();
@@ -53,25 +53,25 @@ impl Chunk {
         }
     }
 
-    /// How many bytes fit without more host memory.
+    /// Returns the number of bytes that fit without an allocation.
     pub(crate) fn capacity(&self) -> usize {
         self.payload.capacity()
     }
 
-    /// Bytes that the events take.
+    /// Returns the size of the encoded events, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// Removes the events; the room stays.
+    /// Removes the events. Keeps the capacity.
     pub fn clear(&mut self) {
         self.payload.clear();
         self.event_count = 0;
     }
 }
 
-/// Writes a trace chunk by chunk. Each chunk is whole in the file or the last one in it.
+/// Writes a trace chunk by chunk. In the file, only the last chunk can be incomplete.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
@@ -79,18 +79,18 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Nothing is written yet.
+    /// Creates a writer. Writes nothing yet.
     pub const fn new(to: W) -> Self {
         Self { to, summary: TraceSummary { event_count: 0, bytes: 0 } }
     }
 
-    /// What was written so far.
+    /// Returns the number of events and bytes written so far.
     #[must_use]
     pub fn summary(&self) -> TraceSummary {
         self.summary
     }
 
-    /// Writes the magic number and the version, unless they are written. The first chunk does so otherwise.
+    /// Writes the magic number and the version, unless they are written already. The first chunk calls this too.
     ///
     /// # Errors
     /// The write failed.
@@ -104,10 +104,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the events of a chunk, if it has any. It keeps them.
+    /// Writes the events of a chunk, if it has any. Does not clear the chunk.
     ///
     /// # Errors
-    /// The write failed. What follows in the file cannot be read any more.
+    /// The write failed. Chunks that are written to the file afterwards cannot be read.
     pub fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
         self.begin()?;
         if chunk.event_count == 0 {
@@ -126,7 +126,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the trace's end and flushes what it is written to.
+    /// Writes the end event and flushes the output.
     ///
     /// # Errors
     /// A write or the flush failed.
@@ -149,18 +149,18 @@ mod tests {
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes);
         let mut chunk = Chunk::with_capacity(64);
-        writer.write(&chunk).expect("no event, no chunk");
+        writer.write(&chunk).expect("an empty chunk is not written");
         chunk.push(&Event::Device { name: "a GPU" });
         chunk.push(&Event::<&str>::Heap { bytes: 1 << 30, device_local: true });
-        writer.write(&chunk).expect("into memory");
+        writer.write(&chunk).expect("memory is writable");
         chunk.clear();
-        let summary = writer.end().expect("into memory");
+        let summary = writer.end().expect("memory is writable");
         assert_eq!((summary.event_count, summary.bytes, chunk.bytes()), (3, bytes.len() as u64, 0));
-        let events: Vec<Event> = Reader::new(&bytes[..]).expect("a trace").map(Result::unwrap).collect();
+        let events: Vec<Event> = Reader::new(&bytes[..]).expect("the data is a trace").map(Result::unwrap).collect();
         assert_eq!(events[0], Event::Device { name: "a GPU".to_owned() });
         assert_eq!(events[2], Event::End { event_count: 2 });
         let cut = &bytes[..bytes.len() - 1];
-        let last = Reader::new(cut).expect("a head").last().expect("an answer");
+        let last = Reader::new(cut).expect("the header is valid").last().expect("the reader returns a result");
         assert!(matches!(last, Err(TraceError::CutOff { event_count: 2, chunk_count: 1, .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! Time over the number of items: a table, and the same as a picture.
+//! Time by the number of items, as a table and as a picture.
 
 use super::shapes::{self, Random};
 use super::{Case, show};
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 const COUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const LIMIT: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 3;
-/// A height that is near the load.
+/// A height near the load, divided by the load.
 const NEAR: f64 = 1.01;
 
-/// Items of one kind and number, and milliseconds from there to a plan; the problem is made in this time.
+/// Milliseconds from the items to plans, including the creation of the problem, for one kind and number of items.
 pub struct Point {
     is_long: bool,
     count: usize,
-    /// To the first plan, to one within a hundredth of the load, to the proof.
+    /// Time to the first plan, to a plan within 1 % of the load, and to the proof.
     ms: [Option<f64>; 3],
     first: f64,
     best: f64,
 }
 
-/// All of them; half a minute.
+/// Measures all points, in half a minute.
 pub fn points() -> Vec<Point> {
     let point = |(is_long, count): (bool, usize)| {
         let items =
             if is_long { shapes::long_lived(count, &mut Random::new(3)) } else { Case::generated(count as u64).items };
         let mut point = Point { is_long, count, ms: [None; 3], first: 0.0, best: f64::MAX };
         for round in 0..ROUNDS {
-            // What is not proven goes on to the limit once.
+            // A case that is not proven runs up to the limit only once.
             let is_settled = round > 0 && point.ms[1].is_some() && point.ms[2].is_none();
             point.measure(&items, if is_settled { NEAR } else { 0.0 });
         }
@@ -39,10 +39,10 @@ pub fn points() -> Vec<Point> {
 }
 
 impl Point {
-    /// Plans once more, until the height is so near the load; the least times are kept.
+    /// Plans once, until the height divided by the load is `enough`. Keeps the least times.
     fn measure(&mut self, items: &[Item], enough: f64) {
         let start = Instant::now();
-        let problem = Problem::new(items).expect("items that can be planned");
+        let problem = Problem::new(items).expect("the items are valid");
         let (mut height, mut ms) = (u64::MAX, [None; 3]);
         let now = || 1000.0 * start.elapsed().as_secs_f64();
         let ratio = |height: u64| height as f64 / problem.load() as f64;
@@ -59,7 +59,7 @@ impl Point {
             ratio(height) > enough && start.elapsed() < LIMIT
         });
         ms[2] = found.is_proven().then(now);
-        verify(items, &found.offsets, found.height).expect("the plan is one");
+        verify(items, &found.offsets, found.height).expect("the plan is valid");
         self.best = self.best.min(ratio(found.height));
         for (least, ms) in self.ms.iter_mut().zip(ms) {
             *least = match (*least, ms) {
@@ -87,7 +87,7 @@ pub fn table(points: &[Point]) {
     }
 }
 
-/// Prints when the plan of a million items was there, for limits that are short.
+/// Prints the time at which the plan of a million items was available, for short limits.
 pub fn limits() {
     let count = COUNTS[COUNTS.len() - 1];
     let kinds = [Case::generated(count as u64).items, shapes::long_lived(count, &mut Random::new(3))];
@@ -98,20 +98,20 @@ pub fn limits() {
         let mut cells = vec![limit.to_string()];
         for items in &kinds {
             let rounds = (0..ROUNDS).map(|_| planned_within(items, Duration::from_millis(limit)));
-            let (time, height) = rounds.min_by_key(|round| round.0).expect("a round or more");
+            let (time, height) = rounds.min_by_key(|round| round.0).expect("at least one round");
             cells.extend([format!("{:.0}", 1000.0 * time.as_secs_f64()), format!("{height:.4}")]);
         }
         show(&cells);
     }
 }
 
-/// How long it took, and the height over the load.
+/// Returns the time, and the height divided by the load.
 fn planned_within(items: &[Item], limit: Duration) -> (Duration, f64) {
     let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
+    let problem = Problem::new(items).expect("the items are valid");
     let found = plan(&problem, |_| start.elapsed() < limit);
     let time = start.elapsed();
-    verify(items, &found.offsets, found.height).expect("the plan is one");
+    verify(items, &found.offsets, found.height).expect("the plan is valid");
     (time, found.height as f64 / found.load as f64)
 }
 
@@ -119,11 +119,11 @@ const COLORS: [&str; 2] = ["#0072b2", "#d55e00"];
 const KINDS: [&str; 2] = ["short lives", "long lives"];
 const MEASURES: [&str; 3] = ["first plan", "within 1 % of the load", "proven the best"];
 const DASHES: [&str; 3] = ["none", "7 4", "2 4"];
-/// The corners of the plot, and the decades of items and of milliseconds that they stand for.
+/// Corners of the plot, and the decades of items and of milliseconds at them.
 const CORNERS: [[f64; 2]; 2] = [[70.0, 370.0], [530.0, 50.0]];
 const DECADES: [[f64; 2]; 2] = [[3.0, -1.0], [6.0, 4.0]];
 
-/// Where a number of items and a time lie.
+/// Returns the position of a number of items and a time.
 fn place(items: f64, ms: f64) -> [f64; 2] {
     let along = |axis: usize, value: f64| {
         let ([from, to], [low, high]) = ([CORNERS[0][axis], CORNERS[1][axis]], [DECADES[0][axis], DECADES[1][axis]]);
@@ -132,7 +132,7 @@ fn place(items: f64, ms: f64) -> [f64; 2] {
     [along(0, items), along(1, ms)]
 }
 
-/// The picture: both axes in decades.
+/// Returns the picture. Both axes are logarithmic.
 pub fn svg(points: &[Point]) -> String {
     let mut out = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 780 430\" font-family=\"sans-serif\" font-size=\"13\">\n\
@@ -144,7 +144,7 @@ pub fn svg(points: &[Point]) -> String {
         for kind in 0..KINDS.len() {
             let of_kind = points.iter().filter(|point| usize::from(point.is_long) == kind);
             let at = |point: &Point| Some(place(point.count as f64, point.ms[measure]?));
-            // Where there is no time the line is interrupted.
+            // The line is interrupted at a point without a time.
             let places: Vec<Option<[f64; 2]>> = of_kind.map(at).collect();
             line(&mut out, &places, kind, measure);
             let row = 90.0 + 130.0 * kind as f64 + 26.0 * measure as f64;
@@ -178,7 +178,7 @@ fn text(out: &mut String, [x, y]: [f64; 2], anchor: &str, text: &str) {
     let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"#333\">{text}</text>");
 }
 
-/// A line in the colour of its kind, dashed and marked as its measure is.
+/// Draws a line in the colour of its kind, with the dashes and marks of its measure.
 fn line(out: &mut String, places: &[Option<[f64; 2]>], kind: usize, measure: usize) {
     let (mut path, mut is_begun) = (String::new(), false);
     for place in places {

@@ -1,8 +1,8 @@
-//! Generated items: the same for the same seed, in shapes that compilers and renderers give.
+//! Generated items in shapes that are typical of compilers and renderers; the same for the same seed.
 
 use ringfence_alias::Item;
 
-/// Numbers by chance, from a seed.
+/// Pseudo-random numbers from a seed.
 pub struct Random(u64);
 
 impl Random {
@@ -10,7 +10,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// Any size, any lifetime.
+/// Generates items of any size and lifetime.
 pub fn uniform(count: usize, random: &mut Random) -> Vec<Item> {
     let end = count as u64;
     let item = |_| {
@@ -31,7 +31,7 @@ pub fn uniform(count: usize, random: &mut Random) -> Vec<Item> {
     (0..count).map(item).collect()
 }
 
-/// Few sizes, short lifetimes.
+/// Generates items of few sizes and with short lifetimes.
 pub fn tight(count: usize, random: &mut Random) -> Vec<Item> {
     let item = |_| {
         let lower = random.below(count as u64);
@@ -40,7 +40,7 @@ pub fn tight(count: usize, random: &mut Random) -> Vec<Item> {
     (0..count).map(item).collect()
 }
 
-/// A network that is trained: the first result is kept longest, and each step has work space of its own.
+/// Generates a network in training: the first result is kept longest, and each step has its own work space.
 pub fn training(count: usize, random: &mut Random) -> Vec<Item> {
     let steps = count as u64;
     let item = |at: usize| {
@@ -54,7 +54,8 @@ pub fn training(count: usize, random: &mut Random) -> Vec<Item> {
     (0..count).map(item).collect()
 }
 
-/// A frame: targets of a few formats and scales, alive for a few passes, at 64 KiB; one in `every` at 4 MiB.
+/// Generates a frame: targets of a few formats and scales, alive for a few passes, aligned to 64 KiB, one in `every` to
+/// 4 MiB.
 pub fn frame(count: usize, every: u64, random: &mut Random) -> Vec<Item> {
     let passes = count as u64 + 4;
     let item = |_| {
@@ -70,13 +71,13 @@ pub fn frame(count: usize, every: u64, random: &mut Random) -> Vec<Item> {
     (0..count).map(item).collect()
 }
 
-/// Very many tensors of about a hundred sizes that differ by six powers of ten: most live for some ticks, one in ten
-/// for thousands of them.
+/// Generates very many tensors of about a hundred sizes over six powers of ten: most live for some ticks, one in ten
+/// for thousands.
 pub fn long_lived(count: usize, random: &mut Random) -> Vec<Item> {
     let sizes: Vec<u64> = (0..100).map(|_| (1 + random.below(32)) << random.below(24)).collect();
     let end = 3 * count as u64 / 2;
     let item = |_| {
-        // Small ones are many.
+        // Small ones are frequent.
         let place = random.below(100) * random.below(100) / 100;
         let lower = random.below(end);
         let length = match random.below(20) {

@@ -1,14 +1,14 @@
-//! Which open item is decided on next.
+//! Chooses the open item that is decided on next.
 //!
-//! Any may be below which no open item that clashes with it could still end; from one that may not, a walk downwards
-//! leads to one that may. O(open items), or of the sections looked at.
+//! An item is eligible if no open item that clashes with it could still end at or below its `low`. From any other item
+//! a walk downwards leads to an eligible one. O(open items), or O(items of the examined sections).
 
 use super::{Pick, Search, Unit};
 use crate::shape::Shape;
 use core::ops::Range;
 
 impl<S: Shape, U: Unit> Search<'_, S, U> {
-    /// The item to decide on: one below which no open item that clashes with it could still end.
+    /// Returns the item to decide on, which is eligible.
     pub(super) fn choose(&self, list: Range<usize>) -> usize {
         if self.focus
             && let Some(item) = self.lowest_in(self.last, list.clone())
@@ -33,7 +33,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         list.iter().copied().min_by_key(|&item| self.place_of(item)).unwrap_or(0) as usize
     }
 
-    /// The lowest item of a section.
+    /// Returns the lowest item of a section.
     fn lowest_in(&self, section: usize, list: Range<usize>) -> Option<usize> {
         let mut best: Option<u32> = None;
         for &item in &self.lists[list] {
@@ -45,7 +45,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         best.map(|item| item as usize)
     }
 
-    /// The item of the best rank among those that nothing more can go below, whatever it is.
+    /// Returns the item of the best rank among those with a `low` below the ends of all open items. These are eligible.
     fn ranked(&self, list: &[u32]) -> usize {
         let ends = list.iter().map(|&item| self.low[item as usize] + self.size[item as usize]);
         let least = ends.min().unwrap_or(U::FAR);
@@ -53,7 +53,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         eligible.min_by_key(|&item| self.rank[item as usize]).unwrap_or(0) as usize
     }
 
-    /// Where least is to spare; the height of the floor counts for half, so that low places go first.
+    /// Returns the section with the least slack. The height of the floor counts half, so that low sections come first.
     fn tightest(&self, list: Range<usize>) -> usize {
         let (first, last) = self.hull(list);
         let slack = |section: usize| {
@@ -67,7 +67,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         (first..last).min_by_key(|&section| slack(section)).unwrap_or(first)
     }
 
-    /// From an item down along those that could still go below it, to one below which nothing more can.
+    /// Walks down from an item along items that could still end below, to an eligible one.
     fn eligible_below(&self, mut item: usize) -> usize {
         loop {
             let mut below: Option<u32> = None;

@@ -1,12 +1,12 @@
-//! Inference: how low each open item can lie, whether all can fit, and why not.
+//! Inference: how low each open item can be, if all items fit, and the reasons of a failure.
 //!
 //! ```text
-//!   postponed items    rise to the least end of what they may lie upon
+//!   postponed items    rise to the least end of an item that they can be on top of
 //!   sections           least low of the open items + sum of their sizes ≤ capacity?
-//!   reasons            each low knows the placed items that it follows from; a failure is the union of some of them
+//!   reasons            each low has the placed items that it follows from; a failure is the union of some of them
 //! ```
 //!
-//! A look at all sections costs O(entries of the open items), support O(postponed · n / 64) and what it visits.
+//! Checking all sections costs O(entries of the open items), support O(postponed · n / 64) plus the visited items.
 
 use super::{Search, Unit};
 use crate::shape::{Shape, ones};
@@ -14,11 +14,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// After this number of rounds of raising, items that drive one another upwards are looked for.
+/// Rounds of raising, after which items that raise one another are handled at once.
 const ROUNDS_MAX: u32 = 4;
 
 impl<S: Shape, U: Unit> Search<'_, S, U> {
-    /// Raises what is postponed; false if the items of the list cannot all fit.
+    /// Raises the postponed items. Returns `false` if the items of the list cannot all fit.
     pub(super) fn infer(&mut self, list: Range<usize>) -> bool {
         for _ in 0..ROUNDS_MAX {
             match self.support(list.clone()) {
@@ -30,8 +30,9 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         self.ground(list.clone()) && self.fits(list)
     }
 
-    /// The same at once, where items that lean upon one another would drive one another upwards step by step: by
-    /// ascending end, from the items that are not postponed. What leans upon nothing else at last cannot lie anywhere.
+    /// Raises the postponed items to their final values at once, since items that support one another would raise one
+    /// another step by step. Settles them by ascending end, starting from items that are not postponed. Items that
+    /// support only one another fit nowhere.
     fn ground(&mut self, list: Range<usize>) -> bool {
         let settled = self.settle(list);
         let climbing: Vec<(usize, U)> = settled.into_iter().filter(|&(item, low)| low > self.low[item]).collect();
@@ -56,7 +57,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         true
     }
 
-    /// Of each postponed item where it lies at least, as by Dijkstra's shortest paths.
+    /// Returns the least `low` of each postponed item, as Dijkstra's shortest paths do.
     fn settle(&mut self, list: Range<usize>) -> Vec<(usize, U)> {
         let (mut waiting, mut settled) = (Vec::new(), Vec::new());
         for place in list {
@@ -80,15 +81,15 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         settled
     }
 
-    /// The least end of the open items that clash with this one and are not postponed.
+    /// Returns the least end of the open items that clash with this one and are not postponed.
     fn least_grounded_end(&self, item: usize) -> U {
         let open = ones(self.near.row(item)).filter(|&other| self.open[other / 64] >> (other % 64) & 1 == 1);
         let ends = open.filter(|&other| !self.postponed[other]).map(|other| self.low[other] + self.size[other]);
         ends.min().unwrap_or(U::FAR)
     }
 
-    /// Raises each postponed item to the least end of an open one that clashes with it. Whether any rose; `None` if
-    /// there is nothing that one could lie upon.
+    /// Raises each postponed item to the least end of an open item that clashes with it. Returns `true` if any rose,
+    /// and `None` if an item has nothing that it could be on top of.
     fn support(&mut self, list: Range<usize>) -> Option<bool> {
         let mut changed = false;
         for place in list {
@@ -116,8 +117,8 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         Some(changed)
     }
 
-    /// Why a postponed item lies at `low` or above: why it was postponed, why each open item that clashes with it does
-    /// not end before, and each placed one small enough that it could.
+    /// Collects in `row` the reasons why a postponed item is at `low` or above: why it was postponed, why each open
+    /// item that clashes with it does not end lower, and each placed item that is small enough to end lower.
     fn explain_support(&mut self, item: usize, low: U) {
         let words = self.row.len();
         self.row.copy_from_slice(&self.reasons[item * words..][..words]);
@@ -141,15 +142,15 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         }
     }
 
-    /// Whether the item found last still may end no higher than this one begins. Lows only rise between two looks, or
-    /// are as they were before: so what was found is good as long as this holds, and this is seen at once.
+    /// Returns `true` if the supporter that was found last may still end no higher than this item begins. Between two
+    /// checks lows only rise or are restored, so the old supporter stays valid while this holds.
     fn is_supported(&self, item: usize) -> bool {
         let other = self.supporter[item] as usize;
         let open = self.open[other / 64] >> (other % 64) & 1 == 1;
         open && other != item && self.low[other] + self.size[other] <= self.low[item]
     }
 
-    /// The least end that an open item that clashes with this one may have; remembers which.
+    /// Returns the least end of an open item that clashes with this one, and records that item as the supporter.
     fn least_end(&mut self, item: usize) -> U {
         let mut least = U::FAR;
         for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
@@ -167,7 +168,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         least
     }
 
-    /// The inference over sections.
+    /// Checks that the open items of each section fit.
     fn fits(&mut self, list: Range<usize>) -> bool {
         let (first, last) = self.hull(list.clone());
         self.floor[first..last].fill(self.capacity);
@@ -194,7 +195,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         false
     }
 
-    /// Why a section is too full: why each open item of it lies no lower.
+    /// Collects in `conflict` the reasons why a section is too full: the reasons of the lows of its open items.
     fn explain_section(&mut self, list: Range<usize>) {
         let words = self.row.len();
         self.conflict.fill(0);
@@ -207,7 +208,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         }
     }
 
-    /// An item fails by itself: its fullest section is to blame.
+    /// Blames the fullest section of an item that fails on its own.
     fn blame(&mut self, item: usize) {
         let fullest = self.shape.sections(item).max_by_key(|&section| self.left[section]);
         self.last = fullest.unwrap_or(self.last);

@@ -1,12 +1,12 @@
-//! The state of the search, and its decisions: placed or postponed, part by part, with what failed undone.
+//! The state of the search and its decisions: items are placed or postponed, part by part, and failures are undone.
 //!
 //! ```text
-//!   list of open items ──▶ choose ──▶ place ──▶ infer ──▶ split ──▶ part, part, …   each solved by itself
-//!                            ▲          │ failed, and the item had a part in it
-//!                            └─ postpone┘ it had none: the whole list fails at once
+//!   list of open items ──▶ choose ──▶ place ──▶ infer ──▶ split ──▶ part, part, …   each solved on its own
+//!                            ▲          │ failed, and the placement is in the conflict
+//!                            └─ postpone┘ if it is not, the whole list fails at once
 //! ```
 //!
-//! Changes lie on a stack and are undone from its top; lists lie one behind the other in one array.
+//! Changes are on a stack and are undone from its top. Lists are stored one after another in one array.
 
 use super::{Pick, Scale, Unit};
 use crate::shape::{Bits, Shape};
@@ -14,71 +14,71 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// How a search ended.
+/// Result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Every item is placed within the capacity.
     Solved,
     /// There is no plan within the capacity.
     Failed,
-    /// The decisions were used up.
+    /// The steps or decisions were used up, or the caller stopped it.
     Stopped,
 }
 
-/// Whether to go on, asked with the decisions made since the last time.
+/// Called with the decisions since the last call. Returns `false` to stop.
 pub(crate) type GoOn<'g> = &'g mut dyn FnMut(u64) -> bool;
 
 const DECISIONS_A_TICK: u64 = 256;
 
-/// A change of an item, to be undone.
+/// A change of an item, for undoing it.
 struct Change<U> {
     item: u32,
     low: U,
     postponed: bool,
 }
 
-/// One search over one problem; used again for each attempt.
+/// A search over one problem, reused for each attempt.
 pub(crate) struct Search<'a, S: Shape, U: Unit> {
     pub(super) shape: &'a S,
     pub(super) grain: u64,
     pub(super) true_sizes: &'a [u64],
     pub(super) size: Vec<U>,
     pub(super) mask: Vec<U>,
-    /// The highest that an item may lie.
+    /// Highest offset of each item.
     pub(super) limit: Vec<U>,
     pub(super) near: Bits,
-    /// A bit for each item that is not placed.
+    /// Bits of the items that are not placed.
     pub(super) open: Vec<u64>,
-    /// Of open items the lowest offset, of placed ones the offset.
+    /// Lowest offset of each open item; offset of each placed item.
     pub(super) low: Vec<U>,
-    /// Set iff the item must lie upon one that is open, unless a placed one has come to end at its `low`.
+    /// `true` if the item must be on top of an item that is open, unless a placed one ends at its `low`.
     pub(super) postponed: Vec<bool>,
-    /// Of postponed items an item that clashes with it and ended lowest when that was looked at; or the item itself.
+    /// For each postponed item, the clashing item that had the lowest end when last examined; or the item itself.
     pub(super) supporter: Vec<u32>,
     changes: Vec<Change<U>>,
-    /// Of each item the placed items that its `low` follows from, as a row of bits.
+    /// For each item, the placed items that its `low` follows from, as a row of bits.
     pub(super) reasons: Vec<u64>,
-    /// The reasons that were replaced: a row for each change.
+    /// Replaced reasons: one row per change.
     pub(super) replaced: Vec<u64>,
-    /// After a failure: placed items that cannot all lie where they lie.
+    /// After a failure: placed items that cannot all stay where they are.
     pub(super) conflict: Vec<u64>,
-    /// Scratch: a row.
+    /// Scratch row.
     pub(super) row: Vec<u64>,
-    /// Of each section the sum of the sizes of its open items.
+    /// Sum of the sizes of the open items in each section.
     pub(super) left: Vec<U>,
-    /// Of each section the least `low` of its open items, as of the last inference; the capacity if there is none.
+    /// Least `low` of the open items in each section, as of the last inference; the capacity if there are none.
     pub(super) floor: Vec<U>,
     pub(super) capacity: U,
-    /// The lists of open items of the frames, one behind the other.
+    /// Lists of the open items of all frames, one after another.
     pub(super) lists: Vec<u32>,
-    /// Scratch of the decomposition: of each section how far the items that begin there reach.
+    /// Scratch of the decomposition: for each section, the furthest end of the items that begin there.
     pub(super) reach: Vec<u32>,
     pub(crate) rank: Vec<u32>,
     pub(crate) pick: Pick,
     pub(crate) focus: bool,
     /// The section that failed last.
     pub(crate) last: usize,
-    /// Of each section how often it failed.
+    /// Number of failures of each section.
     pub(crate) failures: Vec<u32>,
     /// Decisions made so far, over all attempts.
     pub(crate) decisions: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Search<'a, S: Shape, U: Unit> {
 }
 
 impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
-    /// O(n²): who clashes with whom.
+    /// Creates the search, with the matrix of clashes. O(n²).
     pub fn new(shape: &'a S, scale: &Scale, true_sizes: &'a [u64]) -> Self {
         let count = scale.sizes.len();
         let mut near = Bits::new(count);
@@ -128,8 +128,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Looks for a plan no higher than `capacity` units with at most `decisions` decisions.
-    /// `go_on` is asked now and then, with the decisions made since.
+    /// Searches for a plan no higher than `capacity` units with at most `decisions` decisions. Regularly calls `go_on`
+    /// with the decisions since the last call.
     pub fn run(&mut self, capacity: u64, decisions: u64, go_on: GoOn) -> Outcome {
         if self.true_sizes.iter().any(|&size| size > capacity) {
             return Outcome::Failed;
@@ -142,13 +142,13 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         self.solve_parts(0..self.lists.len(), go_on)
     }
 
-    /// The offsets in units, after [`Outcome::Solved`].
+    /// Returns the offsets in units, after [`Outcome::Solved`].
     pub fn offsets(&self) -> Vec<u64> {
         self.low.iter().map(|low| low.get() * self.grain).collect()
     }
 
-    /// After [`Outcome::Failed`], the least height that is left: canonical plans end at a multiple of the grain, plus
-    /// the size of the item on top.
+    /// Returns, after [`Outcome::Failed`], the least height that is still possible: the items on top of canonical plans
+    /// begin at multiples of the grain.
     pub fn next_height(&self) -> u64 {
         let above = |(limit, size): (&U, &u64)| (limit.get() + 1) * self.grain + size;
         self.limit.iter().zip(self.true_sizes).map(above).min().unwrap_or(0)
@@ -158,9 +158,9 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         let count = self.size.len();
         self.capacity = U::default();
         for item in 0..count {
-            // Beyond the sum of everything, any capacity is as good as that sum.
+            // A capacity above the sum of all sizes is equivalent to that sum.
             self.limit[item] = U::of(((capacity - self.true_sizes[item]) / self.grain).min(U::FAR.get()));
-            // The highest end that a plan can have: ends are multiples of the grain, but for the padding of the last.
+            // The highest possible end: ends are multiples of the grain, except for the padding of the last item.
             self.capacity = self.capacity.max((self.limit[item] + self.size[item]).min(U::FAR));
             self.open[item / 64] |= 1 << (item % 64);
         }
@@ -178,7 +178,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         self.last = 0;
     }
 
-    /// Solves the items of a list, split where no item crosses. The list is open; on failure all is as before.
+    /// Solves the items of a list, split where no item crosses. All items of the list are open. A failure restores the
+    /// state.
     fn solve_parts(&mut self, list: Range<usize>, go_on: GoOn) -> Outcome {
         let parts = self.lists.len();
         let starts = self.split(list.clone());
@@ -201,7 +202,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         outcome
     }
 
-    /// Takes back the parts that were solved before one that failed.
+    /// Reopens the parts that were solved before a part that failed.
     fn reopen(&mut self, list: Range<usize>) {
         for place in list {
             let item = self.lists[place] as usize;
@@ -210,7 +211,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Copies the list, part by part, behind the lists, and says where each begins; nothing if it has one part only.
+    /// Appends the parts of the list to `lists`, and returns the start of each; empty if there is only one part.
     fn split(&mut self, list: Range<usize>) -> Vec<usize> {
         let (first, last) = self.hull(list.clone());
         self.reach[first..last].fill(0);
@@ -219,7 +220,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             let reach = &mut self.reach[span.first as usize];
             *reach = span.last.max(*reach);
         }
-        // Of each section the number of its part.
+        // Each section gets the number of its part.
         let (mut parts, mut reach) = (0, 0);
         for section in first..last {
             if self.reach[section] != 0 && section as u32 >= reach {
@@ -248,7 +249,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         starts
     }
 
-    /// From the first section of any item of the list to the last.
+    /// Returns the range from the first section of an item of the list to the last.
     pub(super) fn hull(&self, list: Range<usize>) -> (usize, usize) {
         let (mut first, mut last) = (u32::MAX, 0);
         for &item in &self.lists[list] {
@@ -259,7 +260,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         (first.min(last) as usize, last as usize)
     }
 
-    /// Solves a list of open items. On failure all is as before.
+    /// Solves a list of open items. A failure restores the state.
     fn solve(&mut self, list: Range<usize>, go_on: GoOn) -> Outcome {
         if list.is_empty() {
             return Outcome::Solved;
@@ -279,7 +280,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 return outcome;
             }
             if self.conflict[item / 64] >> (item % 64) & 1 == 0 {
-                // The failure has no part in this decision: neither would another one help.
+                // This decision has no part in the failure, so postponing the item would not help.
                 self.undo(entry);
                 return Outcome::Failed;
             }
@@ -291,7 +292,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Places the item at its `low` and solves the rest. On failure all is as before.
+    /// Places the item at its `low` and solves the rest. A failure restores the state.
     fn place(&mut self, item: usize, list: Range<usize>, go_on: GoOn) -> Outcome {
         let entry = self.changes.len();
         let rest = self.lists.len();
@@ -314,7 +315,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         outcome
     }
 
-    /// The item does not lie at its `low`: for the reasons that it cannot be lower and those that it cannot lie there.
+    /// Postpones the item. Its reasons become those for not being lower, and those for not being at its `low`.
     fn postpone(&mut self, item: usize) {
         self.change(item, self.low[item], true);
         self.conflict[item / 64] &= !(1 << (item % 64));
@@ -324,7 +325,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Whatever clashes with the item just placed lies upon it.
+    /// Raises all open items that clash with the placed item to its end.
     fn raise_near(&mut self, item: usize) {
         let end = self.low[item] + self.size[item];
         let words = self.row.len();
@@ -335,7 +336,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 bits &= bits - 1;
                 let low = end.up(self.mask[other]);
                 if low > self.low[other] || (low == self.low[other] && self.postponed[other]) {
-                    // That it cannot lie below needs a reason only if it is small enough to.
+                    // The placed item is a reason for not being below it only if the other item is small enough to be
+                    // there.
                     let needs_reason = self.size[other] <= self.low[item];
                     self.change(other, low, false);
                     let row = &mut self.reasons[other * words..][..words];

@@ -1,21 +1,21 @@
-//! In which order the search decides.
+//! The orders in which the search decides.
 
 use crate::problem::Problem;
 use crate::shape::Shape;
 use alloc::vec::Vec;
 
-/// Which open item is decided on next.
+/// Choice of the open item that is decided on next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pick {
-    /// The lowest, then by rank.
+    /// The lowest item, then by rank.
     Lowest,
-    /// By rank, among those below which nothing more fits.
+    /// By rank, among items whose `low` is below the ends of all open items.
     Ranked,
-    /// Of the section with least slack, where low sections count as if they had less.
+    /// The lowest item of the section with the least slack; low sections count as tighter.
     Tightest,
 }
 
-/// What the rank of an item is made of; of a tuple, the first counts most.
+/// Sort keys of the rank of an item. The first key counts most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Keys {
     /// Fullest section, duration, area.
@@ -28,26 +28,27 @@ pub(crate) enum Keys {
     FullAreaDuration,
     /// Size, sections.
     Size,
-    /// Alignment; of the largest one fullest section and duration, of others the least size: it fills the gaps.
+    /// Alignment first. Items of the largest alignment then by fullest section and duration, others by least size: they
+    /// fill the gaps.
     Aligned,
-    /// A product of powers: of size, of duration, and of how full the fullest section is; and how much noise.
+    /// A product of powers of size, duration and load of the fullest section, with noise.
     Product { size: f64, duration: f64, full: f64, noise: f64 },
 }
 
-/// A way to search.
+/// A strategy of the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Strategy {
     pub pick: Pick,
-    /// Whether the section that failed last goes first.
+    /// `true` if the section that failed last comes first.
     pub focus: bool,
     pub keys: Keys,
 }
 
-/// How many of [`strategies`] have succeeded so often that they take every turn; the others share one.
+/// Number of [`strategies`] that succeed so often that each has its own turn; the others share one turn.
 pub(crate) const LEADING: usize = 5;
 
-/// The ways that take turns, the most successful first. Where alignments are mixed, one goes before them that is of no
-/// use elsewhere.
+/// Returns the strategies that take turns, the most successful first. For mixed alignments, two that only help there
+/// come before them.
 pub(crate) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
     const MIXED: [(Pick, bool, Keys); 2] = [(Pick::Ranked, false, Keys::Aligned), (Pick::Lowest, false, Keys::Aligned)];
     const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };
@@ -70,7 +71,7 @@ pub(crate) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
 }
 
 impl Keys {
-    /// Of each item its rank: 0 is the first.
+    /// Returns the rank of each item; 0 is the first.
     pub fn ranks<S: Shape>(
         self,
         problem: &Problem,
@@ -113,11 +114,11 @@ impl Keys {
     }
 }
 
-/// The logarithm to base 2, near enough to sort by; `core` has none. Exact at powers of two, linear between.
+/// Returns an approximate logarithm to base 2 for sorting, since `core` has none. Exact at powers of two.
 fn log(number: f64) -> f64 {
     let bits = number.to_bits();
     let exponent = (bits >> 52) as f64 - 1023.0;
     let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52) - 1.0;
-    // A parabola through both ends takes most of the error away.
+    // A parabola that is 0 at both ends removes most of the error of the linear interpolation.
     exponent + mantissa + 0.34 * mantissa * (1.0 - mantissa)
 }

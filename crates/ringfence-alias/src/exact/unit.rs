@@ -1,4 +1,4 @@
-//! Numbers as small as the sizes allow: counted in their greatest common divisor, in 16 or 32 bits if they fit.
+//! Numbers as small as the sizes allow: sizes divided by their greatest common divisor, in 16 or 32 bits if they fit.
 
 use crate::sizes::Sizes;
 use alloc::vec::Vec;
@@ -8,22 +8,22 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 pub(crate) trait Unit:
     Copy + Ord + Add<Output = Self> + Sub<Output = Self> + AddAssign + SubAssign + Default
 {
-    /// Above every number that occurs, and yet two of them can be added.
+    /// A value above all numbers that occur; the sum of two such values does not overflow.
     const FAR: Self;
 
-    /// From a number that is known to fit.
+    /// Converts from a number that is known to fit.
     fn of(number: u64) -> Self;
 
-    /// Back to 64 bits; the number is not negative.
+    /// Converts a number that is not negative to 64 bits.
     fn get(self) -> u64;
 
-    /// In 64 bits, whatever its sign.
+    /// Converts a number of either sign to 64 bits.
     fn signed(self) -> i64;
 
-    /// The next multiple of `mask + 1`, a power of two.
+    /// Rounds up to a multiple of `mask + 1`, a power of two.
     fn up(self, mask: Self) -> Self;
 
-    /// The last multiple of `mask + 1`, a power of two.
+    /// Rounds down to a multiple of `mask + 1`, a power of two.
     fn down(self, mask: Self) -> Self;
 }
 
@@ -59,27 +59,27 @@ unit!(i16);
 unit!(i32);
 unit!(i64);
 
-/// How sizes are counted: all offsets of canonical plans are multiples of `grain`.
+/// Scale of the sizes: all offsets of canonical plans are multiples of `grain`.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     pub grain: u64,
-    /// Of each item its size, rounded up to the least alignment, in grains.
+    /// Size of each item, rounded up to the smallest alignment, in grains.
     pub sizes: Vec<u64>,
-    /// Of each item its alignment in grains, less one.
+    /// Alignment of each item in grains, minus one.
     pub masks: Vec<u64>,
-    /// The sum of all sizes and masks.
+    /// Sum of all sizes and masks.
     pub sum: u64,
 }
 
 impl Scale {
-    /// O(n log size).
+    /// Computes the scale. O(n log size).
     pub fn new(sizes: &Sizes) -> Self {
         let least = sizes.alignment.iter().copied().min().unwrap_or(1);
         let most = sizes.alignment.iter().copied().max().unwrap_or(1);
         let padded = sizes.size.iter().map(|size| size.next_multiple_of(least));
         let common = padded.clone().fold(0, gcd).max(1);
-        // An alignment that divides every size changes nothing; another one gives offsets that its divisors alone
-        // share.
+        // An alignment that divides every size has no effect. Otherwise offsets are only multiples of its common
+        // divisors with the sizes.
         let grain = if common % most == 0 { common } else { gcd(common, most) };
         let scaled: Vec<u64> = padded.map(|size| size / grain).collect();
         let masks: Vec<u64> = sizes.alignment.iter().map(|alignment| (alignment / grain).max(1) - 1).collect();
@@ -87,7 +87,7 @@ impl Scale {
         Self { grain, sizes: scaled, masks, sum }
     }
 
-    /// Whether the unit holds any sum of two offsets.
+    /// Returns `true` if the unit can represent every sum of two offsets.
     pub fn fits<U: Unit>(&self) -> bool {
         self.sum < U::FAR.get()
     }

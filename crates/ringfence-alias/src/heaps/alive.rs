@@ -1,6 +1,6 @@
-//! What is alive in the heaps at a moment of a walk over time, by offset.
+//! The items that are alive at a moment of a sweep over time, by heap and offset.
 //!
-//! No two of these clash: an item that begins is compared with those on its pages alone.
+//! No two of them clash, so an item that begins is only compared with those on its pages.
 
 use super::HeapOffset;
 use super::occupied::Flat;
@@ -8,19 +8,19 @@ use super::problem::HeapProblem;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Items by heap and offset.
+/// Live items by heap and offset.
 #[derive(Default)]
 pub(super) struct Alive {
     items: BTreeMap<(usize, u64), u32>,
 }
 
 impl Alive {
-    /// The item begins there; it clashes with none.
+    /// Adds an item that begins and clashes with none.
     pub fn begin(&mut self, item: u32, at: HeapOffset) {
         self.items.insert((at.heap, at.offset), item);
     }
 
-    /// The item ends, unless it has left already.
+    /// Removes an item that ends, unless it was removed before.
     pub fn end(&mut self, item: u32, at: HeapOffset) {
         let key = (at.heap, at.offset);
         if self.items.get(&key) == Some(&item) {
@@ -28,7 +28,7 @@ impl Alive {
         }
     }
 
-    /// Those that clash with an item there. O(those between the pages at its ends, and log n).
+    /// Returns the items that clash with `item` at `at`. O(items on the pages of `item` + log n).
     pub fn clashing(&self, problem: &HeapProblem, item: usize, at: HeapOffset) -> Vec<(u32, HeapOffset)> {
         let mask = problem.heaps[at.heap].granularity - 1;
         let page = |flat: &Flat, offset: u64| (offset & !mask, (offset + flat.size + mask) & !mask);
@@ -42,7 +42,7 @@ impl Alive {
             if low < at.offset + flat.size && at.offset < high {
                 found.push((other, HeapOffset { heap, offset }));
             } else if offset + held.size <= from {
-                // They are apart: whatever lies lower ends lower.
+                // Live items do not overlap, so all items at lower offsets end lower.
                 break;
             }
         }

@@ -1,12 +1,12 @@
-//! Planning again where the least change fails: what lives around the items that found no room is placed anew.
+//! Replans the items around a failure, if the smallest change fails.
 //!
 //! ```text
 //!   time        ──────────────┤ failed ├──────────────
-//!   placed anew             ▓▓▓▓▓▓▓▓▓▓▓▓               all that is alive with it; if that fails, in a longer span, …
+//!   replaced                ▓▓▓▓▓▓▓▓▓▓▓▓               all items alive with it; if that fails, in a longer span, …
 //!   kept        ░░░░░░░░░░░░                ░░░░░░░░░  the rest
 //! ```
 //!
-//! Items that fail elsewhere have spans of their own. A try costs O(n) for each item that is placed.
+//! Items that fail elsewhere have their own spans. A try costs O(n) for each item that is placed.
 
 use super::HeapOffset;
 use super::greedy::first;
@@ -16,16 +16,16 @@ use super::replan::{Work, filled};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// How often spans are widened or added.
+/// Largest number of times that spans are widened or added.
 const ROUNDS_MAX: usize = 24;
-/// Orders that are tried in a round, each from one of three.
+/// Orders that are tried in a round, divided among three starting orders.
 const TRIES: usize = 120;
 
-/// From one moment to another.
+/// From one moment to before another.
 type Range = (u64, u64);
 
-/// Places anew what has no place in `at`, and what is alive around the item that failed; `None` if that does not help,
-/// or it was stopped.
+/// Places the items without a location in `at`, and the items that are alive around the item that failed. Returns
+/// `None` if that does not help, or if it was stopped.
 pub(super) fn around(
     problem: &HeapProblem,
     at: &[Option<HeapOffset>],
@@ -60,7 +60,7 @@ fn overlap(a: Range, b: Range) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-/// Half as much more of a span where one failed in it already; otherwise one more.
+/// Widens the span that `failed` overlaps by half, or adds a span for it.
 fn widen(spans: &mut Vec<Range>, failed: Range) {
     match spans.iter_mut().find(|other| overlap(failed, **other)) {
         Some(held) => {
@@ -71,7 +71,7 @@ fn widen(spans: &mut Vec<Range>, failed: Range) {
     }
 }
 
-/// Places the items that were freed, in several orders; the item that failed last if none does, or it was stopped.
+/// Places the freed items, in several orders. Returns the item that failed last if no order works or it was stopped.
 fn fill(
     problem: &HeapProblem,
     kept: &[Option<HeapOffset>],
@@ -96,7 +96,7 @@ fn fill(
                 Err(place) if work.is_stopped => return Err(freed[place]),
                 Err(place) => {
                     failed = freed[place];
-                    // What failed comes earlier: in the middle of what stands before it, or first of all.
+                    // Moves the item that failed forward: to the middle of those before it, or to the front.
                     let to = if tried % 3 == 2 { 0 } else { place / 2 };
                     freed[to..=place].rotate_right(1);
                 }
@@ -106,7 +106,8 @@ fn fill(
     Err(failed)
 }
 
-/// One order; the place of the item that fits nowhere, or was not tried any more.
+/// Places the items in one order. Returns the index in `order` of the item that fits nowhere, or at which it was
+/// stopped.
 fn in_order(
     problem: &HeapProblem,
     kept: &[Option<HeapOffset>],

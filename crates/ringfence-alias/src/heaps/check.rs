@@ -1,8 +1,8 @@
-//! The checker of plans for several heaps. It shares no code with the planners: it reads heaps and items as they were
-//! given.
+//! The checker of plans for several heaps. It shares no code with the planners, and reads the heaps and items as the
+//! caller gave them.
 //!
-//! The items alive in a heap are apart from one another at every moment, so a new one clashes with one of those that
-//! touch the pages at its ends, or with none. O(n log n), and what lies on these pages.
+//! Items that are alive in a heap do not overlap, so a new item can only clash with those that touch its pages. O(n log
+//! n + items on these pages).
 
 use super::{Heap, HeapItem, HeapOffset};
 use crate::item::{ItemError, Lifetime};
@@ -10,73 +10,73 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What is wrong with a plan. Items and heaps are named by their places in their slices.
+/// Fault of a plan. Items and heaps are identified by their indices in the slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HeapViolation {
-    /// There are not as many offsets as items.
+    /// The number of offsets is not the number of items.
     Count {
-        /// How many items.
+        /// Number of items.
         items: usize,
-        /// How many offsets.
+        /// Number of offsets.
         offsets: usize,
     },
-    /// A size of 0, a lifetime that ends where it begins, or an alignment that is no power of two.
+    /// The size is 0, the lifetime is empty, or the alignment is not a power of two.
     Item(ItemError),
-    /// An item lies in a heap that there is not, or none of its classes.
+    /// An item is in a heap that does not exist, or has none of the item's classes.
     WrongHeap {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// The heap.
+        /// Index of the heap.
         heap: usize,
     },
-    /// A pinned item lies elsewhere.
+    /// A pinned item is not at its pin.
     NotPinned {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Where it lies.
+        /// Location of the item.
         at: HeapOffset,
-        /// Where it is pinned.
+        /// Location of the pin.
         pinned: HeapOffset,
     },
-    /// An offset is no multiple of the alignment, or the heap is aligned to less.
+    /// An offset is not a multiple of the item's alignment, or the heap has a smaller alignment.
     Misaligned {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Where it lies.
+        /// Location of the item.
         at: HeapOffset,
-        /// The alignment that it asked for.
+        /// Alignment of the item.
         alignment: u64,
     },
-    /// An item ends beyond its heap.
+    /// An item ends beyond the capacity of its heap.
     BeyondCapacity {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Where it lies.
+        /// Location of the item.
         at: HeapOffset,
-        /// Its size.
+        /// Size of the item.
         size: u64,
-        /// What the heap has.
+        /// Capacity of the heap.
         capacity: u64,
     },
     /// Two items share bytes while both are alive.
     Overlap {
-        /// The one.
+        /// Index of one item.
         first: usize,
-        /// The other.
+        /// Index of the other item.
         second: usize,
-        /// The heap of both.
+        /// Index of the heap.
         heap: usize,
     },
     /// Two items of different kinds share a page while both are alive.
     SharedPage {
-        /// The one.
+        /// Index of one item.
         first: usize,
-        /// The other.
+        /// Index of the other item.
         second: usize,
-        /// The heap of both.
+        /// Index of the heap.
         heap: usize,
-        /// Where the page begins.
+        /// Offset of the page.
         page: u64,
     },
 }
@@ -86,14 +86,14 @@ impl fmt::Display for HeapViolation {
         match *self {
             Self::Count { items, offsets } => write!(f, "{items} items, but {offsets} offsets"),
             Self::Item(error) => error.fmt(f),
-            Self::WrongHeap { index, heap } => write!(f, "item {index} lies in heap {heap}, where it may not"),
+            Self::WrongHeap { index, heap } => write!(f, "item {index} is in heap {heap}, which is not of its classes"),
             Self::NotPinned { index, at, pinned } => write!(
                 f,
-                "item {index} is pinned at {} in heap {}, but lies at {} in heap {}",
+                "item {index} is pinned at {} in heap {}, but is at {} in heap {}",
                 pinned.offset, pinned.heap, at.offset, at.heap
             ),
             Self::Misaligned { index, at, alignment } => {
-                write!(f, "item {index} lies at {} in heap {}, not aligned to {alignment}", at.offset, at.heap)
+                write!(f, "item {index} at {} in heap {} is not aligned to {alignment}", at.offset, at.heap)
             }
             Self::BeyondCapacity { index, at, size, capacity } => write!(
                 f,
@@ -105,7 +105,7 @@ impl fmt::Display for HeapViolation {
             }
             Self::SharedPage { first, second, heap, page } => write!(
                 f,
-                "items {first} and {second} are of different kinds and share the page at {page} of heap {heap} while \
+                "items {first} and {second} have different kinds and share the page at {page} of heap {heap} while \
                  both are alive"
             ),
         }
@@ -114,8 +114,8 @@ impl fmt::Display for HeapViolation {
 
 impl core::error::Error for HeapViolation {}
 
-/// Proves a plan: each item lies in a heap that it may lie in, where it is pinned if it is, aligned, and within the
-/// capacity; no two share bytes while both are alive, nor a page if they are of different kinds.
+/// Checks a plan: each item is in a heap of its classes or at its pin, is aligned, and ends within the capacity; no two
+/// items share bytes while both are alive; no two items of different kinds share a page while both are alive.
 ///
 /// # Errors
 /// The first violation that was found.
@@ -162,12 +162,12 @@ fn check_place(heaps: &[Heap], index: usize, held: &HeapItem, at: HeapOffset) ->
     }
 }
 
-/// The walk over time in one heap.
+/// Checks the items of one heap for clashes, by a sweep over time.
 fn check_apart(heap: usize, page: u64, items: &[HeapItem], offsets: &[HeapOffset]) -> Result<(), HeapViolation> {
     let mut moments: Vec<(u64, u8, usize)> = Vec::new();
     for index in (0..items.len()).filter(|&index| offsets[index].heap == heap) {
         let Lifetime { lower, upper } = items[index].item.lifetime;
-        // At the same moment what ends has left before anything begins.
+        // At each moment, ends come before beginnings.
         moments.extend([(lower, 1, index), (upper, 0, index)]);
     }
     moments.sort_unstable();
@@ -180,7 +180,7 @@ fn check_apart(heap: usize, page: u64, items: &[HeapItem], offsets: &[HeapOffset
             continue;
         }
         let pages = (first / page, last(index) / page);
-        // From above down: what begins on its last page or below it, until one ends below its first page.
+        // Walks down from the item's last page, until an item ends below its first page.
         let page_end = (pages.1 * page).saturating_add(page - 1);
         for (&begin, &other) in alive.range(..=page_end).rev() {
             let (low, high) = (index.min(other), index.max(other));

@@ -1,105 +1,106 @@
-//! Why items cannot be planned into heaps, with the numbers.
+//! Errors of planning for several heaps.
 
 use super::super::item::ItemError;
 use core::fmt;
 
-/// Why there is no plan. Items and heaps are named by their places in their slices.
+/// Reason why there is no plan. Items and heaps are identified by their indices in the slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HeapError {
     /// The items themselves cannot be planned.
     Item(ItemError),
-    /// The alignment is no power of two, or the granularity none up to 2^32.
+    /// The alignment is not a power of two, or the granularity is not a power of two up to 2^32.
     BadHeap {
-        /// Which heap.
+        /// Index of the heap.
         heap: usize,
-        /// Its alignment.
+        /// Alignment of the heap.
         alignment: u64,
-        /// Its granularity.
+        /// Granularity of the heap.
         granularity: u64,
     },
-    /// An item is pinned in a heap that there is not.
+    /// An item is pinned in a heap that does not exist.
     UnknownHeap {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// The heap that was named.
+        /// Index of the heap.
         heap: usize,
-        /// How many there are.
+        /// Number of heaps.
         heap_count: usize,
     },
-    /// No heap of the item's classes is large enough and aligned.
+    /// No heap of the item's classes is large enough and sufficiently aligned.
     NoHeap {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Its size.
+        /// Size of the item.
         size: u64,
-        /// Its alignment.
+        /// Alignment of the item.
         alignment: u64,
-        /// The largest heap of its classes; 0 if there is none.
+        /// Largest capacity of a heap of its classes, or 0 without such a heap.
         capacity: u64,
-        /// The most that one of its classes is aligned to; 0 if there is none.
+        /// Largest alignment of a heap of its classes, or 0 without such a heap.
         heap_alignment: u64,
     },
-    /// The offset at which an item is pinned is no multiple of its alignment, or its heap is aligned to less.
+    /// An item is pinned at an offset that is not a multiple of its alignment, or in a heap with a smaller alignment.
     PinMisaligned {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Its offset.
+        /// Offset of the pin.
         offset: u64,
-        /// The alignment that it asked for.
+        /// Alignment of the item.
         alignment: u64,
-        /// What its heap is aligned to.
+        /// Alignment of the heap.
         heap_alignment: u64,
     },
-    /// A pinned item ends beyond its heap.
+    /// A pinned item ends beyond the capacity of its heap.
     PinBeyondCapacity {
-        /// Which item.
+        /// Index of the item.
         index: usize,
-        /// Its offset.
+        /// Offset of the pin.
         offset: u64,
-        /// Its size.
+        /// Size of the item.
         size: u64,
-        /// What the heap has.
+        /// Capacity of the heap.
         capacity: u64,
     },
-    /// Two items that are alive at once are pinned on the same bytes, or of different kinds on the same page.
+    /// Two items that are alive at once are pinned to the same bytes, or have different kinds and are pinned to the
+    /// same page.
     PinsClash {
-        /// The one.
+        /// Index of one item.
         first: usize,
-        /// The other.
+        /// Index of the other item.
         second: usize,
-        /// The heap of both.
+        /// Index of the heap.
         heap: usize,
-        /// The size of its pages.
+        /// Granularity of the heap.
         granularity: u64,
     },
-    /// At one moment more is alive than all heaps hold in which it may lie.
+    /// At one moment, the items that are limited to some heaps are larger than these heaps together.
     Overload {
         /// The moment.
         moment: u64,
-        /// What is alive, in units.
+        /// Sum of the sizes of these items, in units.
         load: u64,
-        /// What the heaps hold together.
+        /// Sum of the capacities of the heaps.
         capacity: u64,
     },
-    /// No plan was found. With more steps there may be one, unless it is proven that there is none.
+    /// No plan was found. More steps may find one, unless `is_proven`.
     NotFound {
-        /// The item that was left over when most were placed.
+        /// Index of the item that was left over in the attempt that placed the most items.
         index: usize,
-        /// Its size.
+        /// Size of the item.
         size: u64,
-        /// The heap that it would have preferred.
+        /// Index of the heap that it prefers.
         heap: usize,
-        /// Where it would have ended there.
+        /// End that it would have in that heap.
         end: u64,
-        /// What that heap has, at most 2^63 - 1: no plan goes beyond that.
+        /// Capacity of that heap, at most 2^63 - 1, the largest end of a plan.
         capacity: u64,
-        /// Whether there is no plan at all; never where a plan might go beyond 2^63 - 1.
+        /// `true` if it is proven that there is no plan. Never `true` if a plan might need more than 2^63 - 1.
         is_proven: bool,
     },
-    /// The closure said no before there was a plan, or an item for which no place was found.
+    /// The closure returned `false` before there was a plan, or before all items were replanned.
     Stopped {
-        /// How many items there are.
+        /// Number of items.
         items: usize,
     },
 }
@@ -114,16 +115,16 @@ impl fmt::Display for HeapError {
                  granularity up to 2^32"
             ),
             Self::UnknownHeap { index, heap, heap_count } => {
-                write!(f, "item {index} is pinned in heap {heap}, of {heap_count} heaps")
+                write!(f, "item {index} is pinned in heap {heap}, but there are {heap_count} heaps")
             }
             Self::NoHeap { index, size, alignment, capacity, heap_alignment } => write!(
                 f,
-                "item {index} of size {size} and alignment {alignment} may lie in no heap: those of its classes hold \
-                 up to {capacity} and are aligned to up to {heap_alignment}"
+                "item {index} of size {size} and alignment {alignment} fits no heap: the heaps of its classes have \
+                 capacities up to {capacity} and alignments up to {heap_alignment}"
             ),
             Self::PinMisaligned { index, offset, alignment, heap_alignment } => write!(
                 f,
-                "item {index} is pinned at {offset} in a heap aligned to {heap_alignment}, which is no multiple of \
+                "item {index} is pinned at {offset} in a heap aligned to {heap_alignment}: both must be multiples of \
                  {alignment}"
             ),
             Self::PinBeyondCapacity { index, offset, size, capacity } => {
@@ -131,18 +132,21 @@ impl fmt::Display for HeapError {
             }
             Self::PinsClash { first, second, heap, granularity } => write!(
                 f,
-                "items {first} and {second} are pinned on the same bytes of heap {heap}, or in different kinds on the \
-                 same page of {granularity}, while both are alive"
+                "items {first} and {second} are alive at once and pinned to the same bytes of heap {heap}, or have \
+                 different kinds and are pinned to the same page of {granularity}"
             ),
             Self::Overload { moment, load, capacity } => {
-                write!(f, "at {moment} there are {load} alive, where the heaps that may hold them have {capacity}")
+                write!(
+                    f,
+                    "at {moment} items of total size {load} are alive, but their heaps have a capacity of {capacity}"
+                )
             }
-            Self::Stopped { items } => write!(f, "it was stopped before there was a plan of the {items} items"),
+            Self::Stopped { items } => write!(f, "planning was stopped before there was a plan of the {items} items"),
             Self::NotFound { index, size, heap, end, capacity, is_proven } => {
                 let proven = if is_proven { "there is no plan" } else { "no plan was found" };
                 write!(
                     f,
-                    "{proven}: item {index} of size {size} would end at {end} in heap {heap}, which has {capacity}"
+                    "{proven}: item {index} of size {size} would end at {end} in heap {heap} of capacity {capacity}"
                 )
             }
         }

@@ -1,9 +1,9 @@
-//! Every plan worth looking at, for few items.
+//! Exhaustive search over orders, for few items.
 //!
-//! Take a best plan and place its items again, the lowest first, each at the lowest free offset: none comes to lie
-//! higher. So some best plan is found by placing heap by heap, in an order in which each item lies at the lowest free
-//! offset and no lower than the one before it. These orders are walked, depth first; a branch is left as soon as it
-//! costs as much as the best plan.
+//! Take an optimal plan and place its items again, the lowest first, each at the lowest free offset: no item ends
+//! higher. So some optimal plan is found by filling heap after heap in an order in which each item is at the lowest
+//! free offset and not lower than the previous one. The search walks these orders depth first, and leaves a branch as
+//! soon as it costs as much as the best plan.
 
 use super::HeapOffset;
 use super::greedy::{Candidate, total};
@@ -12,31 +12,31 @@ use super::problem::HeapProblem;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// More items that are not pinned are not walked: their orders are too many.
+/// Largest number of items without a pin: more have too many orders.
 pub(super) const ITEMS_MAX: usize = 40;
-/// Nodes after which the walk ends: some tenths of a second.
+/// Nodes after which the search ends: some tenths of a second.
 const NODES_MAX: u64 = 1 << 18;
-/// Nodes between two questions.
+/// Nodes between two calls of the closure.
 const NODES_A_QUESTION: u64 = 256;
 
-/// Walks the orders.
+/// A walk over all orders.
 pub(super) struct Walk<'p, 'g> {
     problem: &'p HeapProblem,
     heaps: Vec<Occupied>,
     offsets: Vec<HeapOffset>,
-    /// Items not placed yet, in the order in which they are tried.
+    /// Items that are not placed yet, in the order in which they are tried.
     left: Vec<u32>,
     fallback: u128,
     heights: Vec<u64>,
-    /// The best so far.
+    /// The best plan so far.
     pub best: Option<Candidate>,
-    /// Asked with the nodes since the last time; whether to go on.
+    /// Called with the nodes since the last call. Returns `false` to stop.
     go_on: &'g mut dyn FnMut(u64, Option<&Candidate>) -> bool,
     nodes: u64,
     walked: u64,
-    /// Whether some orders were left out.
+    /// `true` if some orders were not tried.
     pub is_stopped: bool,
-    /// Whether that was the closure's will.
+    /// `true` if the closure stopped the walk.
     pub is_asked_to_stop: bool,
 }
 
@@ -68,12 +68,12 @@ impl<'p, 'g> Walk<'p, 'g> {
         }
     }
 
-    /// Walks all orders; when it is not stopped, `best` is the best plan, and if that is `None`, there is no plan.
+    /// Walks all orders. If it is not stopped, `best` is then optimal, or `None` if there is no plan.
     pub fn run(&mut self) {
         self.walk(0, 0, 0);
     }
 
-    /// Whether to go on, and whether this branch may become better than the best.
+    /// Counts a node. Returns `true` if the walk continues and this branch may improve on the best plan.
     fn is_worth(&mut self, heap: usize) -> bool {
         self.nodes += 1;
         if self.nodes >= NODES_A_QUESTION {
@@ -88,7 +88,8 @@ impl<'p, 'g> Walk<'p, 'g> {
         worth && !self.is_stopped
     }
 
-    /// What the items left cost at least, in this heap or later ones; `None` if one of them may lie in none.
+    /// Returns a lower bound of the fallback cost of the remaining items in this heap and later ones. `None` if one of
+    /// them fits in none.
     fn least_fallback(&self, heap: usize) -> Option<u128> {
         self.left.iter().try_fold(0_u128, |sum, &item| {
             let item = item as usize;
@@ -98,7 +99,8 @@ impl<'p, 'g> Walk<'p, 'g> {
         })
     }
 
-    /// In this heap, no lower than `low`, and there items of a greater number than `after` alone.
+    /// Places each remaining item in `heap`, at or above `low`. At `low` itself, only items with a number above
+    /// `after`.
     fn walk(&mut self, heap: usize, low: u64, after: u32) {
         if self.left.is_empty() {
             let candidate = Candidate::of(self.problem, self.offsets.clone());
@@ -125,7 +127,7 @@ impl<'p, 'g> Walk<'p, 'g> {
             }
             tried.push((offset, item, rank));
         }
-        // The lowest first: what lies above it comes later.
+        // The lowest first: items above it come later.
         tried.sort_unstable_by_key(|&(offset, item, _)| {
             (offset, core::cmp::Reverse(self.problem.flat[item as usize].size))
         });
@@ -138,10 +140,10 @@ impl<'p, 'g> Walk<'p, 'g> {
         self.walk(heap + 1, 0, 0);
     }
 
-    /// With this item there, and everything after it.
+    /// Places an item and walks all orders of the remaining items.
     fn step(&mut self, heap: usize, offset: u64, item: u32, rank: u32) {
         let flat = self.problem.flat[item as usize];
-        let place = self.left.iter().position(|&left| left == item).expect("it is one of them");
+        let place = self.left.iter().position(|&left| left == item).expect("it is not placed yet");
         self.left.remove(place);
         self.heaps[heap].put(item, flat, offset);
         let (height, cost) = (self.heights[heap], u128::from(flat.size) * u128::from(rank));

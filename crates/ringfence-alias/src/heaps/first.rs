@@ -1,13 +1,14 @@
-//! The first plan of many items: each heap by the planner of one heap, stopped as soon as its plan fits.
+//! The first plan of many items: plans each heap with the planner of one heap, which is stopped as soon as its plan
+//! fits.
 //!
 //! ```text
-//!   capacity ┄┄┄┄┄┄┄▒▒▒┄┄┄┄┄┄┄┄┄┄     what ends above it goes to the next heap of its list, which is planned again
-//!            ░░░░░░░░░░░░░░░░░░░░     one walk over time
-//!            ▓▓ pinned ▓▓             below all of that
+//!   capacity ┄┄┄┄┄┄┄▒▒▒┄┄┄┄┄┄┄┄┄┄     items that end above it move to the next heap of their list, which is replanned
+//!            ░░░░░░░░░░░░░░░░░░░░     one sweep over time
+//!            ▓▓ pinned ▓▓             below all other items
 //! ```
 //!
-//! A greedy order is mostly better, and O(n²): of 100,000 items it takes many seconds, the walk a few hundredths of
-//! one.
+//! A greedy order mostly gives a better plan, but costs O(n²): many seconds for 100,000 items. The sweep takes some
+//! hundredths of a second.
 
 use super::HeapOffset;
 use super::problem::HeapProblem;
@@ -17,12 +18,12 @@ use crate::problem::Problem;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How often heaps are planned again with what others could not hold.
+/// Largest number of rounds in which heaps are replanned with the items that did not fit other heaps.
 const ROUNDS_MAX: usize = 8;
 
-/// Where each item lies; `None` if that is no plan. Where a heap's first plan is too high for it, its planner goes on,
-/// for at most `steps_left` steps in all heaps together; `None` also if it was stopped meanwhile. What is drawn by
-/// chance depends on the seed, and which kind has no pages of its own.
+/// Returns the location of each item, or `None` if it finds no plan or was stopped. If the first plan of a heap is too
+/// high, the planner continues, for at most `steps_left` steps over all heaps. The random numbers depend on the seed,
+/// and so does the kind that is not rounded up to whole pages.
 pub(super) fn first_plan(
     problem: &HeapProblem,
     seed: u64,
@@ -32,7 +33,7 @@ pub(super) fn first_plan(
     let mut offsets: Vec<HeapOffset> =
         problem.pinned.iter().map(|pin| pin.unwrap_or(HeapOffset { heap: 0, offset: 0 })).collect();
     let mut inside: Vec<Vec<usize>> = vec![Vec::new(); problem.heaps.len()];
-    // Of each item how many heaps of its list were too full.
+    // For each item, the number of heaps of its list that were too full.
     let mut refused = vec![0; problem.len()];
     for item in (0..problem.len()).filter(|&item| problem.pinned[item].is_none()) {
         inside[problem.choices(item)[0].heap as usize].push(item);
@@ -64,7 +65,7 @@ pub(super) fn first_plan(
     None
 }
 
-/// Offsets of these items above all that is pinned in the heap, within its capacity if that is soon found.
+/// Returns offsets of these items above all pins of the heap, within its capacity if such a plan is found soon.
 fn above_pins(
     problem: &HeapProblem,
     heap: usize,
@@ -76,10 +77,10 @@ fn above_pins(
     let items = whole_pages(problem, heap, inside, seed as usize);
     let most = items.iter().map(|item| item.alignment).max().unwrap_or(1).max(problem.heaps[heap].granularity);
     let floor = problem.pinned_ends()[heap].checked_next_multiple_of(most)?;
-    // Whole pages may be too much for 63 bits.
+    // Sizes rounded up to whole pages may exceed 63 bits.
     let own = Problem::new(&items).ok()?;
     let room = problem.capacity(heap).saturating_sub(floor);
-    // The last page of an item may stick out: it needs no more than its size.
+    // The last page of an item may end above the capacity; only the item's own size must fit.
     let height = |offsets: &[u64]| {
         let ends = inside.iter().zip(offsets).map(|(&item, offset)| offset + problem.flat[item].size);
         ends.max().unwrap_or(0)

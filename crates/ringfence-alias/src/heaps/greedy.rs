@@ -1,4 +1,4 @@
-//! One order, one plan: each item in the first heap of its choices that holds it, as low as it fits.
+//! Greedy placement in one order: each item in the first heap of its choices that has room, at the lowest offset.
 
 use super::occupied::Occupied;
 use super::problem::HeapProblem;
@@ -6,7 +6,7 @@ use super::{HeapError, HeapOffset, HeapPlan};
 use crate::asking::Asking;
 use alloc::vec::Vec;
 
-/// A plan, and what it costs: first what lies outside of what is preferred, then the heights.
+/// A plan and its cost: the fallback bytes first, then the heights.
 #[derive(Clone)]
 pub(super) struct Candidate {
     pub offsets: Vec<HeapOffset>,
@@ -15,12 +15,12 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Less is better.
+    /// Returns the cost. Less is better.
     pub fn cost(&self) -> (u128, u64) {
         (self.fallback, total(&self.heights))
     }
 
-    /// From offsets that are a plan.
+    /// Creates the candidate of a valid plan.
     pub fn of(problem: &HeapProblem, offsets: Vec<HeapOffset>) -> Self {
         let mut heights: Vec<u64> = problem.heaps.iter().map(|_| 0).collect();
         let mut fallback = 0;
@@ -32,7 +32,7 @@ impl Candidate {
         Self { offsets, fallback, heights }
     }
 
-    /// As it is given out.
+    /// Returns the plan in its public form.
     pub fn plan(self, problem: &HeapProblem, is_exhausted: bool) -> HeapPlan {
         let lower_bound = problem.lower_bound();
         let is_proven = is_exhausted || self.cost() == (0, lower_bound);
@@ -44,20 +44,20 @@ pub(super) fn total(heights: &[u64]) -> u64 {
     heights.iter().fold(0, |sum, height| sum.saturating_add(*height))
 }
 
-/// How many classes stand before this heap's in the item's list.
+/// Returns the number of classes before this heap's class in the item's list.
 pub(super) fn rank(problem: &HeapProblem, item: usize, heap: usize) -> u32 {
     let choice = problem.choices(item).iter().find(|choice| choice.heap as usize == heap);
-    choice.expect("it may lie there").rank
+    choice.expect("the heap is one of its choices").rank
 }
 
-/// The item that fits in none of its heaps, and how many were placed before it.
+/// The item that fits none of its heaps, and the number of items placed before it.
 pub(super) struct LeftOver {
     pub item: usize,
     pub placed: usize,
     pub error: HeapError,
 }
 
-/// Places the items, of which none is pinned, in this order; `None` if it was stopped. O(n²).
+/// Places the items, which are not pinned, in this order. Returns `None` if it was stopped. O(n²).
 pub(super) fn place(
     problem: &HeapProblem,
     order: &[u32],
@@ -73,7 +73,7 @@ pub(super) fn place(
         };
         heaps[at.heap].put(item as u32, problem.flat[item], at.offset);
         offsets[item] = at;
-        // Half of those that are placed: of the others some are in other heaps, and most lie above the gap.
+        // Counts half of the placed items: some are in other heaps, and most are above the gap.
         if !asking.looked_at(placed as u64 / 2) {
             return None;
         }
@@ -81,7 +81,7 @@ pub(super) fn place(
     Some(Ok(Candidate::of(problem, offsets)))
 }
 
-/// The first heap that holds the item, and the lowest offset there.
+/// Returns the first heap with room for the item, and the lowest offset there.
 pub(super) fn first(problem: &HeapProblem, heaps: &mut [Occupied], item: usize) -> Option<HeapOffset> {
     let flat = &problem.flat[item];
     problem.choices(item).iter().find_map(|choice| {
@@ -90,7 +90,7 @@ pub(super) fn first(problem: &HeapProblem, heaps: &mut [Occupied], item: usize) 
     })
 }
 
-/// Why the item fits nowhere: where it would end in the heap that it prefers.
+/// Returns the error for an item that fits nowhere, with the end that it would have in its preferred heap.
 pub(super) fn left_over(problem: &HeapProblem, heaps: &mut [Occupied], item: usize) -> HeapError {
     let flat = problem.flat[item];
     let heap = problem.choices(item)[0].heap as usize;

@@ -1,16 +1,16 @@
-//! While there is no plan, as long as the closure says to go on: other orders, by chance, in turns with the planner of
-//! one heap, and with the search for a heap without end.
+//! Continues the search while there is no plan: random orders, in turns with the planner of one heap and with a search
+//! in a heap of unlimited capacity.
 //!
 //! ```text
-//!   capacity ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    an order whose items may end above the capacity; v does, by its excess
+//!   capacity ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    in an order, items may end above the capacity; v exceeds it
 //!              ┌─a─┐ └───┘
-//!              └───┘             v comes earlier the next time, and one or two others by chance;
-//!                                kept if all together stick out by no more than before
+//!              └───┘             in the next order v comes earlier, and so do one or two random items;
+//!                                the order is kept if the sum of all excesses is not larger
 //! ```
 //!
-//! How many items an order places says little of how near it is; by how much they stick out does. A round begins with
-//! another order, has as many steps as the others had, and the next has twice as many. So what is found for one heap
-//! without end is found where it just fits, too.
+//! The number of items that an order places does not show how near it is to a plan; the sum of the excesses does. Each
+//! round starts with another order. The three methods get the same number of steps in a round, and twice as many in the
+//! next. So a plan that is found for a heap of unlimited capacity is also found for a heap that just fits it.
 
 use super::HeapOffset;
 use super::first::first_plan;
@@ -24,14 +24,14 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// Steps of a turn: at first some hundredths of a second, in the end some seconds.
+/// Steps of a turn: some hundredths of a second at first, some seconds in the end.
 const STEPS_FIRST: u64 = 1 << 15;
 const STEPS_MAX: u64 = 1 << 21;
-/// Orders that gain nothing, after which a round ends.
+/// Orders without an improvement after which a round ends.
 const FRUITLESS_MAX: u32 = 1_000;
 
 impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
-    /// Looks for a first plan in these rounds.
+    /// Searches for a first plan in these rounds.
     pub fn insist(&mut self, rounds: Range<u64>) {
         let mut steps = STEPS_FIRST;
         for seed in rounds {
@@ -48,7 +48,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Where there is one heap: as if it had no end, until a plan fits, for so many steps.
+    /// For a single heap: searches with unlimited capacity, for at most `steps` steps, until a plan fits the real
+    /// capacity.
     fn without_end(&mut self, mut steps: u64) {
         let capacity = self.problem.heaps[0].capacity;
         if self.problem.heaps.len() > 1 || capacity == u64::MAX || !self.lacks_plan() {
@@ -72,7 +73,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         self.best.is_none() && !self.is_stopped && !self.is_impossible
     }
 
-    /// Orders near one that `seed` chooses, for so many steps.
+    /// Tries orders near the one that `seed` selects, for at most `steps` steps.
     fn round(&mut self, seed: u64, steps: u64) {
         let mut random = 0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d);
         (0..4).for_each(|_| _ = next(&mut random));
@@ -105,7 +106,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Places by an order; `None` if it was stopped, or an item ends too high for 63 bits.
+    /// Places the items by an order. Returns `None` if it was stopped, or if an item ends above 63 bits.
     fn place_over(&mut self, order: &[u32]) -> Option<Overfull> {
         let (problem, mut asked) = (self.problem, 0);
         let mut go_on = |steps| {
@@ -118,7 +119,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 }
 
-/// Neighbours, an eighth of all items apart at most, are exchanged.
+/// Exchanges items with neighbours at a distance of at most an eighth of all items.
 fn scatter(order: &mut [u32], random: &mut u64) {
     let many = order.len();
     for place in 0..many {
@@ -127,7 +128,7 @@ fn scatter(order: &mut [u32], random: &mut u64) {
     }
 }
 
-/// One item that ends too high comes earlier, and one or two of all.
+/// Moves one item with an excess, and one or two random items, to earlier positions.
 fn bring_forward(order: &mut [u32], high: &[u32], random: &mut u64) {
     let mut blamed = Vec::with_capacity(3);
     blamed.extend(high.get(next(random) as usize % high.len().max(1)));
@@ -141,15 +142,16 @@ fn bring_forward(order: &mut [u32], high: &[u32], random: &mut u64) {
     }
 }
 
-/// Offsets of which some end above their heap's capacity.
+/// Locations of items, some of which end above the capacity of their heap.
 struct Overfull {
     offsets: Vec<HeapOffset>,
-    /// By how much they do, in sum, and which.
+    /// Sum of the excesses, and the items with an excess.
     excess: u128,
     high: Vec<u32>,
 }
 
-/// As [`place`](super::greedy::place), but what fits in no heap ends above the capacity of one, by as little as it can.
+/// As [`place`](super::greedy::place), but an item that fits no heap is placed where its excess over the capacity is
+/// least.
 fn place_over(problem: &HeapProblem, order: &[u32], asking: &mut Asking<'_>) -> Option<Overfull> {
     let mut heaps = problem.with_pins();
     let nowhere = HeapOffset { heap: 0, offset: 0 };
@@ -174,7 +176,7 @@ fn place_over(problem: &HeapProblem, order: &[u32], asking: &mut Asking<'_>) -> 
     Some(placed)
 }
 
-/// Where the item ends above the capacity by least, and by how much.
+/// Returns the smallest excess of the item over the capacity of a heap, and the location.
 fn least_over(problem: &HeapProblem, heaps: &mut [Occupied], item: usize) -> Option<(u64, Reverse<HeapOffset>)> {
     let flat = &problem.flat[item];
     let over = |heap: usize, occupied: &mut Occupied| {

@@ -1,15 +1,15 @@
-//! What lies in a heap, and where another item fits.
+//! The items in a heap, and the search for room.
 //!
 //! ```text
-//!   page     ├────────┼────────┼────────┤
-//!   lies     │  aaa   │        │ bb     │
-//!   same kind   ▓▓▓              ▓▓             forbidden: the bytes alone
-//!   another  ▓▓▓▓▓▓▓▓▓          ▓▓▓▓▓▓▓▓▓        forbidden: every page that they touch
+//!   page        ├────────┼────────┼────────┤
+//!   items       │  aaa   │        │ bb     │
+//!   same kind      ▓▓▓              ▓▓             occupied for a new item: the bytes
+//!   other kind  ▓▓▓▓▓▓▓▓▓          ▓▓▓▓▓▓▓▓▓        occupied for a new item: all pages that they touch
 //! ```
 
 use alloc::vec::Vec;
 
-/// What the planners read of an item.
+/// The fields of an item that the planners use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flat {
     pub size: u64,
@@ -25,7 +25,7 @@ impl Flat {
     }
 }
 
-/// An item where it lies.
+/// An item with its offset.
 #[derive(Clone, Copy)]
 pub(super) struct Placed {
     pub offset: u64,
@@ -33,29 +33,29 @@ pub(super) struct Placed {
     flat: Flat,
 }
 
-/// The items of a heap, by offset.
+/// The items of a heap, in the order of their offsets.
 #[derive(Clone)]
 pub(super) struct Occupied {
     granularity: u64,
     capacity: u64,
     placed: Vec<Placed>,
-    /// Reused from call to call.
+    /// Scratch buffer, reused between calls.
     forbidden: Vec<(u64, u64)>,
 }
 
 impl Occupied {
-    /// Nothing lies in it. `capacity` is at most 2^63 - 1.
+    /// Creates an empty heap. `capacity` is at most 2^63 - 1.
     pub fn new(granularity: u64, capacity: u64) -> Self {
         Self { granularity, capacity, placed: Vec::new(), forbidden: Vec::new() }
     }
 
-    /// With these in it, which do not clash. O(n log n).
+    /// Adds items that do not clash. O(n log n).
     pub fn fill(&mut self, items: impl Iterator<Item = (u32, Flat, u64)>) {
         self.placed.extend(items.map(|(item, flat, offset)| Placed { offset, item, flat }));
         self.placed.sort_unstable_by_key(|placed| placed.offset);
     }
 
-    /// The units that `flat` may not use because of what lies there, from and to.
+    /// Returns the range of units that `placed` keeps from `flat`.
     fn forbids(&self, placed: &Placed, flat: &Flat) -> (u64, u64) {
         let end = placed.offset + placed.flat.size;
         if placed.flat.kind == flat.kind {
@@ -65,12 +65,12 @@ impl Occupied {
         (placed.offset & !mask, (end + mask) & !mask)
     }
 
-    /// The lowest offset where the item fits. O(n), O(n log n) with pages.
+    /// Returns the lowest offset at which the item fits. O(n), O(n log n) with pages.
     pub fn lowest(&mut self, flat: &Flat) -> Option<u64> {
         self.lowest_below(flat, self.capacity)
     }
 
-    /// The same in a heap that were so large.
+    /// Returns the lowest offset at which the item fits in a heap of the given capacity.
     pub fn lowest_below(&mut self, flat: &Flat, capacity: u64) -> Option<u64> {
         let last = capacity.checked_sub(flat.size)?;
         let mut start = 0;
@@ -101,12 +101,12 @@ impl Occupied {
         (start <= last).then_some(start)
     }
 
-    /// The items that clash with one at this offset.
+    /// Returns the items that clash with `flat` at this offset.
     pub fn clashing(&self, flat: Flat, offset: u64) -> impl Iterator<Item = u32> + '_ {
         self.clashing_at(flat, offset).map(|(item, _)| item)
     }
 
-    /// The same, each with where it lies.
+    /// Returns the items that clash with `flat` at this offset, with their offsets.
     pub fn clashing_at(&self, flat: Flat, offset: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
         let clashes = move |placed: &&Placed| {
             let (from, to) = self.forbids(placed, &flat);
@@ -115,7 +115,8 @@ impl Occupied {
         self.placed.iter().filter(clashes).map(|placed| (placed.item, placed.offset))
     }
 
-    /// The offsets right above what is alive with the item, and the beginning: where it may displace others.
+    /// Returns the offsets at which the item may displace others: 0, and the starts and ends of the items alive with
+    /// it, aligned.
     pub fn candidates(&self, flat: Flat) -> impl Iterator<Item = u64> + '_ {
         let last = self.capacity.checked_sub(flat.size);
         let alive = self.placed.iter().filter(move |placed| placed.flat.is_alive_with(&flat));
@@ -124,26 +125,26 @@ impl Occupied {
         all.filter(move |&start| last.is_some_and(|last| start <= last))
     }
 
-    /// Puts an item where it fits.
+    /// Adds an item at a free offset.
     pub fn put(&mut self, item: u32, flat: Flat, offset: u64) {
         let place = self.placed.partition_point(|placed| placed.offset < offset);
         self.placed.insert(place, Placed { offset, item, flat });
     }
 
-    /// Takes an item out of where it lies.
+    /// Removes an item from its offset.
     pub fn take(&mut self, item: u32, offset: u64) {
         let place = self.placed.partition_point(|placed| placed.offset < offset);
         let more = self.placed[place..].iter().position(|placed| placed.item == item);
-        self.placed.remove(place + more.expect("it lies there"));
+        self.placed.remove(place + more.expect("it is in the heap"));
     }
 
-    /// The highest end.
+    /// Returns the highest end.
     pub fn height(&self) -> u64 {
         self.placed.iter().map(|placed| placed.offset + placed.flat.size).max().unwrap_or(0)
     }
 }
 
-/// The next multiple of an alignment of up to 2^62, of what is at most 2^63 and 2^32 more.
+/// Rounds up to a multiple of an alignment of up to 2^62. `offset` is at most 2^63 + 2^32.
 fn align(offset: u64, alignment: u64) -> u64 {
     (offset + (alignment - 1)) & !(alignment - 1)
 }

@@ -1,4 +1,4 @@
-//! A problem of several heaps: checked, and laid out for the planners.
+//! The problem of several heaps: checks the heaps and items, and lays them out for the planners.
 
 use super::super::item::{Item, ItemError, SUM_MAX, check_lifetimes, check_sizes};
 use super::alive::Alive;
@@ -7,14 +7,14 @@ use super::{Heap, HeapError, HeapItem, HeapOffset};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// No plan is higher: no sum of an offset, a size and an alignment overflows.
+/// Largest height of a plan, so that no sum of an offset, a size and an alignment overflows.
 const HEIGHT_MAX: u64 = SUM_MAX;
-/// No sum of an offset and a page overflows.
+/// Largest granularity, so that no sum of an offset and a page overflows.
 const GRANULARITY_MAX: u64 = 1 << 32;
-/// More sets of heaps than that are not looked at for an overload one by one.
+/// Largest number of distinct sets of heaps that are checked for an overload individually.
 const SETS_MAX: usize = 32;
 
-/// A heap where an item may lie, and how many classes of its list stand before it.
+/// A heap that an item can be placed in, and the number of classes before its class in the item's list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub heap: u32,
@@ -27,19 +27,19 @@ pub struct HeapProblem {
     pub(super) heaps: Vec<Heap>,
     pub(super) flat: Vec<Flat>,
     pub(super) pinned: Vec<Option<HeapOffset>>,
-    /// Of item i the choices `choices[starts[i]..starts[i + 1]]`, the preferred one first.
+    /// Choices of all items, the preferred one first. Those of item i are `choices[starts[i]..starts[i + 1]]`.
     choices: Vec<Choice>,
     starts: Vec<u32>,
-    /// By time, the ends before the beginnings: moment, whether it begins, which item.
+    /// Events in the order of time, ends before beginnings: moment, `true` for a beginning, item.
     pub(super) events: Vec<(u64, bool, u32)>,
     lower_bound: u64,
 }
 
 impl HeapProblem {
-    /// A problem. O(n log n), and what of pinned items of different kinds lies on the same pages.
+    /// Creates the problem. O(n log n), plus the pairs of pinned items of different kinds on the same pages.
     ///
     /// # Errors
-    /// The first thing that cannot be planned.
+    /// The first fault of the heaps and items that was found.
     pub fn new(heaps: &[Heap], items: &[HeapItem]) -> Result<Self, HeapError> {
         check_heaps(heaps)?;
         check_sizes(items.iter().map(|held| (held.item.size, held.item.alignment))).map_err(HeapError::Item)?;
@@ -66,31 +66,31 @@ impl HeapProblem {
         Ok(problem)
     }
 
-    /// How many items.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.flat.len()
     }
 
-    /// Whether there is nothing to plan.
+    /// Returns `true` if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.flat.is_empty()
     }
 
-    /// What no plan's heaps are lower than in total, in units.
+    /// Returns a lower bound of the total height of all plans, in units.
     #[must_use]
     pub fn lower_bound(&self) -> u64 {
         self.lower_bound
     }
 
-    /// Where an item may lie, the preferred heap first; a pinned one in its heap alone.
+    /// Returns the heaps that an item can be placed in, the preferred one first. A pinned item has only its heap.
     pub(super) fn choices(&self, item: usize) -> &[Choice] {
         &self.choices[self.starts[item] as usize..self.starts[item + 1] as usize]
     }
 
-    /// Whether there may be a plan beyond what heights are cut off at. Without pins there is none that is needed: all
-    /// items fit below, one upon the other.
+    /// Returns `true` if there may be a plan above `HEIGHT_MAX`. Without pins the answer is `false`, because all items
+    /// stacked on one another end below it.
     pub(super) fn is_cut_off(&self) -> bool {
         let pages = |heap: &Heap| 2 * u128::from(heap.granularity);
         let sum = |heap: &Heap| -> u128 {
@@ -103,12 +103,12 @@ impl HeapProblem {
         self.heaps.iter().zip(pins).any(is_cut_off)
     }
 
-    /// What a heap has, up to 2^63 - 1.
+    /// Returns the capacity of a heap, at most 2^63 - 1.
     pub(super) fn capacity(&self, heap: usize) -> u64 {
         self.heaps[heap].capacity.min(HEIGHT_MAX)
     }
 
-    /// The heaps with what is pinned in them.
+    /// Returns the heaps with the pinned items in them.
     pub(super) fn with_pins(&self) -> Vec<Occupied> {
         let mut heaps: Vec<Occupied> = self.empty_heaps();
         let mut pins: Vec<Vec<(u32, Flat, u64)>> = vec![Vec::new(); heaps.len()];
@@ -144,7 +144,7 @@ impl HeapProblem {
                 };
                 let chosen = (0..self.heaps.len()).filter(fits);
                 self.choices.extend(chosen.map(|heap| Choice { heap: heap as u32, rank: rank as u32 }));
-                // What is aligned to more is kept for those that need it.
+                // Heaps with a larger alignment are kept for the items that need it.
                 let heaps = &self.heaps;
                 self.choices[from..].sort_by_key(|choice| heaps[choice.heap as usize].alignment);
             }
@@ -160,7 +160,7 @@ impl HeapProblem {
         Ok(())
     }
 
-    /// A pin by itself.
+    /// Checks one pin.
     fn check_pin(&self, index: usize, pin: HeapOffset) -> Result<(), HeapError> {
         let Flat { size, alignment, .. } = self.flat[index];
         let HeapOffset { heap, offset } = pin;
@@ -177,7 +177,7 @@ impl HeapProblem {
         Ok(())
     }
 
-    /// Pins beside each other: a walk over time.
+    /// Checks the pins for clashes, by a sweep over time.
     fn check_pins(&self) -> Result<(), HeapError> {
         let mut alive = Alive::default();
         for &(_, begins, item) in &self.events {
@@ -196,7 +196,7 @@ impl HeapProblem {
         Ok(())
     }
 
-    /// For every set of heaps that an item may lie in: those that may lie nowhere else fit it at every moment.
+    /// Checks, for each set of heaps, that the items limited to the set fit its capacity at each moment.
     fn check_loads(&self) -> Result<(), HeapError> {
         let set = |item: usize| {
             let mut set: Vec<u32> = self.choices(item).iter().map(|choice| choice.heap).collect();
@@ -227,7 +227,7 @@ impl HeapProblem {
         Ok(())
     }
 
-    /// The largest sum of sizes alive at once, and when.
+    /// Returns the largest sum of sizes alive at once, and its moment.
     fn load(&self, counts: impl Fn(usize) -> bool) -> (u64, u64) {
         let (mut alive, mut most, mut moment) = (0_u64, 0, 0);
         for &(at, begins, item) in self.events.iter().filter(|event| counts(event.2 as usize)) {
@@ -240,12 +240,12 @@ impl HeapProblem {
         (most, moment)
     }
 
-    /// The heaps are no lower than their pins, nor in total than what is alive at once.
+    /// Returns the larger of the load and the sum of the heaps' highest pinned ends.
     fn bound(&self) -> u64 {
         self.load(|_| true).0.max(self.pinned_ends().into_iter().fold(0, u64::saturating_add))
     }
 
-    /// Of each heap the highest end of what is pinned in it.
+    /// Returns the highest end of a pinned item in each heap.
     pub(super) fn pinned_ends(&self) -> Vec<u64> {
         let mut ends = vec![0_u64; self.heaps.len()];
         for (item, pin) in self.pinned.iter().enumerate() {
@@ -276,7 +276,7 @@ fn check_heaps(heaps: &[Heap]) -> Result<(), HeapError> {
     }
 }
 
-/// Ends and beginnings in order of time, at each moment the ends first: `false` sorts before `true`.
+/// Returns the events in the order of time. At each moment the ends come first, because `false` sorts before `true`.
 fn events(items: &[HeapItem]) -> Vec<(u64, bool, u32)> {
     let both = |(index, held): (usize, &HeapItem)| {
         let lifetime = held.item.lifetime;

@@ -1,15 +1,15 @@
-//! Planning again after a small change: what can lie where it lay stays there.
+//! Replanning after a small change: items keep their locations if possible.
 //!
 //! ```text
-//!   last plan      ▓▓ a   ▒▒ b   ░░ c       b is gone, d is new, c has grown
-//!   this plan      ▓▓ a   dd     ░░░ c      a and c are kept: they clash with nothing
+//!   last plan      ▓▓ a   ▒▒ b   ░░ c       b is removed, d is new, c has grown
+//!   this plan      ▓▓ a   dd     ░░░ c      a and c are kept: they clash with no item
 //! ```
 //!
-//! One walk over time finds what clashes with something that stays (O(n log n)); only that and what is new is placed,
-//! each at the lowest offset where it fits (O(n) each). Where the heap is so full that one fits nowhere, it displaces
-//! few bytes, best those that fit elsewhere; of two ways then, to keep what begins early or what begins late, that
-//! which keeps more is taken. Where both fail, what lives around the failure is placed anew; where that fails too,
-//! everything. The caller is asked all along.
+//! A sweep over time finds the items that clash with a kept one (O(n log n)). Only those and the new items are placed,
+//! each at the lowest free offset (O(n) each). An item that fits nowhere displaces few bytes, preferably of
+//! items that fit elsewhere. In that case two plans are made, one that keeps the items that begin early and one that
+//! keeps those that begin late, and the one that keeps more is used. If both fail, the items that are alive around the
+//! failure are replanned; if that fails too, all items are. The closure is called throughout.
 
 use super::alive::Alive;
 use super::around::around;
@@ -23,18 +23,18 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// How often an item may be displaced before everything is planned anew.
+/// Largest number of times that an item may be displaced before all items are replanned.
 const DISPLACED_MAX: u8 = 3;
-/// The most places for an item that fits nowhere that are looked at more closely.
+/// Largest number of locations that are examined closely for an item that fits nowhere.
 const LOOKED_AT_MAX: usize = 32;
 
-/// Steps for a plan of everything, where no more is kept: some tenths of a second.
+/// Steps for replanning all items, if no more can be kept: some tenths of a second.
 const ANEW_STEPS_MAX: u64 = 330_000;
-/// Items that are looked at in a step, and between two questions: a tenth of a millisecond or some.
+/// Items visited per step, and between two calls of the closure: about a tenth of a millisecond.
 const LOOKS_A_STEP: u64 = 1 << 10;
 const LOOKS_A_QUESTION: u64 = 1 << 17;
 
-/// Counts looks at items, and passes the question on.
+/// Counts visited items, and calls the closure.
 pub(super) struct Work<'a> {
     go_on: &'a mut dyn FnMut(&Progress) -> bool,
     lower_bound: u64,
@@ -43,7 +43,7 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// So many items were looked at; false to stop. O(1).
+    /// Counts `count` visited items. Returns `false` to stop. O(1).
     pub fn looked_at(&mut self, count: usize) -> bool {
         self.looks += count as u64;
         if self.looks >= LOOKS_A_QUESTION {
@@ -53,7 +53,7 @@ impl Work<'_> {
         !self.is_stopped
     }
 
-    /// Asks at once, where there is no plan.
+    /// Calls the closure at once, reporting that there is no plan. Returns `false` to stop.
     fn ask(&mut self, steps: u64) -> bool {
         let progress = Progress { height: u64::MAX, lower_bound: self.lower_bound, steps };
         self.is_stopped = self.is_stopped || !(self.go_on)(&progress);
@@ -61,47 +61,48 @@ impl Work<'_> {
     }
 }
 
-/// A plan, and what of it is as it was.
+/// A plan, and the number of items that kept their locations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplannedHeaps {
     /// The plan.
     pub plan: HeapPlan,
-    /// How many items lie where they lay. What moved and why is the difference of the offsets.
+    /// Number of items that kept their locations. Compare the offsets to find the items that moved.
     pub kept_count: usize,
-    /// How many had a place in the last plan.
+    /// Number of items that had a location in the last plan.
     pub placed_count: usize,
 }
 
 impl ReplannedHeaps {
-    /// Whether most of what had a place lies there still. If not, there was no room for the change where it was, and
-    /// what lives around it has moved, or everything.
+    /// Returns `true` if at least half of the items with a location in the last plan kept it. If not, there was no room
+    /// for the change, and the items alive around it, or all items, have moved.
     #[must_use]
     pub fn has_kept_most(&self) -> bool {
         2 * self.kept_count >= self.placed_count
     }
 }
 
-/// Plans with as many items as can stay where `last` has them, as long as the closure says to go on; `last` holds for
-/// each item where it lay, if it was there. The heaps may grow up to their capacities.
+/// Plans with as many items as possible at their locations in `last`, until the closure returns `false`. `last` has the
+/// previous location of each item, or `None`. The heaps may grow up to their capacities.
 ///
-/// O(n log n + n · changes), where there is room. In a heap that is nearly full some seconds may go by, if the closure
-/// has nothing against it: then what lives around a crowded moment moves, and in the end everything. The closure is
-/// asked every tenth of a millisecond or some, every few milliseconds once everything is planned; there is no plan
-/// then, and [`Progress::height`] is `u64::MAX`. A plan that takes no longer than that is made whatever it says.
+/// O(n log n + n · changes) if there is room. In a heap that is nearly full it may take some seconds, unless the
+/// closure stops it: the items alive around a crowded moment move, and in the end all items. The closure is called
+/// about every tenth of a millisecond, and every few milliseconds while all items are replanned. There is no plan at
+/// these calls, so [`Progress::height`] is `u64::MAX`. A plan that needs less time than that is made even if the
+/// closure would stop it.
 ///
 /// # Errors
-/// [`HeapError::Stopped`] if the closure said no first. [`HeapError::NotFound`] if no plan was found, not even with
-/// everything moved: there may be one that [`plan_heaps`](super::plan_heaps) finds with more time, unless the error
-/// says that it is proven.
+/// [`HeapError::Stopped`] if the closure stopped it. [`HeapError::NotFound`] if no plan was found, even with all items
+/// moved. [`plan_heaps`](super::plan_heaps) may find one with more time, unless the error says that it is proven that
+/// there is none.
 ///
 /// # Panics
-/// `last` is not as long as there are items.
+/// The length of `last` is not the number of items.
 pub fn replan_heaps(
     problem: &HeapProblem,
     last: &[Option<HeapOffset>],
     mut go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<ReplannedHeaps, HeapError> {
-    assert_eq!(last.len(), problem.len(), "one place, or none, for each item");
+    assert_eq!(last.len(), problem.len(), "`last` has one entry per item");
     let lower_bound = problem.lower_bound();
     let mut work = Work { go_on: &mut go_on, lower_bound, looks: 0, is_stopped: false };
     let at: Vec<Option<HeapOffset>> = (0..problem.len())
@@ -114,7 +115,7 @@ pub fn replan_heaps(
     Ok(ReplannedHeaps { plan, kept_count, placed_count })
 }
 
-/// The offsets, by the first way that is one.
+/// Returns the locations by the first method that finds a plan.
 fn keeping(
     problem: &HeapProblem,
     mut at: Vec<Option<HeapOffset>>,
@@ -146,7 +147,7 @@ fn keeping(
     if work.is_stopped { Err(stopped) } else { anew(problem, work) }
 }
 
-/// Everything, until there is a plan.
+/// Plans all items anew, until there is a plan.
 fn anew(problem: &HeapProblem, work: &mut Work<'_>) -> Result<Vec<HeapOffset>, HeapError> {
     let mut steps = 0;
     let plan = plan_asked(problem, 0, |progress| {
@@ -164,8 +165,8 @@ fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
     chosen && at.offset & (flat.alignment - 1) == 0 && fits(at.heap)
 }
 
-/// Takes the place from those that clash with one that begins before them, or is pinned; backwards, that ends after
-/// them.
+/// Removes the location of each item that clashes with a pinned one, or with one that begins before it. If `backwards`,
+/// with one that ends after it.
 fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards: bool) {
     let mut alive = Alive::default();
     let many = problem.events.len();
@@ -191,15 +192,16 @@ fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards
     }
 }
 
-/// Where each item lies, and whether any lost its place on the way.
+/// Locations of the items, and `true` if an item was displaced.
 struct Completed {
     offsets: Vec<HeapOffset>,
     has_displaced: bool,
 }
 
-/// Places what has no place, the largest first; the item that finds none, or that it was stopped at.
+/// Places the items without a location, the largest first. Returns the item that fits nowhere, or at which it was
+/// stopped.
 fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>], work: &mut Work<'_>) -> Result<Completed, usize> {
-    // Taken from the end: the largest last.
+    // A stack: the largest item is the last.
     let mut left: Vec<usize> = (0..at.len()).filter(|&item| at[item].is_none()).collect();
     left.sort_by_key(|&item| (problem.flat[item].size, Reverse(item)));
     let mut heaps = filled(problem, at);
@@ -216,7 +218,7 @@ fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>], work: &mut Wor
                 let found = displace(problem, &mut heaps, item, &displaced, work).ok_or(item)?;
                 let clashing: Vec<u32> = heaps[found.heap].clashing(problem.flat[item], found.offset).collect();
                 for other in clashing {
-                    let lay = at[other as usize].take().expect("it lies there");
+                    let lay = at[other as usize].take().expect("it is in a heap");
                     heaps[lay.heap].take(other, lay.offset);
                     displaced[other as usize] += 1;
                     let size = problem.flat[other as usize].size;
@@ -233,7 +235,7 @@ fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>], work: &mut Wor
     Ok(Completed { offsets, has_displaced })
 }
 
-/// The heaps with what has a place.
+/// Returns the heaps with the items that have a location.
 pub(super) fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Occupied> {
     let mut heaps = problem.empty_heaps();
     for (place, heap) in heaps.iter_mut().enumerate() {
@@ -243,8 +245,8 @@ pub(super) fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Oc
     heaps
 }
 
-/// Where an item that fits nowhere displaces the least bytes; better, few that fit elsewhere. `None` also if it was
-/// stopped.
+/// Returns a location at which an item that fits nowhere displaces few bytes, preferably of items that all fit
+/// elsewhere. Returns `None` if there is none, or if it was stopped.
 fn displace(
     problem: &HeapProblem,
     heaps: &mut [Occupied],
@@ -277,7 +279,7 @@ fn displace(
     fits.or(found.first()).map(|held| held.1)
 }
 
-/// Whether what an item displaces there fits elsewhere, once the item is there; no if it was stopped.
+/// Returns `true` if the items that `item` displaces fit elsewhere once it is placed. `false` if it was stopped.
 fn all_fit_elsewhere(
     problem: &HeapProblem,
     heaps: &mut [Occupied],

@@ -1,5 +1,6 @@
-//! The search: of many items a walk over time first; then greedy orders, then all orders of few items, then better
-//! orders of many; each heap without pins by the planner of one heap too. Where none of that is a plan, it insists.
+//! The search for several heaps. For many items it starts with a sweep over time. Then it tries greedy orders, all
+//! orders of few items, and better orders of many items. The planner of one heap improves each heap without pins. While
+//! there is no plan, the search continues with random orders.
 
 use super::exact::{ITEMS_MAX, Walk};
 use super::first::first_plan;
@@ -15,41 +16,45 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Greedy orders.
+/// Number of greedy orders.
 pub(super) const ORDERS: usize = 7;
-/// Orders that are tried without asking while there is no plan, and steps that they may take.
+/// Orders that are tried without a call of the closure while there is no plan, and the steps that they may take.
 const TRIES_MIN: usize = 64;
 const UNASKED_STEPS_MAX: u64 = 1 << 17;
-/// The same above [`MANY`] items: a plan of the walk over time is there if it fits, and one order alone takes longer.
+/// Number of items above which fewer steps are taken: the sweep has found a plan if it fits, and one order alone takes
+/// longer.
 const MANY: usize = 20_000;
 const UNASKED_STEPS_MANY: u64 = 1 << 16;
-/// Steps of better orders that found nothing, after which the search ends.
+/// Orders without an improvement after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
-/// Steps of orders in which what was left over comes earlier, before there is a plan: some hundredths of a second.
+/// Steps of orders in which the item that was left over moves forward, before there is a plan: some hundredths of a
+/// second.
 const PUSHED_STEPS_MAX: u64 = 1 << 16;
-/// Steps that the planner of one heap has for each, at first and in the end: some hundredths of a second, and some
+/// Steps of the planner of one heap for each heap, at first and in the end: some hundredths of a second, and some
 /// seconds.
 const HEAP_STEPS_FIRST: u64 = 20_000;
 const HEAP_STEPS_LAST: u64 = 2_000_000;
 
-/// Plans the items into the heaps, as long as the closure says to go on and the plan is not proven.
+/// Plans the items into the heaps until the plan is proven optimal or the closure returns `false`.
 ///
-/// The closure is asked after every greedy order and every few milliseconds within, once there is a plan; before there
-/// is one, after some tenths of a second, of more than 20,000 items after some hundredths. [`Progress::height`] is that
-/// of all heaps together, `u64::MAX` before there is a plan. The same problem and the same answers give the same plan,
-/// and more time never a worse one. O(n²) for each order; of more than 1,536 items there is a first plan before that in
-/// O(n log n), unless the heaps are nearly full. Of up to 40 items that are not pinned all orders are walked, for some
-/// tenths of a second: some ten are proven that way. The search ends by itself where nothing better was found for long;
-/// but while there is no plan, and that is not proven, it goes on for as long as the closure says so.
+/// Once there is a plan, the closure is called after each greedy order and every few milliseconds within one. Before
+/// that, the first call is after some tenths of a second, or after some hundredths for more than 20,000 items.
+/// [`Progress::height`] is the total of all heaps, and `u64::MAX` before there is a plan. The same problem and the same
+/// answers give the same plan, and more time never gives a worse one.
+///
+/// Each order costs O(n²). For more than 1,536 items a first plan exists before that, in O(n log n), unless the heaps
+/// are nearly full. For up to 40 items without pins all orders are searched, for some tenths of a second; that proves
+/// plans of about ten items. The search ends when it has found no improvement for a long time. While there is no plan,
+/// and no proof that there is none, it continues until the closure stops it.
 ///
 /// # Errors
-/// [`HeapError::NotFound`] if the closure said no before there was a plan, or if it is proven that there is none: the
-/// error says which. [`HeapError::Stopped`] if the closure said no before the first order was at its end.
+/// [`HeapError::NotFound`] if the closure returned `false` before there was a plan, or if it is proven that there is
+/// none (`is_proven`). [`HeapError::Stopped`] if the closure returned `false` before the first order was finished.
 pub fn plan_heaps(problem: &HeapProblem, go_on: impl FnMut(&Progress) -> bool) -> Result<HeapPlan, HeapError> {
     plan_asked(problem, if problem.len() > MANY { UNASKED_STEPS_MANY } else { UNASKED_STEPS_MAX }, go_on)
 }
 
-/// The same, with the closure called after `unasked_max` steps even if there is no plan.
+/// As [`plan_heaps`], but the closure is called after `unasked_max` steps even if there is no plan.
 pub(super) fn plan_asked(
     problem: &HeapProblem,
     unasked_max: u64,
@@ -95,12 +100,12 @@ pub(super) struct Search<'p, G> {
     pub problem: &'p HeapProblem,
     go_on: G,
     pub best: Option<Candidate>,
-    /// Of the order that placed most items.
+    /// Result of the order that placed the most items.
     left_over: Option<LeftOver>,
-    /// Steps that may be taken without asking while there is no plan.
+    /// Steps that may be taken without a call of the closure while there is no plan.
     pub unasked: u64,
     pub is_stopped: bool,
-    /// Whether an item finds no room beside what is pinned.
+    /// `true` if an item finds no room beside the pins alone.
     pub is_impossible: bool,
 }
 
@@ -116,7 +121,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         self.is_stopped |= !(self.go_on)(&progress);
     }
 
-    /// The items that are not pinned, by a key.
+    /// Returns the items without a pin, sorted by a key.
     fn sorted<K: Ord>(&self, key: impl Fn(usize) -> K) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.problem.len() as u32).collect();
         order.retain(|&item| self.problem.pinned[item as usize].is_none());
@@ -124,14 +129,14 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         order
     }
 
-    /// Of an order.
+    /// Returns the steps of one order.
     pub fn steps(&self) -> u64 {
         let many = self.problem.len() as u64;
         1 + many * many / 4096
     }
 
-    /// Counts `steps`, and says whether to go on. Asks the closure once there is a plan, or once there was time for
-    /// one.
+    /// Counts `steps`, and returns `false` to stop. Calls the closure once there is a plan, or once `unasked` steps are
+    /// used up.
     pub fn goes_on(&mut self, steps: u64) -> bool {
         if self.best.is_some() || self.unasked == 0 {
             self.ask(steps);
@@ -141,14 +146,14 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         !self.is_stopped
     }
 
-    /// The first plan of many items; then the planner of one heap, which needs no O(n²).
+    /// Makes the first plan of many items, then runs the planner of one heap, which does not need O(n²).
     fn first(&mut self) {
         if self.problem.len() <= RUNS_ITEMS_MIN {
             return;
         }
-        // As long as an order takes.
+        // As many steps as an order takes.
         let steps = HEAP_STEPS_FIRST.max(self.steps());
-        // At first without any search; then with as much as makes what is preferred hold more.
+        // At first without a search; then with enough steps to fit more items into the preferred heaps.
         for steps in [0, steps] {
             if let Some(offsets) = first_plan(self.problem, 0, steps, &mut |steps| self.goes_on(steps)) {
                 self.keep(Candidate::of(self.problem, offsets));
@@ -175,7 +180,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         self.push_forward(self.order(0));
     }
 
-    /// One of the greedy orders.
+    /// Returns one of the greedy orders.
     pub fn order(&self, place: usize) -> Vec<u32> {
         let problem = self.problem;
         let flat = |item: usize| &problem.flat[item];
@@ -192,14 +197,14 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// While there is no plan: what was left over comes earlier.
+    /// While there is no plan, moves the item that was left over forward and tries again.
     fn push_forward(&mut self, mut order: Vec<u32>) {
         let mut tries = 0;
         let most = (PUSHED_STEPS_MAX / self.steps()).min(FRUITLESS_MAX as u64) as usize;
         while self.best.is_none() && !self.is_stopped && !self.is_impossible && tries < most.max(TRIES_MIN) {
             let Some(item) = self.offer(&order) else { return };
             let place = order.iter().position(|&other| other as usize == item).expect("it was left over");
-            // At first to the middle of what stands before it, in the end to the front.
+            // Mostly to the middle of the items before it, every third time to the front.
             let to = if tries % 3 == 2 { 0 } else { place / 2 };
             order[to..=place].rotate_right(1);
             tries += 1;
@@ -209,7 +214,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Places by an order; the item that was left over.
+    /// Places the items by an order. Returns the item that was left over.
     fn offer(&mut self, order: &[u32]) -> Option<usize> {
         let mut asked = 0;
         let placed = self.place(order, &mut asked);
@@ -220,7 +225,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
             }
             Err(left) => {
                 let item = left.item;
-                // It was the first.
+                // No item was placed before it.
                 self.is_impossible |= left.placed == 0;
                 if self.left_over.as_ref().is_none_or(|most| most.placed < left.placed) {
                     self.left_over = Some(left);
@@ -232,7 +237,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         left
     }
 
-    /// Places by an order; `None` if it was stopped. `asked` counts the steps that were counted meanwhile.
+    /// Places the items by an order. Returns `None` if it was stopped. Adds the steps that were counted to `asked`.
     fn place(&mut self, order: &[u32], asked: &mut u64) -> Option<Result<Candidate, LeftOver>> {
         let problem = self.problem;
         let mut go_on = |steps| {
@@ -242,7 +247,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         place(problem, order, &mut Asking::new(&mut go_on))
     }
 
-    /// Counts the steps of an order that are left.
+    /// Counts the steps of an order that are not counted yet.
     pub fn end_order(&mut self, asked: u64) {
         let steps = self.steps().saturating_sub(asked);
         self.goes_on(steps);
@@ -256,7 +261,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         is_better
     }
 
-    /// All orders of few items; whether none was left out.
+    /// Walks all orders of few items. Returns `true` if none was left out.
     fn exact(&mut self) -> bool {
         let order = self.sorted(|item| Reverse(self.problem.flat[item].size));
         if order.len() > ITEMS_MAX {
@@ -266,7 +271,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         let go_on = &mut self.go_on;
         let mut ask = |nodes: u64, best: Option<&Candidate>| {
             let height = best.map_or(u64::MAX, |best| total(&best.heights));
-            // A node looks at each item once or so.
+            // A node visits each item about once.
             go_on(&Progress { height, lower_bound: bound, steps: 1 + nodes / 4 })
         };
         let mut walk = Walk::new(self.problem, &order, self.best.take(), &mut ask);
@@ -277,7 +282,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         !is_stopped
     }
 
-    /// Orders of the best plan in which what lies badly comes earlier.
+    /// Tries orders of the best plan in which badly placed items come earlier.
     fn better(&mut self) {
         let mut order = self.sorted(|item| Reverse(self.problem.flat[item].size));
         let Some(best) = &self.best else { return };
@@ -308,7 +313,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// One item that fell back or ends highest in its heap, and one or two of all.
+    /// Returns one item that is in a fallback heap or has the highest end of its heap, and one or two random items.
     fn blamed(&self, order: &[u32], random: &mut u64) -> Vec<u32> {
         let mut blamed = Vec::with_capacity(3);
         if let Some(best) = &self.best {
@@ -328,8 +333,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         blamed
     }
 
-    /// Every heap without pins by the planner of one heap, which has more ways; what fell back returns if there is
-    /// room.
+    /// Improves each heap without pins with the planner of one heap, which has more methods. Then moves items back to
+    /// heaps that they prefer, if there is room.
     fn each_heap(&mut self, steps_max: u64) {
         for heap in 0..self.problem.heaps.len() {
             if self.is_done() {
@@ -351,16 +356,16 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
         let items = whole_pages(problem, heap, &inside, 0);
         let others = total(&best.heights) - best.heights[heap];
-        // Whole pages may be too much for 63 bits.
+        // Sizes rounded up to whole pages may exceed 63 bits.
         let Ok(own) = Problem::new(&items) else { return };
         let (bound, offsets) = (problem.lower_bound(), best.offsets.clone());
         let candidate = |found: &[u64]| {
             let mut offsets = offsets.clone();
             inside.iter().zip(found).for_each(|(&at, &offset)| offsets[at] = HeapOffset { heap, offset });
-            // Worse than what was there if the pages cost too much: it is not taken then.
+            // If the pages cost too much, this is worse than the present plan, and is not kept.
             Candidate::of(problem, offsets)
         };
-        // Of whole pages the lowest plan may end in a page that is hardly used: each is worth a look.
+        // With whole pages, the lowest plan may end in a page that is hardly used, so each plan is evaluated.
         let has_pages = problem.heaps[heap].granularity > 1;
         let (mut steps, mut looked_at) = (0, u64::MAX);
         let mut asked = |found: &mut AliasPlan, more| {
@@ -380,7 +385,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         self.keep(candidate(&found.offsets));
     }
 
-    /// What lies in a heap that it does not prefer is put where it prefers to lie, if it fits.
+    /// Moves items in fallback heaps to heaps that they prefer, if they fit.
     fn bring_back(&mut self) {
         let problem = self.problem;
         let Some(best) = self.best.as_ref().filter(|best| best.fallback > 0) else { return };
@@ -415,8 +420,9 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 }
 
-/// The items of a heap for the planner of one heap: where pages matter, those of all kinds but one take whole pages, so
-/// that no item of another kind has a part of them. That is the one with most bytes, or another: by `turn`.
+/// Returns the items of a heap for the planner of one heap. If pages matter, the items of all kinds but one are rounded
+/// up to whole pages, so that no two kinds share a page. The exception is the kind with the most bytes, or another one
+/// by `turn`.
 pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize], turn: usize) -> Vec<Item> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for &at in inside {
@@ -435,7 +441,7 @@ pub(super) fn whole_pages(problem: &HeapProblem, heap: usize, inside: &[usize], 
     inside.iter().map(item).collect()
 }
 
-/// Fills empty heaps with items where they lie.
+/// Fills empty heaps with the items at their locations.
 pub(super) fn fill(problem: &HeapProblem, heaps: &mut [Occupied], offsets: &[HeapOffset]) {
     for (place, heap) in heaps.iter_mut().enumerate() {
         let inside = offsets.iter().enumerate().filter(|(_, at)| at.heap == place);
@@ -443,7 +449,7 @@ pub(super) fn fill(problem: &HeapProblem, heaps: &mut [Occupied], offsets: &[Hea
     }
 }
 
-/// The next of a fixed sequence of numbers (xorshift).
+/// Returns the next number of a fixed sequence (xorshift).
 pub(super) fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,10 +1,10 @@
-//! Why something failed, and what is learned from it.
+//! Analyses failures, and learns clauses from them.
 
 use super::{Clause, FADING, Learner, Literal, NONE, Reason, WEIGHT_MAX};
 use alloc::vec::Vec;
 
 impl Learner {
-    /// The bounds that hold without any decision.
+    /// Returns the lower bound that holds without any decision.
     pub(super) fn root_low(&self, item: usize) -> i64 {
         self.root(self.low_at[item], self.low[item])
     }
@@ -20,7 +20,7 @@ impl Learner {
         value
     }
 
-    /// Adds the facts that a literal, or as much of it as is needed, follows from.
+    /// Adds the facts that a literal follows from. The literal may be weaker than the entry that made it true.
     pub(super) fn explain(&self, literal: Literal, reason: Reason, why: &mut Vec<Literal>) {
         match reason {
             Reason::Decision => {}
@@ -46,7 +46,7 @@ impl Learner {
         }
     }
 
-    /// The entry that made a literal true; `NONE` if it always was.
+    /// Returns the entry that made a literal true; `NONE` if it always was.
     fn entry_of(&self, literal: Literal) -> u32 {
         let (mut at, item_value) = match literal {
             Literal::Below(literal) => return self.order_at[literal as usize / 2],
@@ -65,7 +65,7 @@ impl Learner {
         at
     }
 
-    /// After a failure: learns a clause, goes back to where it says something new, and says it.
+    /// After a failure: learns a clause, goes back to the level at which the clause implies a literal, and sets that.
     pub(super) fn learn(&mut self) {
         self.failures += 1;
         self.left = self.left.saturating_sub(1);
@@ -104,7 +104,7 @@ impl Learner {
         self.conclude(at, earlier);
     }
 
-    /// Notes that the failure needs a literal.
+    /// Records that the failure depends on a literal.
     fn require(&mut self, literal: Literal, level: u32, now: &mut usize, earlier: &mut Vec<u32>) {
         let entry = self.entry_of(literal);
         if entry == NONE || self.trail[entry as usize].level == 0 {
@@ -137,7 +137,7 @@ impl Learner {
         }
     }
 
-    /// As much of an entry as is needed.
+    /// Returns the part of an entry that is needed.
     fn needed_literal(&self, at: usize) -> Literal {
         match self.trail[at].literal {
             Literal::AtLeast(item, _) => Literal::AtLeast(item, self.need[at]),
@@ -146,7 +146,8 @@ impl Learner {
         }
     }
 
-    /// One of these is otherwise: the entry at the turning point, or those of earlier levels.
+    /// Learns the clause that one of these entries is false: the entry at the turning point, or those of earlier
+    /// levels.
     fn conclude(&mut self, turning: usize, mut earlier: Vec<u32>) {
         // The latest first.
         earlier.sort_unstable_by(|a, b| b.cmp(a));
@@ -179,7 +180,7 @@ impl Learner {
         }
     }
 
-    /// Whether what is needed of an entry follows from what else is needed.
+    /// Returns `true` if the needed part of an entry follows from the needed parts of others.
     fn follows(&mut self, at: usize) -> bool {
         if matches!(self.trail[at].reason, Reason::Decision) {
             return false;
@@ -217,7 +218,7 @@ impl Learner {
         self.clauses[clause].weight += self.clause_bump;
     }
 
-    /// What comes later counts for more.
+    /// Increases the weight of later failures.
     fn fade(&mut self) {
         self.bump *= FADING;
         self.clause_bump *= FADING;
@@ -230,7 +231,7 @@ impl Learner {
     }
 }
 
-/// Whether the other is true wherever the one is.
+/// Returns `true` if `literal` implies `other`.
 fn is_within(literal: Literal, other: Literal) -> bool {
     match (literal, other) {
         (Literal::AtLeast(a, low), Literal::AtLeast(b, other)) => a == b && low >= other,

@@ -1,9 +1,9 @@
-//! What follows from what is true: over pairs, over clauses, then over sections, until nothing more does.
+//! Propagation: over pairs, then clauses, then sections, until no new literal follows.
 
 use super::{Learner, Literal, NONE, Reason};
 
 impl Learner {
-    /// Whatever follows; false if it cannot all be, and then `conflict` says why.
+    /// Propagates all consequences. Returns `false` on a contradiction, and sets `conflict`.
     pub(super) fn propagate(&mut self) -> bool {
         loop {
             while self.looked < self.trail.len() {
@@ -42,8 +42,8 @@ impl Learner {
             && self.order_others(literal, lower, upper)
     }
 
-    /// What lies below the lower one lies below the upper one, and what lies above this lies above that, where they
-    /// clash. So no circle is left to be found by raising its items one by one.
+    /// Applies transitivity: if a is below b and b is below c, then a is below c, for pairs that clash. So no cycle is
+    /// left, which raising its items one by one would find only slowly.
     fn order_others(&mut self, literal: u32, lower: usize, upper: usize) -> bool {
         let count = self.size.len();
         self.looks += self.near[lower].len() as u64;
@@ -122,11 +122,11 @@ impl Learner {
         true
     }
 
-    /// The one cannot lie below the other: so `literal`, the other below it.
+    /// `one` cannot be below `other`, so `other` is below `one`: sets `literal`.
     fn part(&mut self, one: usize, other: usize, literal: u32) -> bool {
         let start = self.facts.len() as u32;
         let end = self.low[one] + self.size[one];
-        // What is not needed of the two bounds is left out.
+        // Weakens the two bounds to the needed parts.
         let (root_low, root_high) = (self.root_low(one), self.root_high(other));
         let (low, high) = if root_low + self.size[one] > self.high[other] {
             (root_low, root_low + self.size[one] - 1)
@@ -142,7 +142,7 @@ impl Learner {
         self.set(Literal::Below(literal), Reason::Facts(start, start + 2))
     }
 
-    /// Clauses that watch what is false now.
+    /// Examines the clauses that watch a literal which is now false.
     fn look_at_clauses(&mut self, literal: Literal) -> bool {
         let (kind, place) = match literal {
             Literal::Below(literal) => (0, literal as usize),
@@ -172,16 +172,16 @@ impl Learner {
         }
         watching.copy_within(at.., kept);
         watching.truncate(kept + watching.len() - at);
-        // Whatever came to watch the same meanwhile stays as well.
+        // Clauses that started to watch the same literal meanwhile stay as well.
         let came = core::mem::replace(&mut self.watches[kind][place], watching);
         self.watches[kind][place].extend(came);
         went_well
     }
 
-    /// Whether the clause still watches there; `None` if all of it is false.
+    /// Returns `true` if the clause still watches this literal; `None` if all its literals are false.
     fn look_at_clause(&mut self, clause: u32, kind: usize, place: usize) -> Option<bool> {
         let literals = &self.clauses[clause as usize].literals;
-        // Which of the two it is; both may be of one item.
+        // Finds which of the two watched literals it is; both may concern one item.
         let watched = |at: usize| self.watched_at(literals[at]) == (kind, place) && self.is_false(literals[at]);
         let at = match (watched(0), watched(1)) {
             (true, _) => 0,
@@ -207,7 +207,7 @@ impl Learner {
         self.set(other, Reason::Clause(clause)).then_some(true)
     }
 
-    /// What makes the literal false when it becomes true.
+    /// Returns the watch list of a literal: it becomes false when a literal of that list becomes true.
     fn watched_at(&self, literal: Literal) -> (usize, usize) {
         match literal {
             Literal::Below(literal) => (0, literal as usize ^ 1),

@@ -1,24 +1,25 @@
-//! What follows in one section, where all items clash: sets of them take at least the sum of their sizes, and the large
-//! ones among them, each at a multiple of the largest alignment, at least their sum rounded up to it, but for the last.
+//! Propagation within one section, where all items clash. A set of items takes at least the sum of their sizes. The
+//! large ones, each at a multiple of the largest alignment, take at least the sum of their sizes rounded up to it,
+//! without the rounding of the last.
 //!
 //! ```text
-//!   between two heights    │ a │ b │·· c │      no set that must lie between them takes more
-//!   what lies below j      low of j ≥ the lowest of the set + what it takes; what lies above j, likewise
+//!   between two heights    │ a │ b │·· c │      the set that must be between them must fit
+//!   items below j          low of j ≥ the lowest of the set + the space that it takes; items above j likewise
 //! ```
 
 use super::{Learner, Literal, Reason};
 
-/// What a set takes, one item after the other.
+/// Space that a set takes, summed item by item.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     sum: i64,
-    /// Of the large ones.
+    /// Sum of the padded sizes of the large items.
     padded: i64,
     padding_max: i64,
 }
 
 impl Learner {
-    /// Raises and lowers what has to be; false if a set does not fit.
+    /// Raises and lowers bounds. Returns `false` if a set does not fit.
     pub(super) fn look_at_section(&mut self, section: usize) -> bool {
         self.sort_members(section);
         let count = self.by_low.len() as u64;
@@ -29,7 +30,7 @@ impl Learner {
         let bits = self.member_bits[section];
         for place in 0..self.by_low.len() {
             let item = self.by_low[place] as usize;
-            // Of one other the pair has said it.
+            // For a single other item, the pair's own propagation is enough.
             let (under, over) = (self.under[item] & bits, self.over[item] & bits);
             if under & under.wrapping_sub(1) != 0 && !self.raise_above(item, under) {
                 return false;
@@ -41,7 +42,7 @@ impl Learner {
         true
     }
 
-    /// By descending low, and by ascending end.
+    /// Sorts the members by descending low, and by ascending end.
     fn sort_members(&mut self, section: usize) {
         self.by_low.clear();
         self.by_low.extend_from_slice(&self.members[section]);
@@ -68,7 +69,7 @@ impl Learner {
         (offset + self.most) & !self.most
     }
 
-    /// Whether between any two heights there is room for what has to lie there.
+    /// Returns `true` if between any two heights there is room for the items that must be there.
     fn all_fit(&mut self) -> bool {
         for last in 0..self.by_end.len() {
             let end = self.end(self.by_end[last] as usize);
@@ -84,7 +85,7 @@ impl Learner {
                 self.take(&mut taken, item);
                 let low = self.low[item];
                 if low + taken.sum > end {
-                    // Lower by what is over, it would still not fit.
+                    // With the lows reduced by the excess minus one, the set still does not fit.
                     self.blame(place, low - (low + taken.sum - end - 1), end, false);
                     return false;
                 }
@@ -99,7 +100,8 @@ impl Learner {
         true
     }
 
-    /// The items up to a place, or the large ones of these, that end by `end` at the latest, do not fit from `low` on.
+    /// Sets the conflict: the items up to `place` that end by `end`, or the large ones of these, do not fit from `low`
+    /// on.
     fn blame(&mut self, place: usize, low: i64, end: i64, large: bool) {
         self.conflict.clear();
         for at in 0..=place {
@@ -113,11 +115,11 @@ impl Learner {
         }
     }
 
-    /// An item above others: they lie one upon the other.
+    /// Raises an item above the stack of the items below it.
     fn raise_above(&mut self, item: usize, under: u64) -> bool {
         let mut taken = Taken::default();
         let (mut best, mut found) = (self.low[item], None);
-        // The order may be an earlier one: lows have risen since.
+        // The order may be outdated: lows have risen since it was sorted.
         let (mut lowest, mut lowest_large) = (i64::MAX, i64::MAX);
         let large = self.is_large[item];
         for place in 0..self.by_low.len() {
@@ -153,7 +155,7 @@ impl Learner {
         self.set(Literal::AtLeast(item as u32, low), Reason::Facts(start, self.facts.len() as u32))
     }
 
-    /// An item below others: likewise.
+    /// Lowers an item below the stack of the items above it.
     fn sink_below(&mut self, item: usize, over: u64) -> bool {
         let mut taken = Taken::default();
         let (mut best, mut found) = (self.end(item), None);
@@ -192,7 +194,7 @@ impl Learner {
     }
 }
 
-/// Few items, nearly sorted.
+/// Sorts few items that are nearly sorted.
 fn insertion_sort(items: &mut [u32], key: impl Fn(usize) -> i64) {
     for end in 1..items.len() {
         let mut at = end;

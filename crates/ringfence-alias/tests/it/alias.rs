@@ -1,5 +1,5 @@
-//! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
-//! definition, and what each part promises.
+//! Tests of plans: against the optimum by brute force, the checker against all pairs, partial orders against the
+//! definition, and the promises of each function.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use ringfence_alias::{
 use ringfence_core::range::align_up;
 use ringfence_core::testing::cases;
 
-/// The least height, by trying every order with every item as low as it goes upon those before it: each canonical plan
-/// is one of these.
+/// Returns the least height, by trying every order with each item as low as possible on top of those before it. Each
+/// canonical plan is one of these.
 fn brute_force(pairs: &[(u64, u64)], clash: &dyn Fn(usize, usize) -> bool) -> u64 {
     fn go(
         pairs: &[(u64, u64)],
@@ -50,7 +50,7 @@ fn best_of(items: &[Item]) -> u64 {
     brute_force(&pairs, &|a, b| items[a].lifetime.overlaps(items[b].lifetime))
 }
 
-/// A clock that strikes after `count` calls.
+/// Returns a closure that returns `false` after `count` calls.
 fn calls(mut count: u32) -> impl FnMut() -> bool {
     move || {
         count = count.saturating_sub(1);
@@ -68,14 +68,14 @@ fn item() -> impl Strategy<Value = Item> {
         .prop_map(|(size, log2, lower, length)| Item::new(size, lower, lower + length).aligned(1 << log2))
 }
 
-/// Sizes and alignments that share a large factor, as those of textures do.
+/// Generates sizes and alignments with a large common factor, as textures have.
 fn texture() -> impl Strategy<Value = Item> {
     (1..12_u64, 0..2_u32, 0..8_u64, 1..6_u64).prop_map(|(size, log4, lower, length)| {
         Item::new(size << 16, lower, lower + length).aligned(65536 << (2 * log4))
     })
 }
 
-/// Over several queues, byte by byte: the last of those that had it before.
+/// Counts the transitions over several queues byte by byte, from the last item that had the byte before.
 fn transitions_of_queues(graph: &PassGraph, items: &[PassItem], offsets: &[u64]) -> usize {
     let over = |a: usize, b: usize| {
         let pass_is_before = |&p: &usize| items[b].passes.iter().all(|&q| graph.is_before(p, q));
@@ -243,7 +243,7 @@ proptest! {
         prop_assert_eq!(transitions(&items, &plan.offsets).len(), count);
         prop_assert_eq!(plan.offsets[fixed % items.len()], before.offsets[fixed % items.len()]);
         prop_assert_eq!(&lowered(asked), &(plan, count), "the same answers, the same plan");
-        prop_assert!(lowered(asked + 1).1 <= count, "more work does no harm");
+        prop_assert!(lowered(asked + 1).1 <= count, "more work never leaves more transitions");
     }
 
     #[test]
@@ -366,7 +366,7 @@ fn large_sets_are_planned() {
     }
 }
 
-/// Beyond what the search takes by itself: it decides where time is fullest, and the rest finds room.
+/// With too many items for the search, the search plans the fullest moments and the other items fit around them.
 #[test]
 fn thousands_are_planned_around_the_fullest_moments() {
     let loose = |item: Item| Item { alignment: 1, ..item };
@@ -374,11 +374,10 @@ fn thousands_are_planned_around_the_fullest_moments() {
     let [greedy, best, again] = [10, 3_000, 3_000].map(|limit| plan_for(&items, limit));
     verify(&items, &best.offsets, best.height).unwrap();
     assert!(best.is_proven() && !greedy.is_proven(), "{} of {}", best.height, best.lower_bound);
-    assert_eq!(best, again, "the same questions give the same plan");
+    assert_eq!(best, again, "the same calls give the same plan");
 }
 
-/// Over a cover by sections instead of intervals: greedy plans are repaired.
-/// Local repair alone is left with one place in time that resists, of each of these.
+/// Very many short-lived items are proven, although local repair alone fails at one place in time.
 #[test]
 fn very_many_short_lived_items_are_proven() {
     for count in [81_000, 150_000] {
@@ -402,6 +401,7 @@ fn very_many_short_lived_items_are_proven() {
     }
 }
 
+/// Greedy plans of items on several queues are repaired locally.
 #[test]
 fn thousands_on_several_queues_are_repaired() {
     let passes = 400;
@@ -427,7 +427,7 @@ fn thousands_on_several_queues_are_repaired() {
 
 #[test]
 fn the_deepest_search_fits_the_stack_of_a_thread() {
-    // Nearly all alive at once, and no greedy order at the bound: the search places one upon the other, 1,500 deep.
+    // Nearly all items are alive at once, and no greedy order reaches the bound: the search places 1,500 levels deep.
     let items = generated(1_500, 30, 28, 5);
     let mut asked = 0;
     let plan = plan(&Problem::new(&items).unwrap(), |progress| {
@@ -441,7 +441,7 @@ fn the_deepest_search_fits_the_stack_of_a_thread() {
 
 #[test]
 fn a_set_that_no_greedy_order_packs_is_packed() {
-    // Two towers that fit one another only if the short ones are dealt out rightly between them.
+    // Two towers that only fit together if the short items are divided correctly between them.
     let items: Vec<Item> = [(4, 0, 3), (3, 0, 2), (5, 2, 5), (2, 3, 6), (3, 3, 4), (4, 4, 7), (4, 5, 7), (2, 2, 3)]
         .iter()
         .map(|&(size, lower, upper)| Item::new(size, lower, upper))
@@ -533,7 +533,7 @@ fn a_repeated_frame_is_looked_up() {
     let mut fingerprint = Fingerprint::new();
     frames[2].iter().for_each(|item| fingerprint.take(item));
     assert!(cache.find(fingerprint, &frames[2]).is_some());
-    // A forged fingerprint finds nothing: the items are compared.
+    // A forged fingerprint finds no plan, because the items are compared.
     assert!(cache.find(fingerprint, &frames[1]).is_none());
 }
 
@@ -541,7 +541,7 @@ fn a_repeated_frame_is_looked_up() {
 fn a_frame_declared_item_by_item_finds_the_plan_of_exactly_its_items() {
     let mut frames: Vec<Vec<Item>> = (0..3).map(|seed| generated(20, 30, 9, seed + 1)).collect();
     let others = [frames[0][..19].to_vec(), [&frames[0][..], &frames[1][..1]].concat(), vec![]];
-    // Each field of the last item counts.
+    // Each field of the last item is compared.
     let Item { size, alignment, lifetime: Lifetime { lower, upper }, class: _ } = frames[0][19];
     let changed = [
         Item { size: size + 1, ..frames[0][19] },
@@ -565,12 +565,12 @@ fn a_frame_declared_item_by_item_finds_the_plan_of_exactly_its_items() {
         let mut declared = cache.begin();
         frame.iter().for_each(|item| declared.take(*item));
         let made = declared.plan_or(|items| {
-            assert_eq!(items, frame, "what was declared is what is planned");
+            assert_eq!(items, frame, "the declared items are planned");
             plan_for(items, 5)
         });
         assert_eq!(made, &plan_for(frame, 5));
     }
-    // In any order, each twice in a row, and by both ways.
+    // In any order, each twice in a row, and by both methods.
     for place in [0, 3, 0, 4, 1, 5, 0, 6, 7, 0, 8, 9, 2, 1, 0] {
         let expected = Some(plan_for(&frames[place], 5));
         assert_eq!(declare(&mut cache, &frames[place]), expected);
@@ -597,7 +597,8 @@ fn readers_wait_for_the_writer_and_the_next_writer_for_all_of_them() {
 
 #[test]
 fn a_pass_that_can_wait_is_moved() {
-    // Pass 0 writes what 3 reads, pass 1 what 2 reads: side by side they are alive together, one by one they are not.
+    // Pass 0 writes for pass 3, pass 1 for pass 2: interleaved, both items are alive together; one after the other,
+    // they are not.
     let graph = PassGraph::new(4, &[(0, 3), (1, 2)]).unwrap();
     let uses = |passes: [usize; 2]| PassItem { size: 100, alignment: 1, passes: passes.to_vec() };
     let advice = suggest_order(&graph, &[uses([0, 3]), uses([1, 2])], &[0, 1, 2, 3], |_| true);
@@ -616,12 +617,12 @@ fn a_pass_that_can_wait_is_moved() {
 fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
     let bytes_max = 1 << 30;
     for (count, bytes) in [(1 << 20, 1 << 37), (1 << 40, u64::MAX), (92_700, 1_074_578_400)] {
-        let refused = PassGraph::new(count, &[]).expect_err("as much");
+        let refused = PassGraph::new(count, &[]).expect_err("the table would be too large");
         let PassError::TooMany { count: named, bytes: needed, bytes_max: most } = refused else { panic!("{refused}") };
         assert_eq!((named, most), (count, bytes_max));
         assert!(needed >= bytes && needed <= bytes.saturating_add(bytes / 100), "{refused}");
     }
-    // Two matrices of 66,000 rows, one of 93,000, and lists of 30,000 items, 15,000 of which are alive at once.
+    // Two matrices of 66,000 rows, one of 93,000, and lists of 30,000 items with 15,000 alive at once.
     let graph = PassGraph::new(1, &[]).unwrap();
     let used = vec![PassItem { size: 1, alignment: 1, passes: vec![0] }; 66_000];
     let held = |count: u64, length: u64| -> Vec<RecurringItem> {
@@ -644,7 +645,7 @@ fn tables_of_gigabytes_are_refused_and_say_their_bytes() {
 
 #[test]
 fn transitions_of_too_many_columns_stay_as_they_are() {
-    // A staircase: each item has bytes of 10,000 columns.
+    // A staircase: each item spans 10,000 columns.
     let items: Vec<Item> = (0..10_000).map(|at| Item::new(10_000, at, at + 1)).collect();
     let problem = Problem::new(&items).unwrap();
     let offsets: Vec<u64> = (0..10_000).collect();
@@ -665,7 +666,7 @@ fn transitions_of_too_many_columns_stay_as_they_are() {
 
 #[test]
 fn copy_queues_overlap_unless_they_are_ordered() {
-    // Two queues: 0 → 1 and 2 → 3; with a sync point from 1 to 2 everything is in order.
+    // Two queues: 0 → 1 and 2 → 3. With a sync point from 1 to 2, all passes are ordered.
     let item = |passes: [usize; 2]| PassItem { size: 64, alignment: 1, passes: passes.to_vec() };
     let items = [item([0, 1]), item([2, 3])];
     let height = |edges: &[(usize, usize)]| {
@@ -677,8 +678,7 @@ fn copy_queues_overlap_unless_they_are_ordered() {
     assert_eq!(height(&[(0, 1), (2, 3), (0, 2)]), 128);
 }
 
-/// Each item in the given order at the lowest gap, or the tightest one: the anchor, which shares nothing with the
-/// planner.
+/// Places each item in the given order in the lowest gap, or the tightest one. The code is independent of the planner.
 fn greedy_height(items: &[Item], order: &[usize], is_best_fit: bool) -> u64 {
     let mut placed: Vec<(u64, u64, Lifetime)> = Vec::new();
     for &at in order {
@@ -703,7 +703,7 @@ fn greedy_height(items: &[Item], order: &[usize], is_best_fit: bool) -> u64 {
 fn thousands_of_long_lived_items_are_planned_no_worse_than_by_any_known_order() {
     for seed in 1..4 {
         let mut items = generated(1_700, 900, 4, seed);
-        // One in six lives for long.
+        // One in six items has a long lifetime.
         items.iter_mut().step_by(6).for_each(|item| item.lifetime.upper += 400 * (1 + item.size % 2));
         let length = |at: usize| items[at].lifetime.upper - items[at].lifetime.lower;
         let size = |at: usize| items[at].size;
@@ -744,7 +744,7 @@ fn a_frame_of_forty_with_two_alignments_keeps_its_bound_and_its_plan() {
         let found = plan_for(&items, 40);
         verify(&items, &found.offsets, found.height).unwrap();
         assert!(bound <= found.lower_bound && found.lower_bound <= found.height);
-        // Whatever is found later is no lower than what was proven.
+        // A plan that is found later is not lower than the proven bound.
         assert!(found.lower_bound <= plan_for(&items, 400).height);
     }
 }
@@ -770,7 +770,7 @@ fn small_frames_of_two_alignments_are_proven() {
 #[test]
 fn an_item_that_is_put_again_where_it_lay_is_kept() {
     let items = [Item::new(2, 0, 2), Item::new(2, 1, 2)];
-    // The first cannot stay; both are put anew, the second where it lay.
+    // The first item cannot stay. Both are placed anew, and the second gets its old offset.
     let again = plan_keeping(&Problem::new(&items).unwrap(), &[Some(1), Some(2)], 4).unwrap();
     assert_eq!((again.plan.offsets, again.kept), (vec![0, 2], vec![false, true]));
 }
@@ -806,7 +806,7 @@ fn transitions_of_offsets_beyond_64_bits_panic() {
     let _ = transitions(&[Item::new(2, 0, 1)], &[u64::MAX]);
 }
 
-/// An item for each lifetime, with the offset of the item that it is of.
+/// Returns one item per lifetime, with the offset of its recurring item.
 fn by_lifetime(items: &[RecurringItem], offsets: &[u64]) -> (Vec<Item>, Vec<u64>) {
     let each = items.iter().zip(offsets).flat_map(|(item, &offset)| {
         item.lifetimes
@@ -824,7 +824,7 @@ fn items_alive_several_times_are_lowered_and_kept_without_an_overlap() {
         let mut lives = |many: u64| {
             let mut lives: Vec<Lifetime> = Vec::new();
             for life in drawn.by_ref().take(many as usize).map(|item| item.lifetime) {
-                // The checker takes each as an item of its own.
+                // The checker treats each lifetime as an item of its own.
                 if !lives.iter().any(|other| other.overlaps(life)) {
                     lives.push(life);
                 }
@@ -856,7 +856,7 @@ fn items_alive_several_times_are_lowered_and_kept_without_an_overlap() {
 
 #[test]
 fn making_columns_counts_as_steps_and_is_stopped() {
-    // Each of the first has 400 columns, as there are 400 items side by side before them.
+    // Each large item has 400 columns, because 400 adjacent items are alive before them.
     let items: Vec<Item> =
         (0..400).flat_map(|place| [Item::new(1 << 20, place + 1, place + 2), Item::new(1_000 + place, 0, 1)]).collect();
     let problem = Problem::new(&items).unwrap();
@@ -904,7 +904,7 @@ fn of_many_items_alive_several_times_the_first_plan_is_not_a_greedy_one() {
     let started = Instant::now();
     let _ = plan_by(&problem, Policy::BySize);
     assert!(4 * took < started.elapsed(), "{took:?}, by size {:?}", started.elapsed());
-    // Repair comes first, and is asked about.
+    // Repair comes first, and calls the closure.
     let mut steps = 0;
     let better = plan(&problem, |progress| {
         steps += progress.steps;

@@ -1,5 +1,5 @@
-//! Plans of generated items, from seeds: the short run of what `examples/alias_campaign.rs` does for hours and the fuzz
-//! target does with inputs that it looks for.
+//! Plans of generated items, from seeds: a short run of the same operations as `examples/alias_campaign.rs` and the
+//! fuzz target.
 
 use ringfence_alias::testing;
 use ringfence_core::testing::campaign::from_seeds;

@@ -1,11 +1,11 @@
-//! Plans for several heaps, with pins, preferences and pages: against every plan there is, of few items.
+//! Plans for several heaps, with pins, preferences and pages, compared with all plans of few items.
 
 use proptest::prelude::*;
 use ringfence_alias::{
     Heap, HeapError, HeapItem, HeapOffset, HeapProblem, HeapViolation, Item, plan_heaps, replan_heaps, verify_heaps,
 };
 
-/// Whether two items in the same heap may lie where they lie: by every unit.
+/// Returns `true` if two items in the same heap may have these offsets, by comparing every unit.
 fn is_apart(page: u64, one: (&HeapItem, HeapOffset), other: (&HeapItem, HeapOffset)) -> bool {
     let alive = |held: &HeapItem, moment: u64| (held.item.lifetime.lower..held.item.lifetime.upper).contains(&moment);
     let both = (0..64).any(|moment| alive(one.0, moment) && alive(other.0, moment));
@@ -17,7 +17,7 @@ fn is_apart(page: u64, one: (&HeapItem, HeapOffset), other: (&HeapItem, HeapOffs
     !both || one.1.heap != other.1.heap || !one_units.iter().any(|unit| other_units.contains(unit))
 }
 
-/// Whether an item may lie there at all.
+/// Returns `true` if the location is valid for the item alone.
 fn may_lie(heaps: &[Heap], held: &HeapItem, at: HeapOffset) -> bool {
     let Some(heap) = heaps.get(at.heap) else { return false };
     let listed = held.pinned.map_or_else(|| held.classes.contains(&heap.class), |pin| pin == at);
@@ -35,7 +35,7 @@ fn is_plan(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) -> bool {
     })
 }
 
-/// What lies outside of what is preferred, and the heaps' heights.
+/// Returns the fallback bytes, and the sum of the heaps' heights.
 fn cost(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) -> (u128, u64) {
     let mut heights = vec![0; heaps.len()];
     let mut fallback = 0;
@@ -47,7 +47,7 @@ fn cost(heaps: &[Heap], items: &[HeapItem], offsets: &[HeapOffset]) -> (u128, u6
     (fallback, heights.iter().sum())
 }
 
-/// The least cost of all plans, by trying every place for each item.
+/// Returns the least cost of all plans, by trying every location for each item.
 fn best(heaps: &[Heap], items: &[HeapItem], offsets: &mut Vec<HeapOffset>) -> Option<(u128, u64)> {
     let place = offsets.len();
     if place == items.len() {
@@ -122,7 +122,7 @@ proptest! {
         at in prop::collection::vec((0..3_usize, 0..8_u64), 7),
     ) {
         let wild = |(held, &(heap, offset)): (&HeapItem, &(usize, u64))| {
-            // Half of them where they are pinned, or none would ever be right.
+            // Pinned items are at their pins, or no plan would be valid.
             held.pinned.unwrap_or(HeapOffset { heap: heap % (heaps.len() + usize::from(offset == 7)), offset })
         };
         let offsets: Vec<HeapOffset> = items.iter().zip(&at).map(wild).collect();
@@ -142,7 +142,7 @@ proptest! {
         let mut asked = 0;
         let plan = plan_heaps(&problem, |_| { asked += 1; asked < 20 }).unwrap();
         prop_assert_eq!(verify_heaps(&heaps, &items, &plan.offsets), Ok(()));
-        // The same again, after a change: what was not touched stays.
+        // Replanned after a change: items that were not changed stay.
         let mut last: Vec<_> = plan.offsets.iter().copied().map(Some).collect();
         let same = replan_heaps(&problem, &last, |_| true).unwrap();
         prop_assert_eq!((same.kept_count, &same.plan.offsets), (items.len(), &plan.offsets));
@@ -203,13 +203,13 @@ fn what_cannot_be_is_refused_with_its_numbers() {
         why(&heap, &[held(60, 0, 9), held(50, 7, 8), held(1, 8, 9)]),
         HeapError::Overload { moment: 7, load: 110, capacity: 100 }
     );
-    // Two of 35 fit beside what is pinned in the middle, by the sum; but not in the halves.
+    // By their sum, two of 35 fit beside the pinned item in the middle; but they do not fit the two halves.
     let halves = [held(20, 0, 1).pinned_at(0, 30), held(35, 0, 1), held(35, 0, 1)];
     let HeapError::NotFound { size: 35, heap: 0, end: 120, capacity: 100, is_proven: true, .. } = why(&heap, &halves)
     else {
         panic!("{:?}", why(&heap, &halves));
     };
-    // Linear and optimal do not share a page, so the sum is no longer what counts.
+    // Linear and optimal items do not share a page, so the sum of the sizes is not enough.
     let pages = [Heap { granularity: 64, ..Heap::new(128) }];
     let kinds = [held(64, 0, 1), held(32, 0, 1).of_kind(1), held(32, 0, 1)];
     assert!(matches!(why(&pages, &kinds), HeapError::NotFound { is_proven: true, .. }));
@@ -229,8 +229,8 @@ fn what_a_heap_cannot_hold_falls_back_to_the_next_in_the_list_and_the_least_of_i
     verify_heaps(&heaps, &items, &plan.offsets).unwrap();
     assert_eq!((plan.fallback_bytes, plan.offsets[1].heap, plan.offsets[3]), (50, 1, at(1, 0)));
     assert!(plan.is_proven);
-    // As a heap of render targets that need 4 MiB, beside one of 64 KiB: what needs less lies in the one aligned to
-    // less.
+    // A heap for render targets that need 4 MiB, and one of 64 KiB: an item with a small alignment is placed in the
+    // heap with the smaller alignment.
     let two = [Heap { alignment: 4 << 20, ..Heap::new(8 << 20) }, Heap { alignment: 64 << 10, ..Heap::new(8 << 20) }];
     let targets = [64 << 10, 4 << 20].map(|alignment| HeapItem::new(Item::new(1 << 20, 0, 1).aligned(alignment)));
     let plan = plan_heaps(&HeapProblem::new(&two, &targets).unwrap(), |_| true).unwrap();
@@ -264,7 +264,7 @@ fn the_checker_names_what_is_wrong() {
 
 #[test]
 fn a_full_heap_is_planned_again_by_displacing_little() {
-    // Ten of 10 beside one another; the first grows, and the heap has room for it at the end alone.
+    // Ten adjacent items of 10. The first grows, and the heap has room only at its end.
     let heaps = [Heap::new(104)];
     let mut items: Vec<HeapItem> = (0..10).map(|_| held(10, 0, 1)).collect();
     let last: Vec<_> = (0..10).map(|place| Some(at(0, place * 10))).collect();
@@ -320,7 +320,7 @@ fn a_crowded_moment_moves_what_lives_around_it_alone() {
         });
         let again = again.unwrap();
         verify_heaps(&heaps, &items, &again.plan.offsets).unwrap();
-        // In the middle of whatever it does it can be stopped.
+        // It can be stopped at any call.
         for stop in [questions / 3, questions - 1].into_iter().filter(|&stop| stop > 0) {
             let mut asked = 0;
             let stopped = replan_heaps(&problem, &last, |_| {
@@ -336,11 +336,11 @@ fn a_crowded_moment_moves_what_lives_around_it_alone() {
             (items[place], last[place]) = (item(), None);
         }
     }
-    // There is nothing to keep at first; after that, of 980, one step alone keeps nearly nothing.
+    // There is nothing to keep in the first step. After that, only one step keeps fewer than 600 of 980.
     assert!(kept.iter().filter(|&&count| count < 600).count() <= 2, "{kept:?}");
 }
 
-/// Items that live for short, of one or two kinds; the first may be pinned.
+/// Generates short-lived items of one or two kinds; the first may be pinned.
 fn many(count: u64, is_pinned: bool) -> Vec<HeapItem> {
     let one = |place: u64| {
         let drawn = (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (place * place * 0x2545_f491);
@@ -367,7 +367,7 @@ fn of_many_items_the_closure_is_asked_within_an_order() {
             questions < 30
         });
         verify_heaps(&heaps, &items, &plan.unwrap().offsets).unwrap();
-        // An order takes twice as many.
+        // An order takes twice as many steps.
         assert!(questions > 1 && most <= 8_000, "{questions} questions, one after {most} steps");
     }
 }
@@ -396,7 +396,7 @@ fn planning_again_takes_no_longer_than_the_closure_allows() {
         steps < 300_000
     });
     let mut last: Vec<_> = first.unwrap().offsets.into_iter().map(Some).collect();
-    // One in four is another, and there is no room but for a plan that is proven.
+    // One in four items is replaced, and only an optimal plan fits the heap.
     for place in (0..3_000).step_by(4) {
         items[place].item.lifetime = items[(place + 1_501) % 3_000].item.lifetime;
         last[place] = None;
@@ -412,7 +412,7 @@ fn planning_again_takes_no_longer_than_the_closure_allows() {
     let found = found.map(|again| again.kept_count);
     assert_eq!(found, Err(HeapError::Stopped { items: 3_000 }));
     assert!(questions == 3 && most < 1_000, "{questions} questions, one after {most} steps");
-    // Without a limit it is planned, or refused.
+    // Without a limit, it finds a plan or reports that it found none.
     match replan_heaps(&problem, &last, |_| true) {
         Ok(again) => verify_heaps(&full, &items, &again.plan.offsets).unwrap(),
         Err(error) => assert!(matches!(error, HeapError::NotFound { .. }), "{error}"),
@@ -428,7 +428,7 @@ fn a_plan_that_was_made_again_says_whether_most_of_it_was_kept() {
     };
     let again = replan(&[held(40, 0, 1), held(40, 0, 1), held(20, 0, 1)], &last);
     assert_eq!((again.kept_count, again.placed_count, again.has_kept_most()), (2, 2, true));
-    // Only beside one another, and in the middle of the heap they lay apart.
+    // They only fit adjacent to one another, but their old offsets are spread over the heap.
     let apart = [Some(at(0, 30)), Some(at(0, 60)), Some(at(0, 90)), None];
     let again = replan(&[held(10, 0, 1), held(10, 0, 1), held(10, 0, 1), held(70, 0, 1)], &apart);
     assert_eq!((again.kept_count, again.placed_count, again.has_kept_most()), (1, 3, false));
@@ -446,7 +446,7 @@ fn of_very_many_items_in_a_nearly_full_heap_the_first_order_is_stopped_too() {
         questions < 10
     });
     assert!(matches!(found, Err(HeapError::Stopped { items: 50_000 })), "{found:?}");
-    // An order takes 600,000.
+    // An order takes 600,000 steps.
     assert!(questions == 10 && most < 100_000, "{questions} questions, one after {most} steps");
 }
 
@@ -474,7 +474,7 @@ fn a_plan_for_heaps_that_had_more_time_is_never_worse() {
     }
 }
 
-/// As many steps as the closure allows before there is a plan.
+/// Plans until there is a plan, for at most `most` steps. Returns the height.
 fn first_within(heaps: &[Heap], items: &[HeapItem], most: u64) -> Result<u64, HeapError> {
     let problem = HeapProblem::new(heaps, items)?;
     let mut steps = 0;
@@ -508,7 +508,7 @@ fn a_heap_as_high_as_a_plan_without_end_and_a_larger_one_are_planned() {
 
 #[test]
 fn while_there_is_no_plan_it_goes_on_until_the_closure_says_no() {
-    // Side by side with pages between them they need more than the heap has; that is not proven of so many.
+    // Adjacent, with pages between them, they need more than the heap has; for so many items that is not proven.
     let items: Vec<HeapItem> = (0..50).map(|place| held(60 + place % 9, 0, 1).of_kind(place as u32 % 5)).collect();
     let heaps = [Heap { granularity: 64, ..Heap::new(3_190) }];
     let problem = HeapProblem::new(&heaps, &items).unwrap();
@@ -519,7 +519,7 @@ fn while_there_is_no_plan_it_goes_on_until_the_closure_says_no() {
     });
     assert!(matches!(found, Err(HeapError::NotFound { is_proven: false, .. })), "{found:?}");
     assert!(steps >= 100_000, "{steps}");
-    // Beside what is pinned the first finds no room, wherever the others lie.
+    // The first item finds no room beside the pins, wherever the others are.
     let pins = (0..60).map(|place| held(32, 0, 1).pinned_at(0, 58 * place));
     let items: Vec<HeapItem> = items.iter().take(1).cloned().chain(pins).collect();
     let found = HeapProblem::new(&[Heap::new(3_500)], &items).and_then(|problem| plan_heaps(&problem, |_| true));
@@ -535,7 +535,7 @@ fn nothing_is_proven_where_a_plan_might_end_beyond_63_bits() {
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| plan_heaps(&problem, |_| true));
     let Err(HeapError::NotFound { capacity, is_proven, .. }) = found else { panic!("{found:?}") };
     assert_eq!((capacity, is_proven), (i64::MAX as u64, false));
-    // In a heap that ends there it is proven.
+    // In a heap that ends at 2^63 - 1 it is proven.
     let heaps = [Heap::new(i64::MAX as u64)];
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| plan_heaps(&problem, |_| true));
     assert!(matches!(found, Err(HeapError::NotFound { is_proven: true, .. })), "{found:?}");
@@ -544,14 +544,14 @@ fn nothing_is_proven_where_a_plan_might_end_beyond_63_bits() {
 #[test]
 fn very_many_pins_are_checked_against_what_is_alive_on_their_pages() {
     let pinned = |place: u64, offset| held(4_096, place, place + 50).pinned_at(0, offset).of_kind(place as u32 % 3);
-    // Side by side in turns, in an order that is not that of their offsets.
+    // Adjacent items in turns, in an order that is not the order of their offsets.
     let mut items: Vec<HeapItem> =
         (0..200_000_u64).map(|place| pinned(place, place.wrapping_mul(77) % 211 * 4_096)).collect();
     items.extend((0..50).map(|place| held(100, place, place + 9)));
     let heaps = [Heap { granularity: 1_024, ..Heap::new(u64::MAX) }];
     let before = std::time::Instant::now();
     let problem = HeapProblem::new(&heaps, &items).unwrap();
-    // A quarter of a second; pin against pin it took a minute.
+    // A quarter of a second. Comparing all pairs of pins took a minute.
     assert!(before.elapsed() < std::time::Duration::from_secs(15), "{:?}", before.elapsed());
     assert_eq!(problem.lower_bound(), 211 * 4_096);
     items[49_000].pinned = items[48_990].pinned;

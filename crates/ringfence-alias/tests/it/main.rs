@@ -1,4 +1,5 @@
-//! The tests of the crate, in one program: plans against the optimum by brute force, the checkers against every pair.
+//! The tests of the crate, in one program. They compare plans with the optimum by brute force, and the checkers with
+//! all pairs.
 
 mod alias;
 mod from_seeds;

@@ -1,5 +1,5 @@
-//! Whenever the planner is stopped, it is no worse than the greedy policies; and it stops when it is asked to. On
-//! generated items, and on every file of `RINGFENCE_CASES`, where it is there.
+//! The planner is never worse than the greedy policies, at any stop, and it stops when the closure returns `false`.
+//! Tested on generated items, and on every file of `RINGFENCE_CASES`, if that is set.
 
 use proptest::prelude::*;
 use ringfence_alias::{GREEDY_WHOLE, Item, Policy, Problem, plan, plan_by, verify};
@@ -12,7 +12,7 @@ fn item() -> impl Strategy<Value = Item> {
         .prop_map(|(size, log2, lower, length)| Item::new(size, lower, lower + length).aligned(1 << log2))
 }
 
-/// The heights of all policies; each plan is checked.
+/// Returns the height and the time of each policy, and checks each plan.
 fn policies(items: &[Item]) -> Vec<(u64, Duration)> {
     let problem = Problem::new(items).unwrap();
     let height = |policy| {
@@ -29,11 +29,11 @@ fn least(items: &[Item]) -> u64 {
     policies(items).into_iter().map(|(height, _)| height).min().unwrap_or(0)
 }
 
-/// The height when the closure says no at its `asked`th question.
+/// Returns the height if the closure returns `false` at its call number `asked`.
 fn height_after(items: &[Item], asked: u32) -> u64 {
     let mut left = asked;
     let found = plan(&Problem::new(items).unwrap(), |_| {
-        assert!(left > 0, "asked again after it said no");
+        assert!(left > 0, "called again after it returned false");
         left -= 1;
         left > 0
     });
@@ -63,24 +63,24 @@ proptest! {
 }
 
 proptest! {
-    // A tenth of a second each.
+    // Each case takes a tenth of a second.
     #![proptest_config(ProptestConfig::with_cases(cases(200).div_ceil(8)))]
 
     #[test]
     fn of_more_items_no_policy_is_lower_once_they_have_been_tried(
         items in prop::collection::vec(item(), GREEDY_WHOLE..700), more in 1..40_u32,
     ) {
-        // One question for each that is lower than those before.
+        // One call for each policy that is lower than those before.
         prop_assert!(height_after(&items, Policy::ALL.len() as u32 + more) <= least(&items));
     }
 }
 
-/// A caller who tries the policies one by one has so much of the time for it: other programs take some of the
+/// A caller who tries the policies one by one gets this part of the time, since other programs take some of the
 /// planner's.
 const HALF: u32 = 2;
 
-/// At several limits of processor time: the heights that a caller could have had from the policies one by one, in half of it.
-/// The system counts processor time in steps of 4 ms.
+/// Checks at several limits of processor time that the plan is no higher than the policies that a caller could have
+/// tried one by one in half of the limit. The system counts processor time in steps of 4 ms.
 fn check_limits(name: &str, items: &[Item]) {
     let policies = policies(items);
     for ms in [0, 50, 200, 1_000] {
@@ -102,7 +102,7 @@ fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Short lives, and of every `long`th item a long one.
+/// Generates items with short lifetimes; every item number `long` has a long one.
 fn generated(count: u64, long: u64, seed: u64) -> Vec<Item> {
     let mut random = random(seed);
     let item = |at: u64| {
@@ -132,7 +132,7 @@ fn generated_items_are_planned_no_worse_than_by_any_policy_at_any_limit() {
     }
 }
 
-/// Stopped at a question, the plan is the one that the question reported: so more time is never worse.
+/// Checks that a stopped planner returns the plan that it reported at the call, so that more time is never worse.
 #[track_caller]
 fn check_stops(name: &str, items: &[Item], questions: usize, samples: usize) {
     let problem = Problem::new(items).unwrap();
@@ -143,7 +143,7 @@ fn check_stops(name: &str, items: &[Item], questions: usize, samples: usize) {
     });
     assert!(reported.is_sorted_by(|before, after| before >= after), "{name}: reported heights go up");
     assert_eq!(Some(&whole.height), reported.last(), "{name}");
-    // The heights that last longest are in the samples, and questions right after one has changed.
+    // The samples include the heights that last longest, and the calls right after a change.
     let mut stops: Vec<usize> = (0..samples).map(|sample| sample * reported.len() / samples).collect();
     stops.extend((1..reported.len()).filter(|&at| reported[at] < reported[at - 1]).flat_map(|at| [at - 1, at]));
     stops.dedup();
@@ -165,7 +165,7 @@ fn a_plan_that_had_more_time_is_never_worse() {
         (900, 7, 300),
         (2_000, u64::MAX, 200),
         (20_000, 20, 60),
-        // Where the search decides on the fullest moments first.
+        // The search plans the fullest moments first.
         (81_000, u64::MAX, 60),
     ] {
         check_stops(&format!("{count} items, {long}"), &generated(count, long, 1), questions, 6);
@@ -174,7 +174,7 @@ fn a_plan_that_had_more_time_is_never_worse() {
 
 #[test]
 fn of_very_many_short_lived_items_policies_take_turns_with_repair() {
-    // A policy places them as well as can be, and local repair does not come near.
+    // A policy places these items optimally, and local repair does not come near it.
     let item = |at: u64| Item::new(1 + at % 37 * 1_000, at, at + 1 + at * 7 % 40);
     let items: Vec<Item> = (0..81_000).map(item).collect();
     let problem = Problem::new(&items).unwrap();
@@ -199,8 +199,8 @@ fn the_cases_are_planned_no_worse_than_by_any_policy_at_any_limit() {
 
 #[test]
 fn a_closure_that_says_no_is_asked_soon_and_obeyed() {
-    // Of the time that reading the items takes, of which the longest time between two questions is three or four: a
-    // slow machine is slow at both.
+    // Limit as a multiple of the time of reading the items, which scales with the speed of the machine. The longest
+    // time between two calls is three or four times that.
     const TIMES: u32 = 40;
     for long in [u64::MAX, 300] {
         let items = generated(200_000, long, 3);
@@ -262,7 +262,7 @@ fn mixed_alignments_are_bounded_in_a_few_times_the_time_of_one() {
             item.aligned(alignments[below(3) as usize])
         };
         let mut items: Vec<Item> = (0..COUNT).map(|_| item()).collect();
-        // Where all others are large, a few small ones: every section is worth a look.
+        // A few small items among large ones, so that every section is examined.
         items.extend((0..COUNT).step_by(5_000).map(|lower| Item::new(1, lower, lower + 6_000)));
         let one: Vec<Item> = items.iter().map(|item| item.aligned(64)).collect();
         let (mixed, one) = (taken(&items), taken(&one));
@@ -270,7 +270,8 @@ fn mixed_alignments_are_bounded_in_a_few_times_the_time_of_one() {
     }
 }
 
-/// Of this thread, where the system counts it, so that other programs do not count; of the wall elsewhere.
+/// Returns the processor time of this thread if the system reports it, so that other programs do not count; else the
+/// wall time.
 fn processor_time() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -282,7 +283,7 @@ fn beside_the_checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data")
 }
 
-/// The CSV files in the folder's folders.
+/// Returns the CSV files in the folder's folders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder)

@@ -1,4 +1,4 @@
-//! Several threads: the same answer for any number of them, and an end when the closure says no.
+//! Several threads: the result is the same for any number of them, and planning stops when the closure returns `false`.
 
 use ringfence_alias::{AliasPlan, Item, PlanDesc, Policy, Problem, plan_by, plan_with, verify};
 use std::num::NonZeroUsize;

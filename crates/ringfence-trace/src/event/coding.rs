@@ -1,10 +1,10 @@
-//! How the parts of events are written and read: each a module, with `put` and `take`.
+//! Encoding of the fields of events: one module per kind of field, each with `put` and `take`.
 
 use super::PlannedRange;
 use crate::format::{Parts, push_number, push_text};
 use crate::snapshot::RingSnapshot;
 
-/// The coding of a part: what it is as a number, and the part that a number is, if it is one.
+/// Defines a field that is encoded as one number: the conversion to the number, and the checked conversion back.
 macro_rules! numbers {
     ($($name:ident of $type:ty: $put:expr, $take:expr;)*) => {
         $(pub(super) mod $name {
@@ -40,7 +40,7 @@ pub(super) mod text {
     }
 }
 
-/// How many, then each.
+/// Encodes a list of texts: the count, then each text.
 pub(super) mod texts {
     use super::*;
 
@@ -54,7 +54,7 @@ pub(super) mod texts {
     }
 }
 
-/// The figures of a ring without its name.
+/// Encodes the figures of a ring, without its name.
 pub(super) mod ring {
     use super::*;
 
@@ -86,7 +86,7 @@ pub(super) mod ring {
     }
 }
 
-/// How many, then the numbers of each, then their names.
+/// Encodes a list of planned resources: the count, then the numbers of each resource, then their names.
 pub(super) mod planned {
     use super::*;
 
@@ -99,7 +99,7 @@ pub(super) mod planned {
     }
 
     pub(in crate::event) fn take(from: &mut Parts<'_>) -> Option<Vec<PlannedRange>> {
-        // Room is made as they come: a count that is damaged must not ask for memory.
+        // The list grows as its elements are read, so that a damaged count cannot reserve memory.
         let mut resources = Vec::new();
         for _ in 0..from.number()? {
             let (first_pass, end_pass) = (from.number()?, from.number()?);

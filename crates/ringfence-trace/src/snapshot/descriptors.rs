@@ -1,44 +1,44 @@
-//! What is in use of every region of slots, as plain data: a part of [`Snapshot`](crate::Snapshot).
+//! Use of the regions of descriptor heaps, as plain data: a part of [`Snapshot`](crate::Snapshot).
 
-/// A region of descriptors: a CPU-only heap, a part of the shader-visible one, a bindless table.
+/// A region of descriptor slots: a CPU-only heap, a part of a shader-visible heap, or a bindless table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DescriptorSnapshot {
-    /// The name of the heap.
+    /// Name of the heap.
     pub name: String,
-    /// What its slots show: `resources`, `samplers`, `render targets`, `depth-stencils`.
+    /// Kind of its descriptors: `resources`, `samplers`, `render targets` or `depth-stencils`.
     pub kind: String,
-    /// `CPU-only`, `persistent`, `frame` or `bindless`. The slots of bindless tables are a part of the persistent
-    /// region too.
+    /// Kind of the region: `CPU-only`, `persistent`, `frame` or `bindless`. The slots of a bindless table are counted
+    /// in the persistent region too.
     pub region: String,
-    /// Slots that there are.
+    /// Number of slots.
     pub slot_count: u64,
-    /// Slots that are not free, those included that the algorithm inside loses to rounding; in what is read from a
-    /// trace, those that were asked for.
+    /// Number of slots that are not free, including those that the suballocation algorithm loses to rounding. A
+    /// snapshot from a trace counts only the requested slots.
     pub used_count: u64,
-    /// Of those, slots that were released and wait for the device; of a frame region, and in what is read from a trace,
-    /// 0.
+    /// Number of released slots that wait for the device; a part of `used_count`. 0 for a frame region, and in a
+    /// snapshot from a trace.
     pub waiting_count: u64,
-    /// The most slots that were ever in use, where that is counted: of frame regions.
+    /// Largest number of slots in use so far. Only counted for frame regions.
     pub high_water: Option<u64>,
-    /// The longest run of free slots; in a bindless table, where a slot is like any other, all of them. 0 in what is
-    /// read from a trace.
+    /// Length of the longest run of free slots. For a bindless table, the number of free slots, since any slot fits an
+    /// entry. 0 in a snapshot from a trace.
     pub largest_free: u64,
-    /// Heaps of the driver.
+    /// Number of driver heaps.
     pub heap_count: u64,
-    /// Of frame regions: tables that were copied.
+    /// Number of tables that were copied, for a frame region.
     pub tables_made: u64,
-    /// Of frame regions: tables that were there already.
+    /// Number of tables that were already in the heap, for a frame region.
     pub tables_shared: u64,
 }
 
-/// The names of the regions.
+/// Names of the kinds of regions.
 pub mod region {
-    /// A heap that shaders do not see.
+    /// A CPU-only heap.
     pub const CPU_ONLY: &str = "CPU-only";
-    /// Slots of a shader-visible heap that live until they are released.
+    /// Slots of a shader-visible heap that are allocated until they are released.
     pub const PERSISTENT: &str = "persistent";
-    /// Slots of a shader-visible heap that live for a frame.
+    /// Slots of a shader-visible heap that are allocated for one frame.
     pub const FRAME: &str = "frame";
     /// A table of slots that shaders index.
     pub const BINDLESS: &str = "bindless";

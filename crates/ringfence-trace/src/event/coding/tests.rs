@@ -1,4 +1,4 @@
-//! Every event is written, read and described.
+//! Tests that each event is encoded, decoded and documented.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::Event;
 use crate::format::VERSION;
 
-/// One of each.
+/// Returns one event of each kind.
 fn samples() -> Vec<Event> {
     let (block, offset, name) = (3, 1 << 40, "面 name".to_owned());
     vec![
@@ -92,10 +92,10 @@ fn every_event_comes_back_as_it_was_written() {
     let made: Event = Event::TransientReleased { object: 4 };
     bytes.clear();
     made.push(&mut bytes);
-    assert_eq!(Event::take(&mut Parts(&bytes), 1), None, "no event of version 1");
+    assert_eq!(Event::take(&mut Parts(&bytes), 1), None, "not an event of version 1");
 }
 
-/// How many numbers and texts an event has by its bytes.
+/// Returns the number of numbers and of texts in an encoded event.
 fn parts(bytes: &[u8]) -> (usize, usize) {
     let texts = Event::text_count(bytes[0]);
     let mut rest = Parts(&bytes[1..]);
@@ -104,17 +104,17 @@ fn parts(bytes: &[u8]) -> (usize, usize) {
         if (0..texts).all(|_| tail.text().is_some()) && tail.0.is_empty() {
             return (numbers, texts);
         }
-        rest.number().expect("what is no text is a number");
+        rest.number().expect("each field before the texts is a number");
     }
     unreachable!("the bytes end")
 }
 
 #[test]
 fn the_page_on_the_format_names_every_event_with_its_parts() {
-    // The package of this crate has no docs: they are the repository's.
+    // The published package has no `docs` directory; only the repository has it.
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if !repository.join("ARCHITECTURE.md").exists() {
-        println!("skipped: docs/trace-format.md is in the repository alone");
+        println!("skipped: docs/trace-format.md exists only in the repository");
         return;
     }
     let page = std::fs::read_to_string(repository.join("docs/trace-format.md")).expect("the repository has the page");
@@ -136,5 +136,5 @@ fn the_page_on_the_format_names_every_event_with_its_parts() {
         let found = if matches!(event, Event::Device { .. }) { (0, 1) } else { parts(&bytes) };
         assert!(*is_list || found == (*numbers, *texts), "{code:02x}: {found:?}, on the page {numbers} and {texts}");
     }
-    assert_eq!(rows.len(), events.len(), "the page names no event that is not");
+    assert_eq!(rows.len(), events.len(), "the page lists no event that does not exist");
 }
