@@ -3,7 +3,7 @@
 //! ```text
 //!   wait ── take an event ── SetEventOnCompletion ── sleep until the event or the timeout ── put the event back
 //!                                                      │
-//!                                                      └─ the fence decides, not the event: read it, sleep again if short
+//!                                                      └─ the fence decides, not the event: sleep again if short
 //! ```
 //!
 //! After a timeout the driver may still signal the event, at any time during a later wait that uses it. That wait then
