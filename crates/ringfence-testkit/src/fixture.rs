@@ -169,16 +169,16 @@ where
         // Shared memory is one memory object of the device, but each importer counts it.
         assert!(objects >= device.live().memories, "{objects} memory objects are counted: {:?}", device.live());
         let ended = memory.shutdown(Duration::MAX).expect("all work completes");
-        assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "what waited is destroyed, once");
+        assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "each retired object is destroyed once");
         assert!(ended.blocks as u64 <= objects, "{} blocks were freed of {objects} memory objects", ended.blocks);
         let total = memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());
-        assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are counted and not held");
-        assert_eq!(memory.debug().take_findings(), [], "debugging found nothing");
+        assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are still counted");
+        assert_eq!(memory.debug().take_findings(), [], "debugging has no findings");
         drop(memory);
         let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{found:#?}");
-        assert_eq!(device.live(), sim::Live::default(), "nothing is leaked");
+        assert_eq!(device.live(), sim::Live::default(), "no object is leaked");
     }
 }
 

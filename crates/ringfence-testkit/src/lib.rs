@@ -93,7 +93,7 @@
 //!     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue> {
 //!         self.0.bind_queue(queue)
 //!     }
-//!     // What it does not do.
+//!     // Functions that this device does not support.
 //!     fn texel_formats(&self) -> Vec<String> {
 //!         Vec::new()
 //!     }
@@ -117,18 +117,18 @@
 //!     }
 //! }
 //!
-//! /// Three queues, so that what runs side by side is tested too.
+//! /// Three queues, so that concurrent work is tested too.
 //! fn own(test: impl FnOnce(&mut rig::Rig<OwnGpu>)) {
 //!     rig::run_on(&Options { queues: 3, ..Default::default() }, test);
 //! }
 //!
 //! # #[cfg(feature = "conformance")]
 //! mod conformance {
-//!     // A #[test] of each function of the suite.
+//!     // A #[test] for each function of the suite.
 //!     ringfence_testkit::conformance!(super::own);
 //! }
 //!
-//! // Or one of them, by itself.
+//! // Or a single one of them.
 //! # #[cfg(feature = "conformance")]
 //! own(ringfence_testkit::conformance::memory::a_buffer_in_each_location_holds_what_was_written);
 //! ```

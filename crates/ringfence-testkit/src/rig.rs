@@ -143,7 +143,7 @@ impl<G: Gpu> Rig<G> {
         self.memory.debug().validate().expect("the allocator is sound");
         self.memory.shutdown(PATIENCE).expect("all work is complete");
         let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
-        assert_eq!(statistics.retired_count, 0, "nothing waits");
+        assert_eq!(statistics.retired_count, 0, "no retired object is left");
         assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
         assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");

@@ -48,7 +48,7 @@ impl SimGpu {
         let device = Device::new(profile, SimOptions { queues: queues + 1, ..options });
         let fences: Vec<_> = (0..queues).map(|_| device.create_fence(0)).collect();
         let gate = device.create_fence(0);
-        let failed = |error| OpenError::Failed { what: "making the canvas of the simulated device", error };
+        let failed = |error| OpenError::Failed { what: "creating the canvas of the simulated device", error };
         let (canvas, memory) = canvas(&device).map_err(failed)?;
         let (submitted, gate_awaited) = (vec![0; fences.len()], Arc::default());
         Ok(Self { submitted, device, fences, gate, gate_awaited, canvas, canvas_memory: Some(memory) })
@@ -224,7 +224,7 @@ impl Gpu for SimGpu {
             None => Profile::h200(),
             Some(name) => Profile::by_name(name).ok_or_else(|| {
                 let known: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
-                OpenError::Absent(format!("no profile is called '{name}'; there are {}", known.join(", ")))
+                OpenError::Absent(format!("there is no profile '{name}'; the profiles are {}", known.join(", ")))
             })?,
         };
         Self::with_profile(profile, SimOptions { seed: options.seed, queues: options.queues, ..Default::default() })
@@ -325,7 +325,7 @@ impl Gpu for SimGpu {
         signal: u64,
     ) -> Result<(), DeviceError> {
         let bound = through.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
-        let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or was set on another list"))?;
+        let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or already set on another list"))?;
         let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
         let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
         let waits = self.fences_of(waits);
