@@ -451,7 +451,8 @@ pub fn threads_take_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
                 move || {
                     let mut frame_tables = heap.frame_descriptors(frame).expect("its own frame");
                     barrier.wait();
-                    // Four slots, the whole chunk: tables that start with the same descriptor and differ in the next one.
+                    // Four slots, the whole chunk: tables that start with the same descriptor and differ in the
+                    // next one.
                     let own = frame_tables.table(&[shown[at].all()]).expect("room");
                     let pair = frame_tables.table(&[shown[at].all(), shown[(at + 1) % THREADS].all()]).expect("room");
                     (own, pair)

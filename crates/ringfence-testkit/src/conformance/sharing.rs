@@ -143,9 +143,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
-        .map(|offset| {
-            block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it is in the block")
-        })
+        .map(|offset| block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it fits"))
         .collect();
     for (seed, (from, to)) in (10..).zip(buffers.iter().zip(&imported)) {
         let expected = rig::pattern(seed, BYTES as usize);

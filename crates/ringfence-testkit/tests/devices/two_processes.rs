@@ -1,9 +1,9 @@
-//! Two processes and one buffer, on Mesa's driver: a file descriptor goes over a Unix socket, and each process sees
-//! what the other's device has written.
+//! Two processes share one buffer, on Mesa's driver: a file descriptor is sent over a Unix socket, and each process
+//! reads the bytes that the other's device wrote.
 //!
 //! ```text
-//!   the test                                      the same program, started anew
-//!   makes a shared buffer, writes its first half
+//!   the test                                      the same program, in a second process
+//!   creates a shared buffer, writes its first half
 //!   ── descriptor, SharedMemory ────────────────▶ imports it, reads the first half, writes the second
 //!   reads the second half             ◀────────── one byte: done
 //! ```
@@ -28,10 +28,10 @@ use rustix::net::{
 
 const HALF: u64 = 300_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the other process finds the socket.
+/// The environment variable with the socket's path, for the second process.
 const SOCKET: &str = "RINGFENCE_TEST_SOCKET";
 
-/// An open device, as each of the two has one.
+/// An open device. Each of the two processes has one.
 struct Opened {
     memory: Allocator,
     timeline: Timeline,
@@ -65,7 +65,7 @@ impl Opened {
         self.memory.create_buffer(&self.info(HALF), desc).expect("there is room")
     }
 
-    /// Copies on the device, and waits for it.
+    /// Copies on the device, and waits for the copy.
     fn copy(&mut self, (from, src_offset): (&Buffer, u64), (to, dst_offset): (&Buffer, u64)) {
         let frame = self.timeline.begin();
         let value = frame.value();
@@ -136,7 +136,7 @@ fn two_processes_share_a_buffer() {
     world.close();
 }
 
-/// What the other process does: nothing, unless it was started for that.
+/// Runs the second process's part. Does nothing unless the process was started for that.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
@@ -145,7 +145,7 @@ fn the_other_process() {
     let shared = SharedMemory::from_bytes(&bytes).expect("what the test has sent");
     let mut world = Opened::open().expect("the test has opened the device too");
     let info = world.info(2 * HALF);
-    // SAFETY: the handle came along with its description; the host does not reach the bytes through it.
+    // SAFETY: the handle arrived with its description; the host does not access the bytes through it.
     let imported =
         unsafe { ringfence::sharing::import_buffer(&world.memory, &info, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device and driver");
@@ -156,7 +156,7 @@ fn the_other_process() {
     stream.write_all(&[42]).expect("the test waits for it");
 }
 
-/// A socket in a folder of its own, removed in the end.
+/// A socket in its own folder, which is removed at the end.
 struct Socket {
     listener: UnixListener,
     folder: std::path::PathBuf,

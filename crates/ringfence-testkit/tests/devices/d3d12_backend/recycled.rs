@@ -1,4 +1,4 @@
-//! Recycled textures: those that the program leaves in the state in which they were made.
+//! Recycled textures: the program leaves them in their initial state.
 
 use ringfence::d3d12::{Backing, Device, ResourceInfo, backing};
 use ringfence::device::{
@@ -21,7 +21,8 @@ fn info(device: &Device, usage: TextureUsage, state: D3D12_RESOURCE_STATES, retu
     ResourceInfo { initial_state: state, returns_to_initial_state: returns, ..described }
 }
 
-/// The commands of the test kit take a texture from the common state and leave it there.
+/// A texture that is left in its initial state is recycled. The commands of the test kit start in the common state and
+/// return to it.
 #[test]
 fn a_texture_that_is_left_in_its_initial_state_is_recycled_and_holds_what_each_owner_writes() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -72,8 +73,8 @@ fn a_texture_is_not_recycled_for_another_state_nor_without_its_owners_word() {
     super::assert_silent(&mut gpu);
 }
 
-/// The API ignores the initial state of buffers, and of textures for simultaneous access: both begin in the common
-/// state, whatever their description has, and are in it again.
+/// The API ignores the initial state of buffers and of textures for simultaneous access: both start in the common state
+/// and return to it, for any described state.
 #[test]
 fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_name() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -101,7 +102,7 @@ fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_na
     super::assert_silent(&mut gpu);
 }
 
-/// The flags of the heap that a resource has.
+/// Returns the flags of a resource's heap.
 fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
     let mut flags = D3D12_HEAP_FLAGS::default();
     // SAFETY: the texture is alive and has a heap; the flags live through the call.
@@ -109,8 +110,8 @@ fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
     flags
 }
 
-/// Memory of its own that the system fills: not placed, not shared, and not an earlier owner's. That the memory holds
-/// zeros is the system's promise, which Wine does not keep.
+/// A zeroed texture has its own new memory: it is not placed, not shared and not recycled. The test does not check for
+/// zeros, because Wine does not keep this promise of the system.
 #[test]
 fn a_zeroed_resource_is_committed_and_never_recycled() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -141,7 +142,7 @@ fn a_zeroed_resource_is_committed_and_never_recycled() {
     // SAFETY: the heap is larger than the texture.
     let placed = unsafe { Create::<Textures>::place(&device, &unplaced, &heap, 0) };
     assert!(matches!(placed, Err(DeviceError::Unsupported(_))));
-    // SAFETY: nothing lies in it.
+    // SAFETY: it contains no resources.
     unsafe { device.free_memory(heap) };
     drop(memory);
     super::assert_silent(&mut gpu);

@@ -1,5 +1,5 @@
-//! What grows and shrinks while it is in use: every texel of a volume's mips goes along, and a buffer is as large as it
-//! was described.
+//! Resources that grow and shrink while they are in use: all texels of a volume's mip levels are kept, and a buffer has
+//! the described size.
 
 use ringfence::defrag::DefragDesc;
 use ringfence::device::{
@@ -46,7 +46,7 @@ fn fill<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     rig.run(&[Command::CopySubresource { buffer, texture, part, into_texture: true, discard: true }]);
 }
 
-/// Whether a mip level holds what `fill` writes to one of its width.
+/// Checks that a mip level contains the texels that `fill` writes to a level of its width.
 fn check<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     let part = part(rig, texture.desc().expect("portable"), mip);
     let back = rig.buffer(bytes_of(&part) as u64, Location::Readback, "slices back");
