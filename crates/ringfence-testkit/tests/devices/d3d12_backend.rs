@@ -172,8 +172,8 @@ fn budgets_are_reported_for_each_memory_heap() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
     let Some(budgets) = device.budgets() else {
-        assert!(device.adapter().is_none(), "an adapter that tells budgets tells them");
-        return ringfence_testkit::report::skipped("the device has no adapter to ask for budgets");
+        assert!(device.adapter().is_none(), "an adapter that supports budgets reports them");
+        return ringfence_testkit::report::skipped("the device's adapter does not report budgets");
     };
     assert_eq!(budgets.len(), device.capabilities().memory_heaps.len());
     assert!(budgets.iter().any(|budget| budget.budget_bytes > 0));
@@ -293,7 +293,7 @@ fn larger_and_multisampled_textures_have_larger_alignments() {
             size: needs.size,
             alignment: needs.alignment,
             class: needs.class,
-            name: "aligned to what is placed in it",
+            name: "aligned for its resources",
         };
         // SAFETY: just measured; at the start of a heap of its size; destroyed once, before the heap.
         unsafe {
@@ -331,7 +331,7 @@ fn bytes_go_up_across_and_back() {
         copy(&across, 0, &dst, 0, SIZE),
     ];
     for _ in 0..3 {
-        run(&mut gpu, &commands); // the second time with the first one's list
+        run(&mut gpu, &commands); // the second run reuses the first one's list
     }
     let mut expected = bytes.clone();
     expected[100_000..180_000].copy_from_slice(&[1, 2, 3, 4].repeat(20_000));
@@ -633,9 +633,9 @@ fn the_barriers_of_transient_memory_are_recorded() {
         unsafe { execution.record_barriers(pass, &list) };
         execution.discard(held, &[]).unwrap();
     }
-    assert_eq!(recorded, [0, 1, 2, 2], "nothing; unordered access; that and aliasing, twice");
+    assert_eq!(recorded, [0, 1, 2, 2], "no barrier; unordered access; unordered access and aliasing, twice");
     // SAFETY: the list is open.
-    unsafe { list.Close() }.expect("what was recorded is in order");
+    unsafe { list.Close() }.expect("the recorded commands are valid");
     drop((list, own, execution));
     assert_silent(&mut gpu);
 }

@@ -100,7 +100,7 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
 /// Only driver objects are counted, because the simulated device itself uses the host's heap.
 #[test]
 fn a_steady_frame_makes_no_driver_object_on_the_simulated_device() {
-    stream(&mut SimGpu::open(&Options::default()).expect("the simulated device is always there"), true);
+    stream(&mut SimGpu::open(&Options::default()).expect("the simulated device always opens"), true);
 }
 
 #[cfg(feature = "vulkan")]

@@ -75,7 +75,7 @@ fn barriers_of(
     // SAFETY: as above.
     unsafe { *object = table };
     // SAFETY: the list is open.
-    unsafe { list.Close() }.expect("what was recorded is in order");
+    unsafe { list.Close() }.expect("the recorded commands are valid");
     SEEN.with_borrow_mut(std::mem::take)
 }
 
@@ -157,7 +157,7 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
             }
         });
         let after = Seen::Transition(targets[0].as_raw(), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
-        assert_eq!(seen, [after], "{kind:?}: none before, none of a readback buffer");
+        assert_eq!(seen, [after], "{kind:?}: no barrier before, none of a readback buffer");
     }
     drop(targets);
     for (placed, memory) in [from, to, back] {

@@ -64,10 +64,10 @@ fn a_texture_is_not_recycled_for_another_state_nor_without_its_owners_word() {
     };
     let common = D3D12_RESOURCE_STATE_COMMON;
     let [_first, kept, again] = std::array::from_fn(|_| make(common, true));
-    assert_eq!((again, memory.statistics().calls.recycled), (kept, 1), "the first may stay the only one");
+    assert_eq!((again, memory.statistics().calls.recycled), (kept, 1), "the first object may be reused every time");
     (0..3).for_each(|_| _ = make(common, false));
-    assert_eq!(memory.statistics().calls.recycled, 1, "its owner has not said that it returns to its state");
-    assert_ne!(make(D3D12_RESOURCE_STATE_COPY_DEST, true), kept, "one in the common state is kept");
+    assert_eq!(memory.statistics().calls.recycled, 1, "its owner does not guarantee that it returns to its state");
+    assert_ne!(make(D3D12_RESOURCE_STATE_COPY_DEST, true), kept, "only a texture in the common state is cached");
     assert_eq!((memory.statistics().calls.recycled, memory.statistics().recycled_count), (1, 1));
     drop(memory);
     super::assert_silent(&mut gpu);
@@ -123,7 +123,7 @@ fn a_zeroed_resource_is_committed_and_never_recycled() {
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
     let texture = memory.create_texture(&plain, alone).expect("there is room");
     let is_left = heap_flags(texture.raw()).contains(D3D12_HEAP_FLAG_CREATE_NOT_ZEROED);
-    assert_eq!(is_left, device.features().not_zeroed, "a plain one, where the runtime knows the flag");
+    assert_eq!(is_left, device.features().not_zeroed, "a plain texture, if the runtime knows the flag");
     drop(texture);
     memory.reclaim();
     for _ in 0..3 {
@@ -135,7 +135,7 @@ fn a_zeroed_resource_is_committed_and_never_recycled() {
     }
     assert_eq!(memory.statistics().calls.recycled, 0);
     let never = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
-    assert!(memory.create_texture(&zeroed, never).is_ok(), "as of any resource that requires memory of its own");
+    assert!(memory.create_texture(&zeroed, never).is_ok(), "like any resource that requires its own memory");
     // SAFETY: the description holds no pointer.
     let (unplaced, needs) = unsafe { Create::<Textures>::prepare(&device, &zeroed) }.expect("it can be measured");
     let heap = super::heap(&device, 0, 4 << 20, needs.class).expect("there is room");

@@ -114,14 +114,14 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     commit(&[0]);
     assert_eq!(sent(), [(true, vec![objects[1]]), (false, vec![objects[0]])]);
     commit(&[0]);
-    assert_eq!(sent(), [], "a frame like the last one sends nothing");
+    assert_eq!(sent(), [], "a frame like the previous one makes no calls");
     commit(&[0, 1]);
     assert_eq!(sent(), [(false, vec![objects[1]])]);
     // Priorities need a newer interface than some devices have.
     let has_one = raw.cast::<ID3D12Device1>().is_ok();
     let listens = memory.device().capabilities().memory_priority;
     assert_eq!(listens, if has_one { MemoryPriority::AtAnyTime } else { MemoryPriority::None });
-    assert!(held[0].set_priority(Priority::High), "it has memory of its own, sent or not");
+    assert!(held[0].set_priority(Priority::High), "it has its own memory, with or without a call");
     drop(held);
     memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
     drop((timeline, memory));

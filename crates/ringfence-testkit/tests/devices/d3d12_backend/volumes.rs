@@ -1,5 +1,5 @@
-//! Three-dimensional textures from the API's own descriptions, in the pools of the placement policy; and the clear values
-//! of targets there.
+//! Three-dimensional textures from the API's own descriptions, in the pools of the placement policy; and the clear
+//! values of targets there.
 
 use ringfence::d3d12::ResourceInfo;
 use ringfence::device::{ClearValue, Create, Format, TextureDesc, TextureUsage, Textures};
@@ -62,7 +62,7 @@ fn seed_004_04_the_drivers_description_has_the_clear_value() {
         let info: ResourceInfo = Create::<Textures>::describe(&device, &desc).expect("a render target");
         assert_eq!(info.clear_value, Some((native, ClearValue::color(color))));
         let portable = Create::<Textures>::portable(&device, &info).expect("a portable texture");
-        assert_eq!(portable.clear_value, desc.clear_value, "what is made again like it has the same");
+        assert_eq!(portable.clear_value, desc.clear_value, "a recreated texture has the same");
     }
     // Typeless if shaders read it too; the clear value is typed in either case.
     for usage in [TextureUsage::DEPTH_STENCIL, TextureUsage::DEPTH_STENCIL | TextureUsage::SAMPLED] {
@@ -74,5 +74,5 @@ fn seed_004_04_the_drivers_description_has_the_clear_value() {
     }
     let plain = TextureDesc { usage, ..Default::default() };
     let info: ResourceInfo = Create::<Textures>::describe(&device, &plain).expect("a render target");
-    assert!(info.clear_value.is_none(), "none, where none was asked for");
+    assert!(info.clear_value.is_none(), "no clear value if none was requested");
 }

@@ -37,7 +37,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let Some(mapped) = allocation.mapped() else {
         assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
         // Another test covers overruns by the device.
-        return ringfence_testkit::report::skipped("the device maps no memory without a resource");
+        return ringfence_testkit::report::skipped("the device cannot map memory without a resource");
     };
     assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
     // SAFETY: the byte is inside the memory object, in a guard that no resource uses.
@@ -53,9 +53,9 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
         (&*after.owner.name, after.owner.user_data, after.owner.address),
         ("vertices", 7, allocation.memory_address())
     );
-    let made_at = after.owner.made_at.expect("it was made by a line of this file");
+    let made_at = after.owner.made_at.expect("this file allocated it");
     assert_eq!((made_at.file(), made_at.line()), (file!(), line));
-    assert!(memory.debug().check_guards().overruns.is_empty(), "what was found is mended");
+    assert!(memory.debug().check_guards().overruns.is_empty(), "a found overrun is repaired");
     let findings = memory.debug().take_findings();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].to_string().contains("\"vertices\"") && findings[1].to_string().contains(file!()));
@@ -92,7 +92,7 @@ pub fn guards_that_no_one_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
         frame.discard();
         memory.reclaim();
     }
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
     assert_eq!(memory.debug().take_findings(), []);
     assert_eq!(memory.debug().live(), []);
 }
@@ -138,7 +138,7 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let line = line!() + 1;
     let forgotten = memory.create_buffer(&info, desc).expect("there is room");
     let small = memory.create_small_buffer(BufferDesc { size: 64, usage: BufferUsage::VERTEX }, Location::Upload);
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
     let findings = memory.debug().take_findings();
     let leaks = findings.iter().filter_map(|finding| match finding {
         Finding::Leak(leak) => Some(leak),
@@ -155,10 +155,10 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(
         leaks.iter().any(|leak| &*leak.name == "small buffer" && leak.made_at.is_some_and(|at| at.file() == file!()))
     );
-    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "what was released is no leak: {leaks:?}");
+    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "a released range is not a leak: {leaks:?}");
     drop((forgotten, small));
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
-    assert_eq!(memory.debug().take_findings(), [], "a leak is reported once, and this one is none any more");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
+    assert_eq!(memory.debug().take_findings(), [], "a leak is reported once, and this range is no longer leaked");
 }
 
 pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
@@ -175,7 +175,7 @@ pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
     let neighbour = memory.allocate(needs, desc).expect("there is room");
     let mut freed = memory.allocate(needs, desc).expect("there is room");
     let Some(mapped) = freed.mapped() else {
-        return ringfence_testkit::report::skipped("the device maps no memory without a resource");
+        return ringfence_testkit::report::skipped("the device cannot map memory without a resource");
     };
     freed.write(0, &[1; 600]).expect("it is mapped");
     // SAFETY: no work uses it.
@@ -195,7 +195,7 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     memory.reclaim();
     let second = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "second");
     assert_eq!(second.memory_address(), address, "the same bytes");
-    let MemoryAddress::Block { block, offset } = address else { panic!("a resource lies in a block") };
+    let MemoryAddress::Block { block, offset } = address else { panic!("the resource is in a block") };
     let recorded = memory.debug().history_of(MemoryAddress::Block { block, offset: offset + 1000 });
     let recorded: Vec<_> = recorded.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
     assert_eq!(
@@ -292,7 +292,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
         let mut pass = run.begin_pass(&own).expect("the frame is ours");
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
-            let one = held[number].as_mut().expect("what was dropped is not moved");
+            let one = held[number].as_mut().expect("dropped buffers are not moved");
             drop(pass.move_allocation(one).expect("it is in the pass"));
         }
         drop(pass);

@@ -63,7 +63,7 @@ pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut
         let place = address(&held[at]);
         // SAFETY: no submission uses it.
         unsafe { held.swap_remove(at).destroy_now() };
-        held.push(pool.allocate(needs, on_device()).expect("the block that was given back"));
+        held.push(pool.allocate(needs, on_device()).expect("the freed slot"));
         assert_eq!(address(&held[31]), place);
     }
 }
@@ -231,7 +231,7 @@ pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut
         let properties = capabilities.properties(held.memory_type());
         assert!(held.location() == Location::Device || properties.contains(MemoryProperties::HOST_VISIBLE));
         let plain = if *class == ResourceClass::Buffer { needs(rig, 256) } else { texture_needs(rig) };
-        assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it may lie in");
+        assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it allows");
         let desc = AllocationDesc { location: held.location(), ..on_device() };
         assert_eq!(
             Some(held.memory_type()),
@@ -342,7 +342,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let refused = allocate((4 << 20) + 1);
     assert!(matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.limit_bytes == 4 << 20), "{refused:?}");
     assert_eq!(limited.statistics().calls.allocate_memory, before, "the driver was not asked");
-    let held = allocate(4 << 20).expect("the limit itself is within it");
+    let held = allocate(4 << 20).expect("the exact limit is allowed");
     let refused = allocate(256);
     assert!(
         matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.reserved_bytes == 4 << 20),
@@ -441,7 +441,7 @@ pub fn a_plan_says_what_the_call_does<G: Gpu>(rig: &mut Rig<G>) {
                 PlannedWay::InBlock { offset } => assert_eq!((offset, made.is_dedicated()), (made.offset(), false)),
                 PlannedWay::NewBlock => assert!(!made.is_dedicated() && plan.requested_bytes > 0),
                 PlannedWay::Dedicated => assert!(made.is_dedicated()),
-                PlannedWay::Recycled => panic!("memory alone has no object that could be recycled"),
+                PlannedWay::Recycled => panic!("memory without a resource has no object to recycle"),
             }
             held.push(made);
         }
@@ -477,7 +477,10 @@ pub fn small_buffers_share_and_hold_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let storage = rig.memory.create_small_buffer(written, Location::Device).expect("room");
     let read = BufferDesc { size: 64, usage: BufferUsage::VERTEX };
     let vertices = rig.memory.create_small_buffer(read, Location::Device).expect("room");
-    assert!(format!("{:?}", storage.object()) != format!("{:?}", vertices.object()), "what shaders write is apart");
+    assert!(
+        format!("{:?}", storage.object()) != format!("{:?}", vertices.object()),
+        "buffers with storage usage are separate"
+    );
 }
 
 pub fn custom_pools_hold_resources_and_go_with_them<G: Gpu>(rig: &mut Rig<G>) {
@@ -529,7 +532,7 @@ pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>)
     }
     let before = rig.memory.statistics().calls.allocate_memory;
     let held: Vec<_> = (0..60).map(|_| rig.memory.allocate(needs, desc).expect("there is room")).collect();
-    assert_eq!(rig.memory.statistics().calls.allocate_memory, before, "nothing waited for the driver");
+    assert_eq!(rig.memory.statistics().calls.allocate_memory, before, "no thread waited for the driver");
     no_overlap(&held);
     drop(held);
     rig.memory.reclaim();

@@ -89,7 +89,7 @@ fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) 
         let dedicated = rig.memory.statistics().total().dedicated_count - before;
         let held = [figures.upload_small, figures.upload_big].map(|pool| pool.range_count);
         let wanted = [Route::UploadSmall, Route::UploadBig].map(|way| usize::from(way == route));
-        assert_eq!(held, wanted, "{size} bytes: the allocator that has them");
+        assert_eq!(held, wanted, "{size} bytes: the allocator that contains them");
         // A block of a pool may have dedicated memory too.
         assert!(route != Route::StandAlone || dedicated >= 1, "{size} bytes");
         assert_eq!(desc.upload_route(size, 256), route);
@@ -202,7 +202,7 @@ pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gp
         let after = counts();
         before.resize(after.len(), 0);
         before[pool] += 1;
-        assert_eq!(after, before, "the pool that it names has it");
+        assert_eq!(after, before, "the range is in the named pool");
         drop(made);
         rig.memory.reclaim();
         pool
@@ -246,7 +246,7 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     let desc = texture_of(TextureUsage::SAMPLED, 256);
     let (plan, made) =
         (placement.plan_texture(&desc), placement.create_texture(&desc, "planned").expect("there is room"));
-    assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "it comes as planned");
+    assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "the route is the planned one");
 }
 
 /// The clear value reaches the driver through a pool, through dedicated memory and through a graph. Checked on a device
@@ -280,7 +280,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
             let refused = placement.create_texture(&desc, "").map(drop);
             assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{desc:?}: {refused:?}");
         }
-        assert_eq!(rig.memory.statistics().calls, before, "nothing was made");
+        assert_eq!(rig.memory.statistics().calls, before, "no object was created");
     }
     // A graph's textures have clear values too, with online placement over the same bytes and in planned frames.
     let placement = policy(rig, PlacementDesc::default());
@@ -338,7 +338,7 @@ pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut R
     let (back, _) =
         placement.create_readback_texture(&texture_of(TextureUsage::COPY_DST, 64), "back").expect("there is room");
     let after = rig.memory.statistics();
-    assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "memory of its own");
+    assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "its own memory");
     assert_eq!(after.calls.create_object, before.calls.create_object + 1, "one buffer, and no texture");
     let wanted = rig.buffer(64 * KIB, Location::Readback, "like").memory_type();
     assert_eq!(back.memory_type(), wanted, "the memory that the host reads fastest");
@@ -346,8 +346,11 @@ pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut R
     let cached = rig.memory.device().capabilities().memory_types.iter();
     let cached = cached.filter(|held| held.properties.contains(MemoryProperties::HOST_CACHED)).count();
     assert!(properties.contains(MemoryProperties::HOST_VISIBLE));
-    assert!(cached == 0 || properties.contains(MemoryProperties::HOST_CACHED), "it is cached where any is");
-    assert_eq!(placement.figures(), Default::default(), "no pool has it");
+    assert!(
+        cached == 0 || properties.contains(MemoryProperties::HOST_CACHED),
+        "it is cached if the device has cached memory"
+    );
+    assert_eq!(placement.figures(), Default::default(), "it is in no pool");
     // The same description without readback uses the texture pools.
     let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
     assert!(matches!(texture.route(), Route::Textures(_)), "{:?}", texture.route());
@@ -466,7 +469,7 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     let frame = rig.timeline().begin();
     let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     let fast = writer.write(&[1; 200]).expect("there is a page");
-    assert_ne!(&fast.buffer, several.object(), "pages have buddies of their own");
+    assert_ne!(&fast.buffer, several.object(), "pages have their own buddies");
     assert_eq!(Route::FastPage.kind(), LocationKind::Fast);
     frame.discard();
 }
@@ -504,7 +507,7 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
         made.push(constants);
     }
     let large = placement.create_constants(&vec![1; 66_000], MultiFrame, &mut writer, "large").expect("there is room");
-    assert_eq!(large.route(), Route::UploadBig, "as every upload of that size");
+    assert_eq!(large.route(), Route::UploadBig, "like every upload of that size");
     let refused = placement.create_constants(&[], MultiFrame, &mut writer, "").err();
     assert_eq!(refused, Some(ringfence::UploadError::ZeroSize));
     let other = policy(rig, PlacementDesc::default());
@@ -546,7 +549,7 @@ pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(counts(), [1, 1, 1]);
     assert_eq!(placement.fast_constants().snapshot().used_bytes, 64 * KIB);
     let objects = [small.object(), big.object(), &fast.buffer];
-    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "buffers of their own");
+    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "separate buffers");
     frame.discard();
 }
 
@@ -617,7 +620,7 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(bytes, pattern(seed, 4096));
     }
     let end = one.size();
-    assert!(one.write(end - 1, &[0; 2]).is_err(), "a range ends where it ends, whatever lies behind it");
+    assert!(one.write(end - 1, &[0; 2]).is_err(), "accesses are bounded by the range, not by its buffer");
 }
 
 pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
@@ -663,7 +666,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
     }
     let dedicated = rig.memory.statistics().total().dedicated_count;
     let alone = make(&placement, dynamic(64 * MIB + 1));
-    assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "memory of its own");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "its own memory");
     drop((there, alone));
 }
 
@@ -725,7 +728,7 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     drop(fast);
     assert_eq!(figures(rig), before);
     drop(writer);
-    assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page does it");
+    assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page has room");
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 1, "for once the frame is over");
     frame.discard();
@@ -762,7 +765,7 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             rig.memory.reclaim();
             assert_eq!(pages(), 1, "the page of queue {late} stays, and no other");
             let (frame, again) = write(other, 9);
-            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the page that went");
+            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the released page");
             frame.discard();
             rig.gpu.open_gate(gate.1).expect("the device is not lost");
             assert!(rig.timelines[late].wait(last, PATIENCE).expect("the device is not lost"));
@@ -773,7 +776,7 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             rig.run(&[copy(&target, &back, 1024)]);
             let mut read = vec![0; 1024];
             back.read(0, &mut read).expect("mapped");
-            assert_eq!(read, pattern(7, 1024), "nothing was written over it");
+            assert_eq!(read, pattern(7, 1024), "it was not overwritten");
         }
     });
 }
@@ -862,7 +865,7 @@ pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_
     drop(heap);
     let held = rig.memory.statistics().total().dedicated_count;
     rig.memory.reclaim();
-    assert_eq!(rig.memory.statistics().total().dedicated_count, held, "it has a user still");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, held, "it is still in use");
     drop(second);
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
@@ -906,7 +909,7 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
     step([1, 0, 1], "object and range");
     // SAFETY: as above.
     unsafe { pooled.destroy_now() };
-    step([1, own, 1 - own], "object and range, unless it had memory of its own");
+    step([1, own, 1 - own], "object and range, unless it had its own memory");
     frame.discard();
 }
 
@@ -919,12 +922,12 @@ pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(r
     assert_eq!((before[..4].to_vec(), before[8]), (vec![1; 4], 1));
     let frame = rig.timeline().begin();
     drop(held);
-    assert_eq!(ranges(), before, "nothing has cleaned up");
+    assert_eq!(ranges(), before, "no cleanup has run");
     placement.end_frame();
     assert_eq!(ranges()[..8], before[..8], "the frame may use them; the page's is over");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(ranges()[..8], before[..8], "nothing has cleaned up");
+    assert_eq!(ranges()[..8], before[..8], "no cleanup has run");
     placement.end_frame();
     assert_eq!(ranges(), [0; 9]);
 }
@@ -947,7 +950,7 @@ pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: 
     const QUEUES: usize = 3;
     let options = Options { queues: QUEUES, shared_queues: true, ..rig.options.clone() };
     run_on::<G>(&options, |rig| {
-        assert_eq!(rig.timelines.len(), QUEUES, "the device has as many, or they share one");
+        assert_eq!(rig.timelines.len(), QUEUES, "the device has three queues, or they share one");
         let placement = policy(rig, PlacementDesc::default());
         // The resources are dropped before the submissions, and then after them.
         for number in 0..2 * QUEUES {
@@ -1027,7 +1030,7 @@ pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut R
         assert_eq!(blocks(), held, "a block for each");
         drop(pooled);
         assert_eq!((ranges(), blocks()), (held.clone(), held.clone()));
-        assert_eq!(placement.end_frame().objects, 8, "and a page, which is none");
+        assert_eq!(placement.end_frame().objects, 8, "and a page, which does not count as an object");
         assert_eq!((ranges(), blocks()), (vec![0; 9], held.clone()));
         assert_eq!(placement.end_frame().blocks, held.iter().sum::<usize>());
         assert_eq!(blocks(), [0; 9]);
@@ -1067,7 +1070,7 @@ pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(ri
         // SAFETY: no other frame uses it.
         unsafe { held.retire_after(&SyncSet::from(point)) };
     }
-    assert_eq!(placement.end_frame().objects, 0, "its fence is not there yet");
+    assert_eq!(placement.end_frame().objects, 0, "its fence has not reached the value yet");
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert_eq!(placement.end_frame().objects, 3, "the later frame does not hold them");
@@ -1102,7 +1105,7 @@ pub fn seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_
     let [one, two] = [0; 2].map(|_| make(&placement, request(Strategy::Suballocated)));
     drop(one);
     (0..5).for_each(|_| _ = placement.end_frame());
-    assert_eq!(destroyed(rig), before + 1, "the other still lives in it");
+    assert_eq!(destroyed(rig), before + 1, "the other range is still in it");
     drop(two);
     placement.end_frame();
     assert_eq!(destroyed(rig), before + 1, "its block may be used again");

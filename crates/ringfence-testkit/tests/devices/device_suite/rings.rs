@@ -40,7 +40,7 @@ pub fn seed_001_11_a_ring_that_was_exchanged_keeps_its_high_water<G: Gpu>(rig: &
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     let shrunk = ring.snapshot();
-    assert_eq!((shrunk.shrink_count, shrunk.high_water_bytes), (1, 4096), "of the one before that");
+    assert_eq!((shrunk.shrink_count, shrunk.high_water_bytes), (1, 4096), "of the previous one");
 }
 
 pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
@@ -61,9 +61,9 @@ pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig
     let refused = ring.write(&[1; 65 << 10], 4);
     assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
     rig.submit(frame, &commands);
-    assert_eq!(rig.download(&target, expected.len() as u64), expected, "what lay in the buffers before it as well");
+    assert_eq!(rig.download(&target, expected.len() as u64), expected, "including data in the previous buffers");
     let frame = rig.timeline().begin();
-    ring.write(&[1; 60 << 10], 4).expect("at the cap it waits");
+    ring.write(&[1; 60 << 10], 4).expect("at its maximum size the ring waits");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let mut seen = vec![ring.capacity()];
@@ -78,7 +78,7 @@ pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig
         }
         ring.validate().expect("the ring is sound");
     }
-    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to what it began with");
+    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to its initial capacity");
     let figures = ring.snapshot();
     assert_eq!(figures.shrink_count, 3);
     assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");

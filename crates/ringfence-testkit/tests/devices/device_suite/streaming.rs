@@ -139,7 +139,7 @@ pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     for texture in &mut textures {
         for wanted in [&large, &small, &large] {
-            texture.swap_mips(&frame, wanted, allocation).expect("one chain, whatever the device says that it is");
+            texture.swap_mips(&frame, wanted, allocation).expect("one mip chain, however the device describes it");
         }
     }
     frame.discard();
@@ -166,7 +166,7 @@ pub fn a_buffer_that_may_be_larger_keeps_all_that_it_has<G: Gpu>(rig: &mut Rig<G
     let mut buffer = rig.memory.create_buffer(&info, allocation).expect("there is room");
     let bytes = buffer.size();
     let frame = rig.timeline().begin();
-    let copy = buffer.resize(&frame, &info, bytes, allocation).expect("the new one is as large");
+    let copy = buffer.resize(&frame, &info, bytes, allocation).expect("the new buffer has the same size");
     assert_eq!((copy.map(|copy| copy.size), buffer.size()), (Some(bytes), bytes));
     frame.discard();
 }

@@ -130,7 +130,7 @@ pub fn a_trace_that_is_cut_off_is_read_up_to_the_cut<G: Gpu>(rig: &mut Rig<G>) {
     let (all, _) = read(&bytes);
     for cut in (0..bytes.len()).step_by(bytes.len() / 300 + 1).chain(bytes.len() - 20..bytes.len()) {
         let (events, error) = read(&bytes[..cut]);
-        match error.expect("it is not whole") {
+        match error.expect("the trace is truncated") {
             TraceError::NotATrace => assert!(cut < 8),
             TraceError::CutOff { at_byte, event_count, .. } => {
                 assert_eq!((at_byte, event_count), (cut as u64, events.len() as u64));
@@ -138,7 +138,7 @@ pub fn a_trace_that_is_cut_off_is_read_up_to_the_cut<G: Gpu>(rig: &mut Rig<G>) {
             other => panic!("cut at {cut}: {other}"),
         }
         assert!(all.starts_with(&events));
-        assert_eq!(state(&events).odd_count(), 0, "whatever the threads did, no part shows two ranges in one place");
+        assert_eq!(state(&events).odd_count(), 0, "no prefix of the trace shows overlapping ranges");
     }
 }
 
@@ -223,7 +223,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let state = state(&events);
     assert_eq!(state.odd_count(), 0);
     let read = state.snapshot();
-    assert_eq!(read.rings, snapshot.rings, "the one that is left, as it was in the end");
+    assert_eq!(read.rings, snapshot.rings, "the remaining range, in its final state");
     assert_eq!(sorted(read.blocks), sorted(snapshot.blocks.clone()));
     let names: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).map(|range| &*range.name).collect();
     for name in ["slot", "other slot", "range", "own", "loose"] {
@@ -234,7 +234,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
         Event::Ring { figures, .. } => Some(figures.used_bytes),
         _ => None,
     });
-    assert_eq!(ring_used.max(), Some(most), "seen as full as it was");
+    assert_eq!(ring_used.max(), Some(most), "recorded with its high-water mark");
     let plans: Vec<_> = events.iter().filter(|event| matches!(event, Event::Planned { .. })).collect();
     let [Event::Planned { height_bytes, pass_count: 3, resources, .. }] = plans[..] else { panic!("{plans:?}") };
     let lives: Vec<_> = resources.iter().map(|held| (&*held.name, held.first_pass, held.end_pass)).collect();

@@ -45,6 +45,6 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         memory.debug().validate().expect("sound");
     }
     trial.run(|| memory.shutdown(PATIENCE))?;
-    assert_eq!(memory.debug().take_findings(), [], "nothing is left, and no guard was written");
+    assert_eq!(memory.debug().take_findings(), [], "no leak, and no damaged guard");
     Ok(())
 }

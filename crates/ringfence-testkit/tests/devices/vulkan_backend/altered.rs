@@ -84,7 +84,7 @@ pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnc
             unsafe { Device::new(&instance, physical, device, DeviceDesc { features, ..Default::default() }) };
         run(&wrapped.expect("Vulkan 1.2"), own);
         let Noted { live_memories, live_samplers, .. } = noted();
-        assert_eq!((live_memories, live_samplers), (0, 0), "something was not given back");
+        assert_eq!((live_memories, live_samplers), (0, 0), "an object was not destroyed");
         STATE.set(None);
     });
 }

@@ -37,7 +37,7 @@ fn a_release_does_not_look_at_every_slot_of_every_heap() {
     let heap: CpuDescriptorHeap<_> = heap.expect("a large block");
     let held = heap.allocate(60_000).expect("it is large");
     let with = cost();
-    println!("a buffer that no slot shows: {without:?} without slots, {with:?} beside 65,536 of them");
+    println!("a buffer without views: {without:?} without slots, {with:?} with 65,536 slots");
     assert!(with < without * 8 + Duration::from_micros(20), "{without:?}, {with:?}");
     drop((held, heap, memory));
     _ = gpu.close();

@@ -50,7 +50,7 @@ fn in_a_move(info: &TextureInfo<'_>, check: impl FnOnce(&mut DefragPass<'_, ring
     drop((run, held, first, pool));
     memory.shutdown(std::time::Duration::ZERO).expect("nothing was submitted");
     drop((timeline, memory));
-    assert_eq!(gpu.close(), Vec::<String>::new(), "the validation layers have nothing to say");
+    assert_eq!(gpu.close(), Vec::<String>::new(), "the validation layers report nothing");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
                 assert_eq!(sent(), if at_any_time { vec![changed] } else { vec![] });
             }
             assert!(!plain.set_priority(Priority::Highest) && !pooled.set_priority(Priority::Highest));
-            assert_eq!(sent(), [], "a block is not one resource's");
+            assert_eq!(sent(), [], "a block is not dedicated to one resource");
         }
     });
 }

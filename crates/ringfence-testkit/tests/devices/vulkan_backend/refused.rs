@@ -249,7 +249,7 @@ mod imported {
                 let made = unsafe {
                     sharing::import_buffer(&memory, &info, handle(), &shared(theirs), AllocationDesc::default())
                 };
-                assert!(made.expect("one type serves both").memory_type() < own);
+                assert!(made.expect("one type supports both").memory_type() < own);
                 memory.reclaim();
             }
         });

@@ -39,7 +39,7 @@ fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<
     let last = acquire(&mut execution, 60 << 10, copies_again);
     let last = *execution.buffer(last).expect("it is in use");
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.pass, barrier.depends)).collect();
-    assert_eq!(depends, [(computes, true), (copies_again, false)], "the first one serves for both");
+    assert_eq!(depends, [(computes, true), (copies_again, false)], "the first dependency covers both");
 
     let frame = timeline.begin();
     let value = frame.value();
@@ -75,7 +75,7 @@ fn a_dependency_is_for_all_that_comes_and_not_for_its_pass_alone() {
     let Some(messages) = three_passes((vk::PipelineStageFlags::ALL_COMMANDS, reads | writes)) else { return };
     assert_eq!(messages, Vec::<String>::new());
     let narrow = three_passes((vk::PipelineStageFlags::COMPUTE_SHADER, vk::AccessFlags::SHADER_WRITE));
-    let narrow = narrow.expect("it was there a moment ago");
+    let narrow = narrow.expect("the device opened before");
     assert!(narrow.iter().any(|message| message.starts_with("SYNC-HAZARD-WRITE-AFTER-WRITE")), "{narrow:?}");
 }
 
@@ -132,7 +132,7 @@ fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
         images.push(image(&execution, texture));
     }
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.depends, barrier.discards)).collect();
-    assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency serves for both");
+    assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency covers both");
 
     let frame = timeline.begin();
     let value = frame.value();

@@ -395,7 +395,7 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
             DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
-    trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is as valid as before");
+    trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is still valid");
     trial.memory.reclaim();
     trial.silent(&"from_raw");
     trial.close();
