@@ -1,7 +1,7 @@
 //! The kind of memory of a resource, stored as a mark on the driver's object, because the API has no query for it.
 //!
 //! `GetHeapProperties` succeeds for placed and for committed resources, and fails for reserved ones. The kinds must be
-//! told apart, because aliasing barriers are allowed only for placed and reserved resources.
+//! distinguished, because aliasing barriers are allowed only for placed and reserved resources.
 
 use ringfence_hal::DeviceError;
 use windows::Win32::Graphics::Direct3D12::ID3D12Resource;

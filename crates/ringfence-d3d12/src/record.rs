@@ -5,7 +5,7 @@
 //!   ResourceBarrier       textures COMMON ─▶ COPY_DEST, all in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
 //!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers in one call
-//!   CopyResource …        textures as a whole, between barriers of their own
+//!   CopyResource …        whole textures, between separate barriers
 //! ```
 //!
 //! A copy promotes a buffer in the common state to `COPY_DEST`, without a barrier. The buffer decays to the common

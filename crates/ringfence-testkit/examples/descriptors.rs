@@ -73,7 +73,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         let frame = timeline.begin();
         let mut frame_tables = heap.frame_descriptors(&frame)?;
         for _ in 0..frame_slots / 8 {
-            // Rewritten, so that no two tables are identical.
+            // Rewritten: no two tables may be identical.
             shown.write(0, &words(&buffers[0])?)?;
             time(&mut copy, || frame_tables.table(&[shown.all()]))?;
         }

@@ -21,7 +21,7 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    // Constant and without a destructor, so that access never allocates.
+    // Constant and without a destructor: access never allocates.
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
 }

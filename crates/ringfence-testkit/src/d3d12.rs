@@ -297,7 +297,7 @@ fn message(queue: &ID3D12InfoQueue, index: u64) -> Option<String> {
     let mut bytes = 0;
     // SAFETY: without a buffer, the call only returns the message's size.
     unsafe { queue.GetMessage(index, None, &mut bytes) }.ok()?;
-    // A buffer of words, so that the message at its start is aligned.
+    // A buffer of words aligns the message at its start.
     let mut buffer = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
     let message = buffer.as_mut_ptr().cast::<D3D12_MESSAGE>();
     // SAFETY: the buffer has the requested size and the alignment of a message.

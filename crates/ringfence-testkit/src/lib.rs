@@ -117,7 +117,7 @@
 //!     }
 //! }
 //!
-//! /// Three queues, so that concurrent work is tested too.
+//! /// Runs a test on a device with three queues, to test concurrent work too.
 //! fn own(test: impl FnOnce(&mut rig::Rig<OwnGpu>)) {
 //!     rig::run_on(&Options { queues: 3, ..Default::default() }, test);
 //! }
@@ -185,7 +185,7 @@ pub struct Options {
     pub seed: u64,
     /// Descriptor model to use on Vulkan, if the device supports it; the device's best one if `None`.
     pub descriptors: Option<DescriptorModel>,
-    /// If `true`, cleared slots of plain descriptor sets show placeholders on Vulkan: null descriptors and partially
+    /// If `true`, empty slots of plain descriptor sets show placeholders on Vulkan: null descriptors and partially
     /// bound arrays are not enabled.
     pub placeholders: bool,
 }
@@ -205,7 +205,7 @@ impl Default for Options {
     }
 }
 
-/// The layer that checks a device's use.
+/// State of the validation of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Validation {
     /// No checks were requested.

@@ -44,7 +44,7 @@ fn print(line: &str) {
 fn line(kind: &str, name: &str, text: &str) {
     let Some(path) = std::env::var_os("RINGFENCE_TEST_REPORT") else { return };
     let text = text.replace(['\t', '\n', '\r'], " ");
-    // A single write, so that lines of several threads and processes do not mix.
+    // A single write: lines of several threads and processes must not mix.
     let written = OpenOptions::new()
         .create(true)
         .append(true)

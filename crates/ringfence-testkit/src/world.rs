@@ -80,7 +80,7 @@ impl Bug {
         Self::KeptAfterLoss,
     ];
 
-    /// Returns the texts of which a finding of this bug contains at least one.
+    /// Returns the possible texts of a finding of this bug. A finding contains at least one of them.
     #[must_use]
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {

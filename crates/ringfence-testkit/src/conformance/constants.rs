@@ -682,7 +682,7 @@ pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &m
     }
 }
 
-/// A copy is promoted if the previous frame read it at least as often as the configured number.
+/// Constants are promoted if the previous frame read a copy of them at least as often as the configured number.
 pub fn seed_002_12_promotion_begins_at_the_number_that_is_set<G: Gpu>(rig: &mut Rig<G>) {
     for share_equal in [false, true] {
         let desc = ConstantsDesc { promote_reads: Some(4), share_equal, ..small() };

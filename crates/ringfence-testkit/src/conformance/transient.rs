@@ -267,7 +267,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             let raw = (execution.texture(texture).unwrap().clone(), execution.buffer(buffer).unwrap().clone());
             places.push(places[places.len() - 1].clone());
             assert!(before.replace(raw.clone()).is_none_or(|before| before.0 != raw.0), "two in a row live at once");
-            // The next pass reads each, so that two are alive at a time.
+            // The next pass reads each: two are alive at a time.
             let last = passes.get(passes.iter().position(|held| held == pass).unwrap() + 1).unwrap_or(pass);
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();

@@ -120,7 +120,7 @@ fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u3
         let whole_texels = other.min_image_transfer_granularity.width == 1;
         *index != family && other.queue_count > 0 && other.queue_flags.intersects(copies) && whole_texels
     });
-    // Copy engines have no other flags. Queues for video also report copies, but are the last choice.
+    // Copy engines have no other flags. Video queues can copy too, but a pure copy engine is preferred.
     let rank = |flags: vk::QueueFlags| {
         (flags.intersects(work), (flags & !(vk::QueueFlags::TRANSFER | vk::QueueFlags::SPARSE_BINDING)).as_raw())
     };

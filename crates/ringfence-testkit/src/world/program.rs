@@ -67,7 +67,7 @@ struct Program {
     /// The fences that run ahead of the work, with [`Bug::EarlyReclaim`].
     ahead: Vec<Fence>,
     memory: Allocator<Device>,
-    /// The last field, so that it is dropped last.
+    /// The last field, because it must be dropped last.
     gpu: SimGpu,
 }
 

@@ -124,7 +124,7 @@ pub fn seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart<G: Gpu>(rig:
     }
 }
 
-/// Returns the requirements of a plain texture, whose class is that of all textures; sizes vary.
+/// Returns the requirements of a plain texture, for its resource class. Callers change the size.
 fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
     let device = rig.memory.device();
     let info = Create::<Textures>::describe(device, &TextureDesc::default()).expect("a plain texture");
