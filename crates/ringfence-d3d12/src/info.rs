@@ -10,7 +10,7 @@ pub struct ResourceInfo {
     /// The driver's description. If its alignment is 0, the library takes the smallest alignment that the driver
     /// allows; for a buffer it takes at least 256, which every kind of view of the buffer accepts.
     ///
-    /// Any other alignment of a buffer is a minimum, as it is for runtimes with tight alignment. 16 is enough for a
+    /// Any other alignment of a buffer is a minimum, as for runtimes with tight alignment. 16 is enough for a
     /// buffer without constant-buffer views.
     pub desc: D3D12_RESOURCE_DESC,
     /// The first state of a texture. Buffers and textures for simultaneous access ignore it, as in the API, and start

@@ -13,7 +13,7 @@
 //!   Fence               ID3D12Fence
 //! ```
 //!
-//! The features of newer runtimes are queried once, in [`Features`], and used if the runtime has them. Only
+//! The features of newer runtimes are queried once, in `Features`, and used if the runtime has them. Only
 //! `ID3D12Device` and feature level 11.0 are required.
 //!
 //! The crate accepts a range of versions of the `windows` crate, so the engine and this crate use the same version. The

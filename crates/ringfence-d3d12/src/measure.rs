@@ -111,10 +111,10 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
             u128::from(whole(across)) * u128::from(whole(down)) * u128::from(whole(layers)) * u128::from(bits / 8);
         return bytes <= tiles_max << tile_bytes_log2;
     }
-    // A tile is a square of elements, or twice as wide as it is high.
+    // A tile is a square of elements, or twice as wide as high.
     let elements_log2 = tile_bytes_log2 - (u64::from(bits) / 8 * u64::from(samples)).next_power_of_two().ilog2();
     let (wide, high) = (1 << elements_log2.div_ceil(2), 1 << (elements_log2 / 2));
-    // With several samples a tile may also be twice as high as it is wide, so both sides get the shorter length.
+    // With several samples a tile may also be twice as high as wide, so both sides get the shorter length.
     let (wide, high) = if samples > 1 { (high, high) } else { (wide, high) };
     let tiles = u128::from(across.div_ceil(wide)) * u128::from(down.div_ceil(high)) * u128::from(layers);
     tiles <= tiles_max

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ringfence_trace::Snapshot;
 
-/// All ranges whose names have the same prefix.
+/// All ranges with the same name prefix.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Consumer {
     /// The prefix; empty for ranges without a name.

@@ -71,10 +71,10 @@ pub struct History {
     /// Number of all plans.
     #[serde(default)]
     pub plan_count: u64,
-    /// Number of ranges whose content was moved.
+    /// Number of moved ranges.
     #[serde(default)]
     pub move_count: u64,
-    /// Bytes of the ranges whose content was moved.
+    /// Bytes of the moved ranges.
     #[serde(default)]
     pub moved_bytes: u64,
     /// The reason why only a part of the trace could be read, or that its events contradict each other.

@@ -264,7 +264,7 @@ impl<'a> At<'a> {
         list.iter().enumerate().map(|(index, value)| At::of(value, format!("{} / {index}", self.under(key)))).collect()
     }
 
-    /// Returns the values whose key is `prefix` and a number, ordered by number.
+    /// Returns the values with keys of `prefix` and a number, ordered by number.
     fn values(&self, prefix: &str) -> Result<Vec<(usize, &'a Value)>, ImportError> {
         let number = |key: &str| key.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
         let mut values: Vec<(usize, &Value)> =

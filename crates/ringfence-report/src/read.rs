@@ -88,7 +88,7 @@ fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     }
 }
 
-/// Numbers the blocks of a snapshot from a version whose blocks had no numbers.
+/// Numbers the blocks of an old snapshot without block numbers.
 fn number_blocks(snapshot: &mut Snapshot) {
     if snapshot.blocks.iter().all(|block| block.number == 0) {
         (0..).zip(&mut snapshot.blocks).for_each(|(number, block)| block.number = number);

@@ -34,7 +34,7 @@ pub struct HeapMoment {
     pub budget_bytes: Option<u64>,
 }
 
-/// Figures whose maximum is recorded.
+/// Figures with recorded maxima.
 pub(super) trait Most: Copy + Default {
     /// Returns the maximum of each amount of `self` and `other`. Values that are not amounts are taken from `self`, the
     /// later one.
