@@ -1,5 +1,4 @@
-//! What a Direct3D 12 device is and can do: queried once, when it is wrapped.
-//!
+//! The capabilities of a Direct3D 12 device, queried once, when the device is wrapped.
 //! ```text
 //!   heap type     local memory (0)   shared memory (1; 0 on a unified memory)
 //!   DEFAULT       device-local
@@ -22,49 +21,50 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// What a device has of the things that not every device has.
+/// The optional features and limits of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
-    /// Whether buffers, textures and render targets may share a heap (heap tier 2).
+    /// `true` if buffers, textures and render targets may share a heap (heap tier 2).
     pub mixed_heaps: bool,
-    /// Whether device and host share one memory.
+    /// `true` if device and host share one memory (UMA).
     pub unified_memory: bool,
-    /// Whether heaps may be left as they are instead of being zeroed; such a runtime is used so.
+    /// `true` if the runtime can create heaps without zeroing them. Heaps are then created so.
     pub not_zeroed: bool,
-    /// Whether there are heaps near the device that the host can map.
+    /// `true` if the device has device-local heaps that the host can map (GPU_UPLOAD).
     pub gpu_upload_heaps: bool,
-    /// Whether resources may be aligned as little as the device needs; such a device is used so.
+    /// `true` if the device supports tight alignment. Resources are then aligned to the minimum that the device needs.
     pub tight_alignment: bool,
-    /// Whether multisampled render targets may be aligned to 64 KiB instead of 4 MiB.
+    /// `true` if multisampled render targets may be aligned to 64 KiB instead of 4 MiB.
     pub small_msaa: bool,
-    /// Bits of an address inside one resource or heap.
+    /// Number of address bits inside one resource or heap.
     pub resource_address_bits: u32,
-    /// The resource binding tier, 1 to 3.
+    /// Resource binding tier, 1 to 3.
     pub resource_binding_tier: u32,
-    /// The most slots of a shader-visible heap of views.
+    /// Maximum number of slots of a shader-visible heap of views.
     pub view_slots_max: u32,
-    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has
-    /// no static samplers, if the device says so
-    /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`).
+    /// Maximum number of slots of a shader-visible heap of samplers. On devices that say so
+    /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`), a root signature that is
+    /// used with a heap of more than 2,048 slots must not have static samplers.
     pub sampler_slots_max: u32,
 }
 
-/// Newer than some versions of the `windows` crate; the numbers are those of the SDK.
+/// Feature numbers of the SDK. Some supported versions of the `windows` crate do not have them.
 const TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
 const OPTIONS19: D3D12_FEATURE = D3D12_FEATURE(48);
 
-/// `D3D12_FEATURE_DATA_D3D12_OPTIONS19`: ten words, of which those of these places are read.
+/// `D3D12_FEATURE_DATA_D3D12_OPTIONS19` as ten words. The constants below are the indices of the words that are read.
 type Options19 = [u32; 10];
 const MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE: usize = 6;
 const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
 
-/// The most slots of shader-visible heaps of views and of samplers: as the device reports, else as the tier guarantees.
+/// Returns the maximum slot counts of shader-visible heaps of views and of samplers: as the device reports, else as the
+/// tier guarantees.
 ///
-/// Tier 3 has no number of its own ("1,000,000+"): the driver refuses what it has no memory for.
+/// Tier 3 has no exact maximum ("1,000,000+"); the driver refuses heaps that do not fit into its memory.
 fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
     let views = if tier >= 3 { i32::MAX as u32 } else { D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1 };
     let samplers = D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE;
-    // A runtime that reports zeros has not queried its driver.
+    // A runtime that reports zeros did not query its driver.
     let said = |at: usize, otherwise: u32| said.map(|words| words[at]).filter(|most| *most > 0).unwrap_or(otherwise);
     (said(MAX_VIEW_DESCRIPTOR_HEAP_SIZE, views), said(MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE, samplers))
 }
@@ -72,10 +72,8 @@ fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
 impl Features {
     pub(super) fn query(device: &ID3D12Device) -> Result<Self, DeviceError> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
-        query_feature(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(error::failed(error::call!(
-            "ID3D12Device::CheckFeatureSupport",
-            "a question for the heap tier"
-        )))?;
+        query_feature(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options)
+            .map_err(error::failed(error::call!("ID3D12Device::CheckFeatureSupport", "a query of the heap tier")))?;
         let address = queried::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(
             device,
             D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT,
@@ -88,7 +86,7 @@ impl Features {
         Ok(Self {
             mixed_heaps: options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0,
             unified_memory: architecture.is_some_and(|held| held.UMA.as_bool()),
-            // The flag and this query came with the same runtime: where the query is known, so is the flag.
+            // The flag and this query came with the same runtime: if the query works, so does the flag.
             not_zeroed: queried::<D3D12_FEATURE_DATA_D3D12_OPTIONS7>(device, D3D12_FEATURE_D3D12_OPTIONS7).is_some(),
             gpu_upload_heaps: options16.is_some_and(|held| held.GPUUploadHeapSupported.as_bool()),
             tight_alignment: queried::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
@@ -101,26 +99,26 @@ impl Features {
     }
 }
 
-/// Queries the device; `data` is the structure that belongs to `feature`.
+/// Queries the device. `data` must be the structure that belongs to `feature`.
 fn query_feature<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
     let pointer = std::ptr::from_mut(data).cast::<c_void>();
-    // SAFETY: pointer and size are those of `data`; a driver that expects another size refuses.
+    // SAFETY: pointer and size are those of `data`; a driver that expects another size returns an error.
     unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
 }
 
-/// What the device reports, if the runtime knows the feature.
+/// Returns the device's answer, if the runtime knows the feature.
 fn queried<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
     let mut data = T::default();
     query_feature(device, feature, &mut data).ok().map(|()| data)
 }
 
-/// The adapter that the device was made on.
+/// Returns the adapter of the device, found by its LUID.
 pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
-    // SAFETY: calls on live objects, with a LUID that the device itself gives.
+    // SAFETY: the objects are alive, and the LUID is the device's.
     unsafe { CreateDXGIFactory1::<IDXGIFactory4>().ok()?.EnumAdapterByLuid(device.GetAdapterLuid()).ok() }
 }
 
-/// The device as `ringfence_hal` describes it, and the heap type behind each memory type.
+/// Returns the device's capabilities as `ringfence_hal` describes them, and the heap type of each memory type.
 pub(super) fn query(
     device: &ID3D12Device,
     adapter: Option<&IDXGIAdapter>,
@@ -153,8 +151,8 @@ pub(super) fn query(
     (capabilities, heap_types)
 }
 
-/// The row pitch of one texel of depth in a format with stencil. Undocumented: the documentation names 256 for every
-/// format, and drivers lay out such rows at multiples of 512.
+/// Returns the row pitch of one texel of depth, in bytes, in a format with stencil. This is undocumented: the
+/// documentation says 256 for every format, but drivers place such rows at multiples of 512.
 fn planar_pitch(device: &ID3D12Device) -> u64 {
     let desc = D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
@@ -171,7 +169,7 @@ fn planar_pitch(device: &ID3D12Device) -> u64 {
     // SAFETY: the description and the layout live through the call.
     unsafe { device.GetCopyableFootprints(&desc, 0, 1, 0, Some(&mut layout), None, None, None) };
     let pitch = layout.Footprint.RowPitch;
-    // A device without the format answers with all bits.
+    // A device without the format returns all ones.
     let known = pitch.is_power_of_two() && pitch <= D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT;
     u64::from(if known {
         pitch.max(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT)
@@ -185,7 +183,8 @@ fn adapter_name(desc: &DXGI_ADAPTER_DESC) -> String {
     String::from_utf16_lossy(&desc.Description[..length])
 }
 
-/// Without an adapter the sizes are unknown: nothing is then too large.
+/// Returns the memory heaps. Without an adapter the sizes are unknown and reported as `u64::MAX`, so that no request is
+/// too large.
 fn memory_heaps(adapter: Option<&DXGI_ADAPTER_DESC>, features: Features) -> Vec<MemoryHeap> {
     let size = |bytes: usize| if bytes == 0 { u64::MAX } else { bytes as u64 };
     let local = adapter.map_or(0, |desc| desc.DedicatedVideoMemory);
@@ -210,7 +209,7 @@ fn memory_types(features: Features) -> (Vec<D3D12_HEAP_TYPE>, Vec<MemoryType>) {
     types.into_iter().map(|(heap_type, heap, properties)| (heap_type, MemoryType { heap, properties })).unzip()
 }
 
-/// The budgets of the first `heap_count` segment groups, of the first node.
+/// Returns the budgets of the first `heap_count` segment groups of the first node.
 pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<HeapBudgets> {
     let groups = [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
     let budget = |group| {
@@ -230,7 +229,7 @@ mod tests {
     fn heaps_are_as_large_as_the_device_says_or_its_tier() {
         for (tier, views) in [(1, 1_000_000), (2, 1_000_000), (3, i32::MAX as u32)] {
             assert_eq!(heap_limits(tier, None), (views, 2048));
-            assert_eq!(heap_limits(tier, Some([0; 10])), (views, 2048), "an answer without numbers is none");
+            assert_eq!(heap_limits(tier, Some([0; 10])), (views, 2048), "zeros count as no answer");
             let said = [1, 31, 1, 1, 1, 1, 4080, 2048, 1_500_000, 0];
             assert_eq!(heap_limits(tier, Some(said)), (1_500_000, 4080));
         }

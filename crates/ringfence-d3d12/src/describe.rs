@@ -1,4 +1,4 @@
-//! Conversion of portable descriptions to Direct3D 12's and back.
+//! Conversion between portable descriptions and Direct3D 12's.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -10,9 +10,9 @@ use ringfence_hal::{
     TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
-/// The alignment that serves each view of a buffer: that of constants.
+/// The alignment that every view of a buffer accepts: that of constant-buffer views.
 pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
-/// The alignment that serves each view but constants, and what is read by index or vertex.
+/// The alignment that every use of a buffer except constant-buffer views accepts, including index and vertex reads.
 const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
 
 mod sealed {
@@ -21,24 +21,26 @@ mod sealed {
     impl Sealed for super::Textures {}
 }
 
-/// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
+/// The parts of a description that differ between buffers and textures. Sealed: only [`Buffers`] and [`Textures`]
+/// implement it.
 pub trait Shape: Kind + sealed::Sealed {
-    /// Direct3D 12's description for a portable one.
+    /// Returns Direct3D 12's description for a portable one.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if there is no such resource.
+    /// [`DeviceError::Unsupported`] if Direct3D 12 has no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
-    /// Direct3D 12's description portably; `None` where there is none.
+    /// Returns the portable description for Direct3D 12's; `None` if there is none.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// The alignment in the description that its use needs, where the driver may measure less; 0 leaves it open.
+    /// Returns the minimum alignment that the resource's uses need, in case the driver measures a smaller one; 0 if
+    /// there is no minimum.
     fn floor(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
     }
 
-    /// The clear value that goes with it; `None` for buffers.
+    /// Returns the clear value of a description and its format; `None` for buffers.
     fn clear_value(desc: &Self::Desc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let _ = desc;
         None
@@ -55,24 +57,24 @@ pub trait Shape: Kind + sealed::Sealed {
         false
     }
 
-    /// Makes a portable description of two-dimensional layers one of a cube, if their number allows it.
+    /// Turns a portable description of a two-dimensional array into one of a cube, if its number of layers allows it.
     fn set_cube(desc: &mut Self::Desc) {
         let _ = desc;
     }
 
-    /// What all of a texture is; `None` for buffers.
+    /// Returns the extent, layers, mips and aspects of a whole texture; `None` for buffers.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
         None
     }
 
-    /// Whether a description is of this kind.
+    /// Returns `true` if a description belongs to this kind of resource.
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
 
 impl Shape for Buffers {
-    /// What it is used for makes no difference but for writes by shaders; and for constants, whose views end at
-    /// multiples of 256 bytes, which have to be the buffer's.
+    /// Only two usages affect the description. Storage allows unordered access. Constants round the size up to a
+    /// multiple of 256 bytes, because constant-buffer views end at such multiples and must end inside the buffer.
     fn resource_desc(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let storage = desc.usage.contains(BufferUsage::STORAGE);
         let constants = desc.usage.contains(BufferUsage::CONSTANT);
@@ -92,9 +94,9 @@ impl Shape for Buffers {
         })
     }
 
-    /// Everything but writes by shaders is allowed to every buffer, addresses to those whose alignment serves each
-    /// view, and constants to those of them that end with a view of constants: of another size,
-    /// [`Shape::resource_desc`] would describe a larger one.
+    /// Every buffer gets all usages, with three exceptions: storage needs the flag for unordered access, device
+    /// addresses need an alignment that every view accepts, and constants need that alignment and a size that is a
+    /// multiple of 256 bytes. With another size, [`Shape::resource_desc`] would describe a larger buffer.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
         let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
         let mut usage = BufferUsage::all();
@@ -104,7 +106,7 @@ impl Shape for Buffers {
         Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
     }
 
-    /// 0 stands for that of every view.
+    /// Returns 0 for the alignment that every view accepts.
     fn floor(desc: &BufferDesc) -> u64 {
         if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
     }
@@ -115,7 +117,7 @@ impl Shape for Buffers {
 }
 
 impl Shape for Textures {
-    /// A cube is an array of two-dimensional layers: only its views say so.
+    /// A cube is described as an array of two-dimensional layers: only its views are cubes.
     fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let (dimension, depth_or_layers) = match desc.dimension {
             Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
@@ -168,7 +170,7 @@ impl Shape for Textures {
         })
     }
 
-    /// A clear value in a format that it is viewed with: the description's may be typeless.
+    /// The format is one that views use, because the format in the description may be typeless.
     fn clear_value(desc: &TextureDesc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let value = desc.clear_value?;
         let format = match value {
@@ -202,17 +204,18 @@ impl Shape for Textures {
     }
 }
 
-/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] does not know.
+/// Returns the extent, layers, mips and aspects of a whole texture; `None` for formats with several planes and for
+/// formats that [`texel_format`] does not know.
 pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
     let (depth, layers) = if is_volume { (desc.DepthOrArraySize, 1) } else { (1, desc.DepthOrArraySize) };
     let longest = width.max(height).max(depth.into()).max(1);
-    // 0 stands for all that there can be.
+    // 0 mip levels stand for the full mip chain.
     let mips = if desc.MipLevels == 0 { longest.ilog2() + 1 } else { desc.MipLevels.into() };
     let format = texel_format(desc.Format)?;
     let is_depth = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL);
-    // Typeless texels are depth where they are drawn to as such.
+    // Typeless texels are depth if the texture is a depth-stencil.
     let format = match format.block_bytes(TextureAspect::Depth) {
         Some(bytes) if is_depth => {
             TexelFormat::depth_stencil(bytes, format.block_bytes(TextureAspect::Stencil).unwrap_or(0))
@@ -223,11 +226,11 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, samples, format, aspects })
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share
-/// colour, and for formats that are not known here.
+/// Returns the layout of a format's texels in a buffer; `None` for formats with several planes, for formats whose
+/// texels share colour channels, and for unknown formats.
 #[must_use]
 pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
-    // The numbers run by size.
+    // The format numbers are grouped by texel size.
     Some(match format.0 {
         1..=4 => TexelFormat::color(16),
         5..=8 => TexelFormat::color(12),
@@ -249,7 +252,7 @@ pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
     })
 }
 
-/// The planes of a texture: depth and stencil lie in one each.
+/// Returns the number of planes of a texture: depth and stencil are separate planes.
 pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
     match format.0 {
         19..=22 | 44..=47 => 2,
@@ -257,7 +260,7 @@ pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
     }
 }
 
-/// The plane that an aspect lies in.
+/// Returns the plane of an aspect.
 pub(super) const fn plane(format: DXGI_FORMAT, aspect: TextureAspect) -> u32 {
     match aspect {
         TextureAspect::Stencil if plane_count(format) == 2 => 1,
@@ -265,7 +268,7 @@ pub(super) const fn plane(format: DXGI_FORMAT, aspect: TextureAspect) -> u32 {
     }
 }
 
-/// What the texels of a plane are in a buffer, where the driver does not say.
+/// Returns the format of a plane's texels in a buffer, for formats with several planes; else `format`.
 pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT {
     match (plane_count(format), plane) {
         (2, 0) => DXGI_FORMAT_R32_TYPELESS,
@@ -274,10 +277,11 @@ pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT
     }
 }
 
-/// Formats that are not of depth, and the portable ones.
+/// Defines the conversions between portable formats and DXGI formats. The arguments are the pairs that are not depth
+/// formats.
 macro_rules! formats {
     ($($portable:ident = $format:ident,)*) => {
-        /// As shaders see it: depth as one red channel.
+        /// Returns the format in which shaders read a texture: depth as one red channel.
         pub(super) fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
             Ok(match format {
                 $(Format::$portable => $format,)*
@@ -289,7 +293,7 @@ macro_rules! formats {
             })
         }
 
-        /// The portable format; `None` if there is none.
+        /// Returns the portable format; `None` if there is none.
         const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
             match format {
                 $($format => Some(Format::$portable),)*
@@ -339,26 +343,31 @@ formats! {
     Bc7Unorm = DXGI_FORMAT_BC7_UNORM, Bc7UnormSrgb = DXGI_FORMAT_BC7_UNORM_SRGB,
 }
 
-/// As what it is drawn to.
+/// Returns the format of a depth-stencil view.
 pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
     match format {
         Format::D16Unorm => Ok(DXGI_FORMAT_D16_UNORM),
         Format::D32Float => Ok(DXGI_FORMAT_D32_FLOAT),
         Format::D24UnormS8Uint => Ok(DXGI_FORMAT_D24_UNORM_S8_UINT),
         Format::D32FloatS8Uint => Ok(DXGI_FORMAT_D32_FLOAT_S8X24_UINT),
-        _ => Err(DeviceError::unsupported("a colour format as depth, or stencil alone")),
+        _ => Err(DeviceError::unsupported("a depth-stencil view of a colour format or of stencil alone")),
     }
 }
 
-/// Depth that shaders read has to be typeless, since it is viewed in two ways; other depth is typed.
+/// Returns the format of a texture's description. It is typeless if shaders read the depth, because the two kinds of
+/// views have different formats; it is typed if the texture is only a depth-stencil.
 fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
     let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
     if !format.is_depth_stencil() {
         let colour = shader_format(format)?;
-        return if depth { Err(DeviceError::unsupported("a colour format as depth")) } else { Ok(colour) };
+        return if depth {
+            Err(DeviceError::unsupported("a depth-stencil texture of a colour format"))
+        } else {
+            Ok(colour)
+        };
     }
     if usage.intersects(TextureUsage::STORAGE | TextureUsage::RENDER_TARGET) {
-        return Err(DeviceError::unsupported("a depth format that shaders write or that is drawn to as colour"));
+        return Err(DeviceError::unsupported("a depth format with storage or render-target usage"));
     }
     let typed = depth_format(format)?;
     if depth && !usage.contains(TextureUsage::SAMPLED) {
@@ -372,7 +381,7 @@ fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceErro
     })
 }
 
-/// Uses of textures, and what allows them.
+/// Texture usages, and the flags that allow them.
 const FLAGS: [(TextureUsage, D3D12_RESOURCE_FLAGS); 3] = [
     (TextureUsage::STORAGE, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
     (TextureUsage::RENDER_TARGET, D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET),
@@ -383,14 +392,14 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     let allowed = FLAGS.into_iter().filter(|(wanted, _)| usage.contains(*wanted));
     let allowed = allowed.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag);
     let is_unread = usage.contains(TextureUsage::DEPTH_STENCIL) && !usage.contains(TextureUsage::SAMPLED);
-    // Lets the driver compress depth in ways that shaders could not read.
+    // The driver can then compress depth in ways that shaders cannot read.
     if is_unread { allowed | D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE } else { allowed }
 }
 
-/// The state that a resource begins in, in a heap that leaves a choice.
+/// Returns the first state of a resource in a heap that does not prescribe one.
 ///
-/// The API ignores the state in the description of a buffer and of a texture for simultaneous access, which begin in the
-/// common state; except that a buffer of an acceleration structure has that state, permanently.
+/// The API ignores the described state for buffers and for textures for simultaneous access, and starts them in the
+/// common state. Exception: the buffer of an acceleration structure has that state permanently.
 pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     let is_structure = info.initial_state == D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
     let decays = if Buffers::is_shape_of(&info.desc) {
@@ -401,7 +410,7 @@ pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     if decays { D3D12_RESOURCE_STATE_COMMON } else { info.initial_state }
 }
 
-/// What distinguishes a description from others: all of its numbers.
+/// Returns a key that holds all numbers of a description, so that two descriptions with equal keys are equal.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];
@@ -458,7 +467,7 @@ mod tests {
         let with =
             |value| ResourceInfo { clear_value: Some((DXGI_FORMAT_R8G8B8A8_UNORM, value)), ..ResourceInfo::from(desc) };
         let depth = with(ClearValue::DepthStencil { depth: 5, stencil: 6 });
-        let given = clear_value(&depth).expect("it was asked for");
+        let given = clear_value(&depth).expect("the description has a clear value");
         // SAFETY: every byte of the union was set.
         assert_eq!(unsafe { given.Anonymous.Color }.map(f32::to_bits), [5, 6, 0, 0]);
         let color = with(ClearValue::Color([5, 6, 0, 0]));
@@ -478,10 +487,10 @@ mod tests {
             let plain = Buffers::resource_desc(&plain).expect("a plain buffer");
             let native = D3D12_RESOURCE_DESC { Alignment: alignment, Flags: flags, ..plain };
             let said = Buffers::portable_desc(&native).expect("a buffer");
-            // As it is described where the driver can place at less.
+            // The description that the device makes if the driver supports tight alignment.
             let again = D3D12_RESOURCE_DESC {
                 Alignment: Buffers::floor(&said),
-                ..Buffers::resource_desc(&said).expect("what was said can be made")
+                ..Buffers::resource_desc(&said).expect("the portable description converts back")
             };
             assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");
         }
@@ -493,7 +502,7 @@ mod tests {
         let of = |desc, state| ResourceInfo { initial_state: state, ..ResourceInfo::from(desc) };
         let copied = of(desc, D3D12_RESOURCE_STATE_COPY_DEST);
         assert_eq!(initial_state(&copied), D3D12_RESOURCE_STATE_COMMON);
-        assert!(key(&copied) == key(&desc.into()), "one description, whatever state it names");
+        assert!(key(&copied) == key(&desc.into()), "a buffer ignores the described state");
         let structure = D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
         assert_eq!(initial_state(&of(desc, structure)), structure);
         assert!(key(&of(desc, structure)) != key(&desc.into()));

@@ -8,9 +8,10 @@
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
 //! ```
 //!
-//! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has, at most, is what the
-//! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as
-//! the driver has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
+//! A slot is a range of bytes in the driver's memory; it owns no object. The device reports the maximum slot count of a
+//! shader-visible heap, if the runtime supports the query. Otherwise, the maxima are 1,000,000 views up to resource
+//! binding tier 2, as many views as fit into the driver's memory at tier 3, and 2,048 samplers. See
+//! [`Features`](super::Features).
 
 mod null;
 mod view;
@@ -28,19 +29,19 @@ use ringfence_hal::descriptors::{
 use ringfence_hal::{DeviceError, Driver};
 pub use view::View;
 
-/// A descriptor heap of the driver. A copy is the same heap.
+/// A descriptor heap of the driver. Clones refer to the same heap.
 #[derive(Clone, Debug)]
 pub struct DescriptorHeap {
     raw: ID3D12DescriptorHeap,
     kind: HeapKind,
-    /// The first slot, for the host.
+    /// CPU address of the first slot.
     start: usize,
     increment: usize,
     shapes: Shapes,
 }
 
 impl DescriptorHeap {
-    /// The driver's heap.
+    /// Returns the driver's heap.
     #[must_use]
     pub fn raw(&self) -> &ID3D12DescriptorHeap {
         &self.raw
@@ -51,13 +52,13 @@ impl DescriptorHeap {
     }
 }
 
-/// A slot for the API's calls on the host.
+/// Converts a slot's CPU handle to the API's type.
 #[must_use]
 pub const fn cpu_handle(handle: CpuHandle) -> D3D12_CPU_DESCRIPTOR_HANDLE {
     D3D12_CPU_DESCRIPTOR_HANDLE { ptr: handle.0 as usize }
 }
 
-/// A slot for command lists.
+/// Converts a slot's GPU handle to the API's type, for command lists.
 #[must_use]
 pub const fn gpu_handle(handle: GpuHandle) -> D3D12_GPU_DESCRIPTOR_HANDLE {
     D3D12_GPU_DESCRIPTOR_HANDLE { ptr: handle.0 }
@@ -72,7 +73,7 @@ fn heap_type(kind: HeapKind) -> D3D12_DESCRIPTOR_HEAP_TYPE {
     }
 }
 
-// SAFETY: every heap handed out is one that the driver returned with success, and handles point into it.
+// SAFETY: every returned heap was returned by the driver with success, and handles point into it.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = DescriptorHeap;
@@ -123,7 +124,7 @@ unsafe impl Descriptors for Device {
             "the description of a descriptor heap"
         )))?;
         name_object(&raw, desc.name);
-        // SAFETY: calls without arguments that matter on live objects; the heap is shader-visible where that is asked.
+        // SAFETY: the objects are alive; the GPU handle is only requested if the heap is shader-visible.
         let (start, increment, gpu) = unsafe {
             let gpu = desc.shader_visible.then(|| raw.GetGPUDescriptorHandleForHeapStart().ptr);
             let increment = self.raw().GetDescriptorHandleIncrementSize(of_type);
@@ -135,7 +136,7 @@ unsafe impl Descriptors for Device {
     }
 
     unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
-        drop(heap); // the last reference, unless the program holds one of its own
+        drop(heap); // the last reference, unless the program holds its own
     }
 
     unsafe fn write_view(
@@ -167,8 +168,9 @@ unsafe impl Descriptors for Device {
         let counts: SmallVec<[u32; 32]> = copies.iter().map(|copy| copy.count).collect();
         let (ranges, counts) = (copies.len() as u32, Some(counts.as_ptr()));
         let (targets, sources, of_type) = (targets.as_ptr(), sources.as_ptr(), heap_type(first.dst.kind));
-        // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are
-        // there, of one kind, the sources not shader-visible, and that nothing else accesses them.
+        // SAFETY: the arrays have the given lengths and live through the call; the caller promises that the slots
+        // exist, that they have one kind, that the sources are not shader-visible, and that no other thread accesses
+        // them.
         unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
         for copy in copies {
             copy.dst.shapes.copy(copy.dst_start, &copy.src.shapes, copy.src_start, copy.count);

@@ -1,4 +1,4 @@
-//! The device that the program has made, and what its heaps are made with.
+//! The wrapped device, and the properties and flags of its heaps.
 
 use std::sync::Arc;
 
@@ -10,38 +10,39 @@ use super::capabilities::{self, Features};
 use super::{error, event};
 use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, Numbers, ResourceClass};
 
-/// A Direct3D 12 device. A copy is the same device.
+/// A Direct3D 12 device. Clones refer to the same device.
 #[derive(Clone)]
 pub struct Device(pub(super) Arc<Inner>);
 
-/// What the copies of a device share.
+/// The state that the clones of a device share.
 pub(super) struct Inner {
     pub(super) raw: ID3D12Device,
-    /// The same, where the runtime knows of residency priorities.
+    /// The same device, if the runtime supports residency priorities.
     pub(super) raw1: Option<ID3D12Device1>,
     pub(super) adapter: Option<IDXGIAdapter3>,
     pub(super) features: Features,
     pub(super) capabilities: Capabilities,
-    /// The heap type of each memory type: as long as `capabilities.memory_types`.
+    /// The heap type of each memory type; as long as `capabilities.memory_types`.
     pub(super) heap_types: Vec<D3D12_HEAP_TYPE>,
-    /// Whether heaps that the host can map are the custom ones that UPLOAD and READBACK stand for.
+    /// `true` if custom heaps replace UPLOAD and READBACK.
     pub(super) custom_heaps: bool,
     pub(super) events: event::Pool,
 }
 
 impl Device {
-    /// Wraps a device that the program has made. `adapter` is the one it was made on, for its name, its sizes and its
-    /// budgets; without it, it is looked up by the device's LUID, and if that fails there are no budgets.
+    /// Wraps a device that the program created. `adapter` is the device's adapter: its name, memory sizes and budgets
+    /// are read from it. If it is `None`, the adapter is looked up by the device's LUID. If that fails too, budgets are
+    /// not available.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if the device is removed already, or the failure of the first queries.
+    /// [`DeviceError::Lost`] if the device is already removed, or the failure of the first queries.
     pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
         Self::wrap(device, adapter, false)
     }
 
-    /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: of the same memory
-    /// (`GetCustomHeapProperties`), but what is placed in them may change its state, and begins in the common one, as
-    /// buffers do elsewhere.
+    /// As [`Device::new`], but creates custom heaps instead of UPLOAD and READBACK heaps. They use the same memory
+    /// (`GetCustomHeapProperties`), but resources in them may change their state, and start in the common state, like
+    /// buffers in other heaps.
     ///
     /// # Errors
     /// As [`Device::new`].
@@ -66,32 +67,31 @@ impl Device {
         Ok(Self(Arc::new(Inner { raw, raw1, adapter, features, capabilities, heap_types, custom_heaps, events })))
     }
 
-    /// The driver's device.
+    /// Returns the driver's device.
     #[must_use]
     pub fn raw(&self) -> &ID3D12Device {
         &self.0.raw
     }
 
-    /// The adapter, if it reports budgets.
+    /// Returns the adapter, if it reports budgets.
     #[must_use]
     pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
         self.0.adapter.as_ref()
     }
 
-    /// What the device has of the things that not every device has.
+    /// Returns the optional features of the device.
     #[must_use]
     pub fn features(&self) -> Features {
         self.0.features
     }
 
-    /// The heap type that a memory type stands for, if there is such a memory type.
+    /// Returns the heap type of a memory type; `None` if `memory_type` is out of range.
     #[must_use]
     pub fn heap_type(&self, memory_type: u32) -> Option<D3D12_HEAP_TYPE> {
         self.0.heap_types.get(memory_type as usize).copied()
     }
 
-    /// The memory type that stands for a heap type, if the device has it; every device has DEFAULT, UPLOAD and
-    /// READBACK.
+    /// Returns the memory type of a heap type, if the device has it. Every device has DEFAULT, UPLOAD and READBACK.
     #[must_use]
     pub fn memory_type(&self, heap_type: D3D12_HEAP_TYPE) -> Option<u32> {
         self.0.heap_types.iter().position(|held| *held == heap_type).map(|index| index as u32)
@@ -110,19 +110,21 @@ impl Device {
             VisibleNodeMask: 1,
         };
         if self.0.custom_heaps && is_mapped {
-            // SAFETY: a call on a live object, with a heap type that it knows.
+            // SAFETY: the object is alive, and it knows the heap type.
             let custom = unsafe { self.raw().GetCustomHeapProperties(0, heap_type) };
             return Ok(of(custom.Type, custom.CPUPageProperty, custom.MemoryPoolPreference));
         }
         Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
 
-    /// Without zeroing where the runtime can: see [`ResourceInfo::zeroed`](super::ResourceInfo::zeroed).
+    /// Returns the flags of every heap: not zeroed, if the runtime supports it. See
+    /// [`ResourceInfo::zeroed`](super::ResourceInfo::zeroed).
     pub(super) fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
         if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
     }
 
-    /// At heap tier 1 a heap takes resources of one class only, and has to say which.
+    /// Returns the flags of a heap for `class`. At heap tier 1, a heap takes resources of one class only, and its flags
+    /// must name the class.
     pub(super) fn heap_flags(&self, class: ResourceClass) -> D3D12_HEAP_FLAGS {
         if self.0.features.mixed_heaps {
             return self.base_heap_flags();
@@ -136,10 +138,10 @@ impl Device {
     }
 }
 
-/// Names an object for debuggers; a name is help, so a failure to set it is none.
+/// Names an object for debuggers. Failures are ignored, because a name only helps debugging.
 pub(super) fn name_object(object: &ID3D12Object, name: &str) {
     if !name.is_empty() {
-        // SAFETY: the object is alive, and the string ends with a zero and lives through the call.
+        // SAFETY: the object is alive; the string is zero-terminated and lives through the call.
         let _ = unsafe { object.SetName(&HSTRING::from(name)) };
     }
 }

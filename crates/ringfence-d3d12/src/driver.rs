@@ -1,4 +1,4 @@
-//! Memory and fences, as the library calls them.
+//! Implementation of [`Driver`]: memory and fences.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::memory::Memory;
 use super::{capabilities, error, event};
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
-/// A frame is longer, and asking is a call into the system.
+/// Time for which a queried budget is reused. A query is a system call, and a frame takes longer than this.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
-// SAFETY: buffers in host-visible heaps are mapped when they are made and stay mapped until the driver destroys them,
-// since nothing here unmaps; every object handed out is one that the driver returned with success.
+// SAFETY: buffers in host-visible heaps are mapped when they are created and stay mapped until the driver destroys
+// them, since this crate never unmaps. Every returned object was returned by the driver with success.
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = ID3D12Fence;
@@ -50,11 +50,11 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
-        drop(memory); // the heap's last reference, unless the program holds one of its own
+        drop(memory); // the last reference, unless the program holds its own
     }
 
     unsafe fn flush(&self, _memory: &Memory, _offset: u64, _size: u64) -> Result<(), DeviceError> {
-        Ok(()) // every heap type that can be mapped is coherent
+        Ok(()) // all heap types that can be mapped are coherent
     }
 
     unsafe fn read_back(
@@ -64,8 +64,8 @@ unsafe impl Driver for Device {
         mapped: Mapped,
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller promises that `mapped` is where the range is mapped and that it is as long as `into`,
-        // which, as an exclusive slice of the program's, is not part of it.
+        // SAFETY: the caller promises that `mapped` is the mapping of the range and that it is as long as `into`.
+        // `into` is an exclusive slice of the program's memory, so it does not overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }

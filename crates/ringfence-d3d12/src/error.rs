@@ -1,4 +1,4 @@
-//! The driver's `HRESULT`s as [`DeviceError`]s, each with the call that returned it.
+//! Conversion of the driver's `HRESULT`s to [`DeviceError`]s. Each error names the call that failed.
 
 use windows::Win32::Foundation::{E_INVALIDARG, E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Dxgi::{
@@ -9,7 +9,7 @@ use windows::core::HRESULT;
 
 use ringfence_hal::{Api, ApiResult, DeviceError};
 
-/// A call of the API, and what it was given: as it is printed when it fails.
+/// The name of an API call, and its error messages.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub(super) name: &'static str,
@@ -19,7 +19,8 @@ pub(super) struct Call {
     pub(super) unsupported: &'static str,
 }
 
-/// A call by its name, and what it was given, for when that is what the driver rejects.
+/// Creates a `Call` from the name of the API call and a noun phrase for its argument. The messages name the argument,
+/// in case the driver rejects it.
 macro_rules! call {
     ($name:literal, $what:literal) => {
         $crate::error::Call {
@@ -33,10 +34,10 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// The error of a failed call, for `map_err`.
+/// Returns the function that converts a failed call's error, for `map_err`.
 ///
-/// The driver does not say whether memory ran out on the host or on the device. The device's is the one that the
-/// library can do something about, so that is what it is called.
+/// `E_OUTOFMEMORY` does not say whether host or device memory ran out. It is reported as
+/// [`DeviceError::OutOfDeviceMemory`], because the library can react to that.
 pub(super) fn failed(call: Call) -> impl Fn(windows::core::Error) -> DeviceError {
     move |error| from_code(error.code(), call)
 }
@@ -56,14 +57,14 @@ fn from_code(code: HRESULT, call: Call) -> DeviceError {
     }
 }
 
-/// The error of a failed call of the operating system, by the thread's last error.
+/// Returns the error of a failed system call, from the thread's last error.
 pub(super) fn from_system(call: &'static str) -> DeviceError {
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as u32;
     // HRESULT_FROM_WIN32
     DeviceError::Api(ApiResult { api: Api::Direct3d12, code: (code & 0xFFFF | 0x8007_0000) as i32, call })
 }
 
-/// What a creating call has made: its `HRESULT` and its out parameter as one.
+/// Returns the object that a creating call returned: combines its `HRESULT` and its out parameter.
 pub(super) fn made<T>(result: windows::core::Result<()>, object: Option<T>, call: Call) -> Result<T, DeviceError> {
     result.map_err(failed(call))?;
     object.ok_or(DeviceError::Api(ApiResult { api: Api::Direct3d12, code: E_POINTER.0, call: call.name }))

@@ -1,13 +1,13 @@
-//! Waiting for a fence: events of the operating system, kept for the next wait.
+//! Waiting for a fence, with system events that are reused by later waits.
 //!
 //! ```text
 //!   wait ── take an event ── SetEventOnCompletion ── sleep until the event or the timeout ── put the event back
 //!                                                      │
-//!                                                      └─ the fence decides, not the event: read it, sleep on if short
+//!                                                      └─ the fence decides, not the event: sleep again if short
 //! ```
 //!
-//! An event that timed out is still known to the driver and may be signalled in the middle of a later wait for
-//! something else. That wait then wakes early, reads its fence and sleeps on, which is all that comes of it.
+//! After a timeout the driver may still signal the event, at any time during a later wait that uses it. That wait then
+//! wakes early, reads its fence and sleeps again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use windows::core::PCWSTR;
 use super::error;
 use ringfence_hal::DeviceError;
 
-/// The value that a fence has reached. A removed device sets its fences to the largest value there is, so that every
-/// wait ends: that value means the loss, not progress.
+/// Returns the value that a fence has reached. A removed device sets its fences to `u64::MAX` to end all waits; this
+/// function reports that value as [`DeviceError::Lost`].
 pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     // SAFETY: a call without arguments on a live object.
     match unsafe { fence.GetCompletedValue() } {
@@ -30,21 +30,22 @@ pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     }
 }
 
-/// Waits at once whose events are kept without a host allocation: room for them is made with the device.
+/// Number of concurrent waits whose events are returned to the pool without a host allocation. The pool reserves this
+/// capacity when the device is wrapped.
 const KEPT: usize = 64;
 
-/// The events that no wait is using now; as many as there ever were waits at once.
+/// The events that no wait is using. Their number is at most the largest number of concurrent waits so far.
 pub(super) struct Pool(Mutex<Vec<Event>>);
 
 impl Default for Pool {
-    /// With room for the events of [`KEPT`] waits, and without an event.
+    /// Creates a pool without events, with capacity for [`KEPT`] events.
     fn default() -> Self {
         Self(Mutex::new(Vec::with_capacity(KEPT)))
     }
 }
 
 impl Pool {
-    /// Waits until `fence` reaches `value`, at most for `timeout`; returns whether it did.
+    /// Waits until `fence` reaches `value`, for at most `timeout`. Returns `true` if it did.
     pub(super) fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         if completed(fence)? >= value {
             return Ok(true);
@@ -64,10 +65,10 @@ impl Pool {
     }
 }
 
-/// An event that resets itself when a wait for it returns.
+/// An auto-reset event: it resets itself when a wait for it returns.
 struct Event {
     handle: HANDLE,
-    /// Iff the driver may still signal it.
+    /// `true` if the driver may still signal the event.
     pending: bool,
 }
 
@@ -76,7 +77,7 @@ unsafe impl Send for Event {}
 
 impl Event {
     fn new() -> Result<Self, DeviceError> {
-        // SAFETY: neither attributes nor a name are passed.
+        // SAFETY: no attributes and no name are passed.
         let handle = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
         let handle = handle.map_err(error::failed(error::call!("CreateEventW", "an event")))?;
         Ok(Self { handle, pending: false })
@@ -91,7 +92,7 @@ impl Event {
         loop {
             let signalled = self.sleep(deadline)?;
             if completed(fence)? >= value {
-                // Unless it was pending before, the signal that ended this sleep was the only one to come.
+                // If the event was not pending before this wait, the signal that ended this sleep was the only one due.
                 self.pending = was_pending || !signalled;
                 return Ok(true);
             }
@@ -101,7 +102,8 @@ impl Event {
         }
     }
 
-    /// Sleeps until the event is signalled or the deadline is there, or earlier; returns whether it was signalled.
+    /// Sleeps until the event is signalled or the deadline passes, or for less. Returns `true` if the event was
+    /// signalled.
     fn sleep(&self, deadline: Option<Instant>) -> Result<bool, DeviceError> {
         const LONGEST_MS: u32 = 60_000;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -117,9 +119,10 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // A pending event is left open: its number could become another object's, which the driver would then signal.
+        // A pending event stays open: if it were closed, the system could reuse its handle for another object, and the
+        // driver would then signal that object.
         if !self.pending {
-            // SAFETY: the event is open, nothing else closes it, and the driver has no more use for it.
+            // SAFETY: the event is open, only this call closes it, and the driver does not use it any more.
             let _ = unsafe { CloseHandle(self.handle) };
         }
     }
@@ -136,6 +139,6 @@ mod tests {
         let room = kept.capacity();
         assert!(room >= KEPT);
         kept.extend((0..KEPT).map(|_| Event::new().unwrap()));
-        assert_eq!(kept.capacity(), room, "64 events take no host memory more");
+        assert_eq!(kept.capacity(), room, "64 events fit without an allocation");
     }
 }

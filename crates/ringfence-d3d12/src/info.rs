@@ -1,46 +1,48 @@
-//! What buffers and textures are described with.
+//! The description of buffers and textures.
 
 use ringfence_hal::ClearValue;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-/// What a buffer or a texture is described with.
+/// The description of a buffer or a texture.
 #[derive(Clone, Copy)]
 pub struct ResourceInfo {
-    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
-    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
+    /// The driver's description. If its alignment is 0, the library takes the smallest alignment that the driver
+    /// allows; for a buffer it takes at least 256, which every kind of view of the buffer accepts.
     ///
-    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one
-    /// that is never shown as constants.
+    /// Any other alignment of a buffer is a minimum, as for runtimes with tight alignment. 16 is enough for a
+    /// buffer without constant-buffer views.
     pub desc: D3D12_RESOURCE_DESC,
-    /// The state that a texture begins in. Of no effect on buffers and on textures for simultaneous access, which begin
-    /// in the common state, as the API ignores it; except `RAYTRACING_ACCELERATION_STRUCTURE`, which a buffer keeps. In
-    /// upload and readback heaps a buffer has the one state of its heap type.
+    /// The first state of a texture. Buffers and textures for simultaneous access ignore it, as in the API, and start
+    /// in the common state. Exception: a buffer with `RAYTRACING_ACCELERATION_STRUCTURE` keeps that state. In upload
+    /// and readback heaps a buffer has the one state of its heap type.
     pub initial_state: D3D12_RESOURCE_STATES,
-    /// The colour or depth that clearing is made fast for, in the typed format that it is cleared in; only for render
-    /// targets and depth-stencils. Not `D3D12_CLEAR_VALUE`, whose union does not say what it holds.
+    /// The optimized clear value: a colour or depth, and the typed format of the clear. Only for render targets and
+    /// depth-stencils. This is not a `D3D12_CLEAR_VALUE`, because nothing marks the active member of that type's union.
     pub clear_value: Option<(DXGI_FORMAT, ClearValue)>,
-    /// Whether the program sees to it that a texture is in `initial_state` again, all subresources of it, when the work
-    /// that uses it is complete: then it may be recycled for the next request of the same description and state, which
-    /// finds it as if it were new. If the program breaks this, the next owner's first barrier names a state that the
-    /// texture is not in; the debug layer says so.
+    /// `true` if the program guarantees that all subresources of the texture are in `initial_state` again when the work
+    /// that uses it is complete. The texture can then be recycled for the next request with the same description and
+    /// state, which treats it like a new texture. If the program breaks this guarantee, the next owner's first barrier
+    /// names a wrong state, which the debug layer reports.
     ///
-    /// Buffers, and textures for simultaneous access, return to their state by themselves, so that this is of no effect.
+    /// Has no effect on buffers and on textures for simultaneous access, because they return to their state by
+    /// themselves.
     pub returns_to_initial_state: bool,
-    /// Whether the resource gets memory of its own that the system fills with zeros, which takes time.
+    /// `true` if the resource gets its own memory, which the system fills with zeros. Zeroing takes time.
     ///
-    /// Without it, memory is made with `CREATE_NOT_ZEROED` where the runtime knows that flag, and holds anything at
-    /// first. A render target or a depth buffer then has to be initialised before any other use: by a clear, by
-    /// `DiscardResource`, or by a copy to a whole subresource. With it, that is not needed. A zeroed resource is
-    /// committed and is never recycled; it cannot be placed, shared or sparse.
+    /// If `false`, memory is created with `CREATE_NOT_ZEROED` if the runtime knows that flag, and its first contents
+    /// are undefined. A render target or depth buffer must then be initialised before any other use: by a clear, by
+    /// `DiscardResource`, or by a copy to a whole subresource. If `true`, this is not necessary. A zeroed resource is
+    /// committed and never recycled. It cannot be placed, shared or sparse.
     pub zeroed: bool,
-    /// Whether the layers of a two-dimensional texture are the faces of cubes, so that portable views show cubes. The API's
-    /// own description does not say so; a portable description of a cube sets it.
+    /// `true` if the layers of a two-dimensional texture are the faces of cubes, so that portable views show cubes. The
+    /// API's own description cannot express this; the conversion of a portable description of a cube sets it.
     pub is_cube: bool,
 }
 
 impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
-    /// In the common state, without a clear value, not said to return to it, not zeroed, and no cube.
+    /// Returns a description in the common state, without a clear value, not zeroed, not a cube, and without the
+    /// guarantee to return to its first state.
     fn from(desc: D3D12_RESOURCE_DESC) -> Self {
         Self {
             desc,

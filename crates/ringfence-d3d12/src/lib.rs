@@ -1,25 +1,25 @@
-//! Direct3D 12 as a device for Ringfence, over the `windows` crate: it implements the traits of `ringfence-hal`,
-//! without policy.
+//! The Direct3D 12 device of Ringfence, over the `windows` crate. It implements the traits of `ringfence-hal` and
+//! contains no policy.
 //!
 //! ```text
 //!   ringfence-hal       Direct3D 12
 //!   ─────────────────   ──────────────────────────────────────────────────────────────────────
-//!   memory type         heap type: DEFAULT, UPLOAD, READBACK, GPU_UPLOAD where the device has it
-//!   memory heap         DXGI segment group: local, non-local; one of both on a unified memory
-//!   Memory              ID3D12Heap; nothing for a committed resource, which brings its own
+//!   memory type         heap type: DEFAULT, UPLOAD, READBACK; GPU_UPLOAD if the device has it
+//!   memory heap         DXGI segment group: local, non-local; one heap for both with unified memory
+//!   Memory              ID3D12Heap; no heap for a committed resource, which has its own memory
 //!   prepare             GetResourceAllocationInfo
 //!   place, dedicate     CreatePlacedResource, CreateCommittedResource
-//!   mapped              the resource's Map: buffers in host-visible types, for their whole life
+//!   mapped              the resource's Map: buffers in host-visible types, for their whole lifetime
 //!   Fence               ID3D12Fence
 //! ```
 //!
-//! What newer runtimes add is queried once, in `Features`, and used where it is there; nothing beyond
-//! `ID3D12Device` and feature level 11.0 is needed.
+//! The features of newer runtimes are queried once, in `Features`, and used if the runtime has them. Only
+//! `ID3D12Device` and feature level 11.0 are required.
 //!
-//! The `windows` crate is taken in a range of versions, so that it is the engine's own; the objects of this crate's
-//! interface are that crate's.
+//! The crate accepts a range of versions of the `windows` crate, so the engine and this crate use the same version. The
+//! objects in this crate's interface are types of the `windows` crate.
 //!
-//! Off Windows this crate is empty.
+//! On systems other than Windows this crate is empty.
 
 #![cfg(windows)]
 

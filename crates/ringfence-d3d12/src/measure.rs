@@ -1,18 +1,18 @@
-//! How many bytes a resource needs and how they must be aligned: the first of these that the driver grants.
+//! Sizes and alignments of resources. The first of these alignments that the driver grants is used:
 //!
 //! ```text
 //!                        buffer       texture      small texture   small multisampled texture
-//!   tight (where it is)  as needed    as needed    as needed       as needed
+//!   tight (if supported) as needed    as needed    as needed       as needed
 //!   small                –            –            4 KiB           64 KiB
 //!   default              64 KiB       64 KiB       64 KiB          4 MiB
 //! ```
 //!
-//! Tight alignment knows of no usage: a buffer may measure 8 bytes, and a view of constants begins at 256. A buffer is
-//! therefore aligned to 256 at least, or to what its description says.
+//! Tight alignment ignores how a buffer is used: a buffer may measure 8 bytes, but a constant-buffer view must start at
+//! a multiple of 256. A buffer is therefore aligned to at least 256, or to the alignment in its description.
 //!
-//! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4
-//! MiB in tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer reports a
-//! query that fails as a mistake. What is more than a texture of one layer is reckoned generously.
+//! A texture is small if its largest mip level fits into 64 KiB in tiles of 4 KiB; a multisampled one, if it fits into
+//! 4 MiB in tiles of 64 KiB. The runtime applies the same rule. This module applies it first, because the debug layer
+//! reports a failed query as a mistake. For arrays and volumes the estimate is conservative.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
@@ -22,13 +22,13 @@ use super::describe::EVERY_VIEW;
 use super::device::Device;
 use ringfence_hal::{DeviceError, Numbers};
 
-/// Newer than some versions of the `windows` crate; the number is that of the SDK.
+/// Flag number of the SDK. Some supported versions of the `windows` crate do not have it.
 const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 
-/// Bytes and alignment of a resource, and the description that it has to be made with to have them.
+/// Returns the size and alignment of a resource, and the description that it must be created with to get them.
 ///
-/// A texture's description that brings an alignment of its own is measured with that alone; a buffer's is the least
-/// that it gets.
+/// If a texture's description has an alignment, only that one is measured. The alignment in a buffer's description is
+/// its minimum.
 pub(super) fn measure(
     device: &Device,
     desc: &D3D12_RESOURCE_DESC,
@@ -50,11 +50,11 @@ pub(super) fn measure(
         return Ok((small, info));
     }
     let info =
-        allocation_info(device, desc).ok_or(DeviceError::invalid("the driver cannot measure such a resource"))?;
+        allocation_info(device, desc).ok_or(DeviceError::invalid("the driver rejects the resource's description"))?;
     Ok((*desc, raised(info)))
 }
 
-/// The least alignment of a buffer; 0 of a texture.
+/// Returns the minimum alignment of a buffer; 0 for a texture.
 fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     match desc.Alignment {
         _ if desc.Dimension != D3D12_RESOURCE_DIMENSION_BUFFER => Ok(0),
@@ -64,9 +64,9 @@ fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     }
 }
 
-/// What the driver measures; `None` if it rejects the description.
+/// Returns the driver's measurement; `None` if the driver rejects the description.
 fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
-    // SAFETY: the slice is of one description that lives through the call.
+    // SAFETY: the slice holds one description that lives through the call.
     let info = unsafe { device.raw().GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
     let measured = info.SizeInBytes != u64::MAX && info.SizeInBytes > 0 && info.Alignment.is_power_of_two();
     measured.then_some(info)
@@ -74,7 +74,7 @@ fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_
 
 fn tight_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_DESC> {
     let shared = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER);
-    // Those have pages of 64 KiB.
+    // These layouts have pages of 64 KiB.
     let swizzled = [D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE, D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE];
     let candidate = features.tight_alignment && desc.Alignment == 0 && !shared && !swizzled.contains(&desc.Layout);
     candidate.then_some(D3D12_RESOURCE_DESC { Flags: desc.Flags | USE_TIGHT_ALIGNMENT, ..*desc })
@@ -95,8 +95,8 @@ fn small_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D
     (may && is_small(desc)).then_some(D3D12_RESOURCE_DESC { Alignment: small.into(), ..*desc })
 }
 
-/// Whether the largest mip level fills no more than the default alignment, in tiles of the small one: 16 tiles of 4
-/// KiB, or 64 of 64 KiB for several samples.
+/// Returns `true` if the largest mip level fits into the default alignment in tiles of the small alignment: 16 tiles of
+/// 4 KiB, or, for several samples, 64 tiles of 64 KiB.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some((bits, block)) = element(desc.Format) else { return false };
     let samples = desc.SampleDesc.Count;
@@ -105,7 +105,7 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let down = u64::from(desc.Height).div_ceil(block);
     let layers = u64::from(desc.DepthOrArraySize);
     if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
-        // No side of a tile of a volume is longer than 16.
+        // The longest side of a tile of a volume is 16 texels.
         let whole = |side: u64| side.next_multiple_of(16);
         let bytes =
             u128::from(whole(across)) * u128::from(whole(down)) * u128::from(whole(layers)) * u128::from(bits / 8);
@@ -114,14 +114,15 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     // A tile is a square of elements, or twice as wide as high.
     let elements_log2 = tile_bytes_log2 - (u64::from(bits) / 8 * u64::from(samples)).next_power_of_two().ilog2();
     let (wide, high) = (1 << elements_log2.div_ceil(2), 1 << (elements_log2 / 2));
-    // With several samples it may be either way round.
+    // With several samples a tile may also be twice as high as wide, so both sides get the shorter length.
     let (wide, high) = if samples > 1 { (high, high) } else { (wide, high) };
     let tiles = u128::from(across.div_ceil(wide)) * u128::from(down.div_ceil(high)) * u128::from(layers);
     tiles <= tiles_max
 }
 
-/// Bits of an element, and the texels of its side: blocks of compressed formats are elements of 4 × 4 texels. `None`
-/// for formats that are not reckoned with: of three channels of 32 bits, packed, of several planes.
+/// Returns the size of an element in bits, and its side in texels. Blocks of compressed formats are elements of 4 × 4
+/// texels. `None` for formats that are not estimated: formats with three 32-bit channels, packed formats, formats with
+/// several planes.
 fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     Some(match format.0 {
         1..=4 => (128, 1),
@@ -135,7 +136,7 @@ fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     })
 }
 
-/// Whether a texture with these flags is drawn to.
+/// Returns `true` if a texture with these flags is a render target or a depth-stencil.
 pub(super) fn is_target(flags: D3D12_RESOURCE_FLAGS) -> bool {
     flags.contains(D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET) || flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL)
 }
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(small_alignment(small_msaa, &texture(64, 4, target)), Some(64 << 10));
     }
 
-    /// What 64 KiB hold in tiles of 4 KiB, and one texel more in each direction.
+    /// Textures that fill 64 KiB in tiles of 4 KiB are small; one more texel in either direction makes them too large.
     #[test]
     fn the_small_alignment_is_not_tried_beyond_64_kib() {
         let of = |format, width, height| D3D12_RESOURCE_DESC {
@@ -220,9 +221,9 @@ mod tests {
             let layers = D3D12_RESOURCE_DESC { DepthOrArraySize: 2, ..of(format, width, height) };
             assert!(!is_small(&layers), "{format:?}, two of them");
         }
-        // The most texels that 64 KiB hold, but in tiles that are not full.
+        // As many texels as fit into 64 KiB, but the tiles are only partly filled.
         assert!(!is_small(&of(DXGI_FORMAT_R8G8B8A8_UNORM, 16_384, 1)));
-        assert!(!is_small(&of(DXGI_FORMAT_R32G32B32_FLOAT, 4, 4)), "not reckoned with");
+        assert!(!is_small(&of(DXGI_FORMAT_R32G32B32_FLOAT, 4, 4)), "not estimated");
         let volume = |side, depth| D3D12_RESOURCE_DESC {
             Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE3D,
             DepthOrArraySize: depth,

@@ -1,4 +1,4 @@
-//! Memory objects: heaps, and the memory that committed resources bring with them.
+//! Memory objects: heaps, and the memory of committed resources.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use super::error;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{DeviceError, Mapped, MemoryDesc, Priority};
 
-/// A memory object: a heap, or the memory that a committed resource brings with it.
+/// A memory object: a heap, or the memory of a committed resource.
 #[derive(Debug)]
 pub struct Memory {
     pub(super) heap: Option<ID3D12Heap>,
@@ -17,7 +17,7 @@ pub struct Memory {
     pub(super) pageable: Option<ID3D12Pageable>,
     pub(super) memory_type: u32,
     pub(super) size: u64,
-    /// A buffer over all of the heap, and where the host sees it: made when debugging needs it.
+    /// A buffer over the whole heap and its mapping, created when debugging first needs it.
     pub(super) window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
@@ -27,26 +27,27 @@ impl Memory {
         Self { heap, pageable: Some(pageable), memory_type, size, window: OnceLock::new() }
     }
 
-    /// The driver's heap; `None` if the memory is that of a committed resource.
+    /// Returns the driver's heap; `None` if the memory belongs to a committed resource.
     #[must_use]
     pub fn heap(&self) -> Option<&ID3D12Heap> {
         self.heap.as_ref()
     }
 
-    /// Index into [`Capabilities::memory_types`](ringfence_hal::Capabilities::memory_types).
+    /// Returns the index into [`Capabilities::memory_types`](ringfence_hal::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.memory_type
     }
 
-    /// Bytes that were requested.
+    /// Returns the requested size, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
-/// The description of the heap for `desc`: its alignment is one of the two that heaps have, and its size a multiple.
+/// Returns the heap description for `desc`. Its alignment is one of the two that heaps may have, and its size is a
+/// multiple of the alignment.
 fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, DeviceError> {
     let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
     let msaa = u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT);
@@ -54,7 +55,7 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
     if let Some(kind) = desc.share {
         check_share(kind)?;
         if device.heap_type(desc.memory_type) != Some(D3D12_HEAP_TYPE_DEFAULT) {
-            return Err(DeviceError::unsupported("sharing a heap that the host sees"));
+            return Err(DeviceError::unsupported("sharing a host-visible heap"));
         }
     }
     DeviceError::invalid("a heap has at least one byte").at_least(desc.size, 1)?;
@@ -70,11 +71,11 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
 }
 
 impl Device {
-    /// Memory that is a heap, named and with its priority set.
+    /// Creates a heap, names it and sets its priority.
     pub(super) fn create_heap(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         let heap_desc = heap_desc(self, desc)?;
         let mut heap: Option<ID3D12Heap> = None;
-        // SAFETY: both pointers are to locals that live through the call.
+        // SAFETY: both pointers point to locals that live through the call.
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
         let heap = error::made(made, heap, error::call!("ID3D12Device::CreateHeap", "the description of a heap"))?;
         name_object(&heap, desc.name);
@@ -84,14 +85,14 @@ impl Device {
         Ok(memory)
     }
 
-    /// New memory is of normal priority: nothing has to be set then.
+    /// Sets the priority of new memory. New memory has normal priority, which needs no call.
     pub(super) fn apply_priority(&self, memory: &Memory, priority: Priority) {
         if priority != Priority::Normal {
             self.set_residency_priority(memory, priority);
         }
     }
 
-    /// A priority is help, so a failure to set it is none.
+    /// Sets the priority. Failures are ignored, because a priority is only a hint.
     pub(super) fn set_residency_priority(&self, memory: &Memory, priority: Priority) {
         let native = match priority {
             Priority::Lowest => D3D12_RESIDENCY_PRIORITY_MINIMUM,

@@ -1,18 +1,18 @@
-//! Copies into a Direct3D 12 command list.
+//! Recording copies into a Direct3D 12 command list.
 //!
 //! ```text
 //!   ResourceBarrier       aliasing, of placed and reserved textures that discard what they held
 //!   ResourceBarrier       textures COMMON ─▶ COPY_DEST, all in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
 //!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers in one call
-//!   CopyResource …        textures as a whole, between barriers of their own
+//!   CopyResource …        whole textures, between separate barriers
 //! ```
 //!
-//! A buffer in the common state is promoted to `COPY_DEST` by the copy, without a barrier. It decays to the common state
-//! when its call of `ExecuteCommandLists` has run, but not between the lists of one call, and a promoted write is not
-//! promoted again. So one transition returns it to the common state, in which every later use of the same call finds it;
-//! an earlier use in the same call has to leave it in that state too. Sources of uploads in upload heaps keep their one
-//! state, and so do buffers in readback heaps.
+//! A copy promotes a buffer in the common state to `COPY_DEST`, without a barrier. The buffer decays to the common
+//! state when its call of `ExecuteCommandLists` has completed, but not between the lists of one call, and a promoted
+//! write state is not promoted again. One transition therefore returns the buffer to the common state, where every
+//! later use in the same call finds it. An earlier use in the same call must also leave it in the common state. Upload
+//! sources in upload heaps and buffers in readback heaps keep their one state.
 
 use std::mem::ManuallyDrop;
 
@@ -27,19 +27,21 @@ use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Records copies into a command list. All destinations have to be in the common state before, and are in it after.
+/// Records copies into a command list. All destinations must be in the common state before the copies, and are in it
+/// after them.
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
-    /// Whether aliasing barriers are recorded: lists for copy queues take transitions alone.
+    /// `true` if aliasing barriers are recorded. Lists for copy queues accept only transitions.
     aliases: bool,
 }
 
 impl<'a> CopyRecorder<'a> {
-    /// A recorder over a command list.
+    /// Creates a recorder over a command list.
     ///
     /// # Safety
-    /// The list is the device's, and is open and recorded by this thread alone, as long as this value lives.
+    /// As long as this value lives, the list must belong to the device, must be open, and must be recorded only by this
+    /// thread.
     #[must_use]
     pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
         // SAFETY: a call without arguments on a live object.
@@ -47,7 +49,7 @@ impl<'a> CopyRecorder<'a> {
         Self { device, list, aliases: kind != D3D12_COMMAND_LIST_TYPE_COPY }
     }
 
-    /// All of them in one call.
+    /// Records all barriers in one call.
     fn barrier(&self, barriers: impl Iterator<Item = D3D12_RESOURCE_BARRIER>) {
         let barriers: SmallVec<[_; 32]> = barriers.collect();
         if !barriers.is_empty() {
@@ -56,8 +58,8 @@ impl<'a> CopyRecorder<'a> {
         }
     }
 
-    /// Records aliasing barriers for those of these textures that can share memory: a committed one has its own, and the
-    /// API forbids the barrier.
+    /// Records aliasing barriers for the textures that can share memory. The API forbids the barrier for committed
+    /// textures, which have their own memory.
     fn alias<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
         if self.aliases {
             self.barrier(textures.filter(|texture| backing(texture) != Backing::Committed).map(aliasing));
@@ -74,7 +76,7 @@ impl<'a> CopyRecorder<'a> {
     }
 }
 
-/// The subresources of textures that are copied to.
+/// Returns the subresources that are copied to.
 fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     textures.iter().flat_map(|target| {
         let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
@@ -82,14 +84,14 @@ fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (
     })
 }
 
-/// The buffers whose state a copy changes.
+/// Returns the buffers whose state a copy changes.
 fn promoted(buffers: &[ID3D12Resource]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let changed = buffers.iter().filter(|buffer| has_states(buffer));
     changed.map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
 }
 
-/// Returns `true` if a buffer's heap leaves it more than one state. A reserved buffer has no heap to ask for: the query
-/// would fail, which the debug layer reports.
+/// Returns `true` if a buffer's heap allows more than one state. A reserved buffer has no heap: the query would fail,
+/// and the debug layer would report that.
 fn has_states(buffer: &ID3D12Resource) -> bool {
     if backing(buffer) == Backing::Reserved {
         return true;
@@ -100,20 +102,20 @@ fn has_states(buffer: &ID3D12Resource) -> bool {
     known.is_err() || ![D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&heap.Type)
 }
 
-/// What the driver says of a resource.
+/// Returns the driver's description of a resource.
 fn desc_of(resource: &ID3D12Resource) -> D3D12_RESOURCE_DESC {
     // SAFETY: a call without arguments on a live object.
     unsafe { resource.GetDesc() }
 }
 
-/// The number of a plane of a mip of a layer.
+/// Returns the subresource index of a plane of a mip level of a layer.
 fn subresource(desc: &D3D12_RESOURCE_DESC, mip: u32, layer: u32, plane: u32) -> u32 {
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
     let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
     mip + (layer + plane * layers) * u32::from(desc.MipLevels)
 }
 
-/// All planes of a mip of a layer: depth and stencil change their state together.
+/// Returns all planes of a mip level of a layer: depth and stencil change their state together.
 fn planes(
     texture: &ID3D12Resource,
     aspects: TextureAspects,
@@ -126,10 +128,10 @@ fn planes(
     (0..count).map(move |plane| subresource(&desc, mip, layer, plane))
 }
 
-/// The resource for a structure that the driver only reads, without counting a reference for it.
+/// Returns the resource for a structure that the driver only reads, without adding a reference.
 fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
-    // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes no
-    // reference away, and the structure is used no longer than the resource.
+    // SAFETY: an interface and an option of it are both one pointer. The copy is never dropped, so it releases no
+    // reference, and the structure is not used after the resource is dropped.
     unsafe { std::mem::transmute_copy(resource) }
 }
 
@@ -152,7 +154,7 @@ fn transition(
     }
 }
 
-/// The previous contents of its memory are discarded.
+/// Returns a barrier that discards the previous contents of the resource's memory.
 fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
         pResourceBefore: ManuallyDrop::new(None),
@@ -165,7 +167,7 @@ fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     }
 }
 
-/// Both textures of each copy, as a whole.
+/// Returns one texture of each copy, as a whole.
 fn sides<'b>(
     copies: &'b [TextureCopy<ID3D12Resource>],
     side: impl Fn(&'b TextureCopy<ID3D12Resource>) -> &'b ID3D12Resource,
@@ -173,7 +175,7 @@ fn sides<'b>(
     copies.iter().map(move |copy| (side(copy), D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
 }
 
-/// Every plane that is read, once, however many boxes of it are.
+/// Returns every plane that is read, once each, even if several boxes of it are read.
 fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let place = |read: &TexelRead<ID3D12Resource, _>| (read.region.mip, read.region.layer);
     let is_first = move |index: usize| {
@@ -186,7 +188,7 @@ fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterat
     })
 }
 
-/// The texels in the texture.
+/// Returns the copy location in the texture.
 fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_COPY_LOCATION {
     let desc = desc_of(texture);
     let plane = describe::plane(desc.Format, region.aspect);
@@ -198,12 +200,12 @@ fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_C
     }
 }
 
-/// Whole blocks that hold `texels` texels from a block on, in texels.
+/// Returns the width of the whole blocks that contain `texels` texels, in texels.
 const fn whole_blocks(texels: u32, block: u32) -> u32 {
     texels.div_ceil(block) * block
 }
 
-/// The box to copy from; `None` for all of a mip level, the one box that depth and stencil have.
+/// Returns the box to copy from; `None` for a whole mip level, the only box that depth and stencil allow.
 fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX> {
     let parts: TextureParts = describe::parts(desc)?;
     let is_whole = [region.x, region.y, region.z] == [0; 3]
@@ -220,7 +222,7 @@ fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX>
 }
 
 impl CopyRecorder<'_> {
-    /// The texels in the buffer: in whole blocks, those that are not full too.
+    /// Returns the copy location in the buffer. Its size is rounded up to whole blocks.
     fn in_buffer(
         &self,
         buffer: &ID3D12Resource,
@@ -245,8 +247,8 @@ impl CopyRecorder<'_> {
         }
     }
 
-    /// What the texels of a plane are in a buffer: as the driver says, or where it knows of no second plane, as
-    /// documented.
+    /// Returns the format of a plane's texels in a buffer: the documented one for formats with several planes, else the
+    /// driver's answer.
     fn buffer_format(&self, mut desc: D3D12_RESOURCE_DESC, region: &TexelRegion) -> DXGI_FORMAT {
         let plane = describe::plane(desc.Format, region.aspect);
         if describe::plane_count(desc.Format) > 1 {
@@ -254,8 +256,8 @@ impl CopyRecorder<'_> {
         }
         let index = subresource(&desc, region.mip, region.layer, plane);
         let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
-        desc.Alignment = 0; // as it was asked for, where the driver reports another
-        // SAFETY: the description and the layout live through the call. Of the layout only the format is used.
+        desc.Alignment = 0; // the driver may report another than the requested one
+        // SAFETY: the description and the layout live through the call. Only the format of the layout is used.
         unsafe { self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None) };
         layout.Footprint.Format
     }
@@ -269,14 +271,14 @@ impl Record<Device> for CopyRecorder<'_> {
 
     unsafe fn copy_buffer(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
         for region in regions {
-            // SAFETY: the list is open; the caller promises that the region lies inside both buffers, which are alive.
+            // SAFETY: the list is open; the caller promises that the region is inside both buffers, which are alive.
             unsafe { self.list.CopyBufferRegion(dst, region.dst_offset, src, region.src_offset, region.size) };
         }
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, region: &TexelRegion) {
         let (from, to) = (self.in_buffer(src, dst, region), in_texture(dst, region));
-        // SAFETY: the list is open; the caller promises that the region lies inside both, which are alive.
+        // SAFETY: the list is open; the caller promises that the region is inside both, which are alive.
         unsafe { self.list.CopyTextureRegion(&to, region.x, region.y, region.z, &from, None) };
     }
 
@@ -287,7 +289,7 @@ impl Record<Device> for CopyRecorder<'_> {
             let (from, to) = (in_texture(src, region), self.in_buffer(dst, src, region));
             let part = box_of(&desc_of(src), region);
             let part = part.as_ref().map(std::ptr::from_ref);
-            // SAFETY: the list is open; the caller promises that the region lies inside both, which are alive; the box
+            // SAFETY: the list is open; the caller promises that the region is inside both, which are alive; the box
             // lives through the call.
             unsafe { self.list.CopyTextureRegion(&to, 0, 0, 0, &from, part) };
         }
@@ -300,7 +302,7 @@ impl Record<Device> for CopyRecorder<'_> {
         self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
         for TextureCopy { src, dst, .. } in copies {
-            // SAFETY: the list is open; the caller promises that both were made with the same description and are
+            // SAFETY: the list is open; the caller promises that both were created with the same description and are
             // alive.
             unsafe { self.list.CopyResource(dst, src) };
         }

@@ -1,4 +1,4 @@
-//! Buffers and textures: one way for both, since Direct3D 12 has one kind of resource.
+//! Buffers and textures. Both use the same code, because Direct3D 12 has one type for all resources.
 //!
 //! ```text
 //!   heap type      may hold                                 begins in
@@ -8,8 +8,8 @@
 //!   GPU_UPLOAD     buffers                                  COMMON
 //! ```
 //!
-//! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
-//! traits do not have; so they are not offered there.
+//! Textures are not offered in GPU_UPLOAD heaps: the host could write them only with `WriteToSubresource`, which the
+//! traits do not have.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -30,8 +30,8 @@ use ringfence_hal::{
     MemoryProperties, Numbers, Placed, Requirements, ResourceClass,
 };
 
-// SAFETY: buffers in host-visible memory are mapped when they are made and stay mapped until the driver destroys them;
-// every object handed out is one that the driver returned with success.
+// SAFETY: buffers in host-visible memory are mapped when they are created and stay mapped until the driver destroys
+// them. Every returned object was returned by the driver with success.
 unsafe impl<K: Shape> Create<K> for Device {
     type Info<'a> = ResourceInfo;
     type Unplaced = ResourceInfo;
@@ -72,8 +72,8 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     /// Buffers, and textures for simultaneous access, are in their first state again once the submissions that used
-    /// them are complete. Any other texture is in the state that its owner left it in, which only the owner knows. Only
-    /// new memory is zeroed.
+    /// them are complete. Any other texture is in the state in which its owner left it, which only the owner knows.
+    /// Zeroed resources are not recycled, because only new memory is zeroed.
     fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
         let is_buffer = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
         let returns = is_buffer
@@ -121,7 +121,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         if info.zeroed {
             return Err(DeviceError::unsupported("shared memory that the system fills with zeros"));
         }
-        // SAFETY: `prepare` reads `info` alone, which holds no pointer.
+        // SAFETY: `prepare` reads only `info`, which holds no pointer.
         let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
         // Only heaps of the type DEFAULT can be shared.
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
@@ -136,14 +136,15 @@ unsafe impl<K: Shape> Create<K> for Device {
         memory: &Memory,
         offset: u64,
     ) -> Result<Placed<ID3D12Resource>, DeviceError> {
-        let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
+        let heap =
+            memory.heap().ok_or(DeviceError::invalid("the memory belongs to a committed resource, not to a heap"))?;
         if unplaced.zeroed {
-            return Err(DeviceError::unsupported("a place in a heap that the system fills with zeros"));
+            return Err(DeviceError::unsupported("a placed resource that the system fills with zeros"));
         }
         let state = self.initial_state(unplaced, memory.memory_type);
         let mut object: Option<ID3D12Resource> = None;
-        // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
-        // do; the pointers are to values that live through the call.
+        // SAFETY: the caller promises that the range is inside the heap and aligned, and that the heap has a suitable
+        // type and class; the pointers point to values that live through the call.
         let made = unsafe {
             let clear = clear_value(unplaced);
             let clear = clear.as_ref().map(std::ptr::from_ref);
@@ -167,7 +168,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         let state = self.initial_state(unplaced, desc.memory_type);
         let flags = if unplaced.zeroed { D3D12_HEAP_FLAG_NONE } else { self.base_heap_flags() };
         let mut object: Option<ID3D12Resource> = None;
-        // SAFETY: the pointers are to values that live through the call.
+        // SAFETY: the pointers point to values that live through the call.
         let made = unsafe {
             let clear = clear_value(unplaced);
             let clear = clear.as_ref().map(std::ptr::from_ref);
@@ -193,7 +194,7 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     unsafe fn destroy(&self, object: ID3D12Resource) {
-        drop(object); // the driver unmaps what is mapped when the last reference goes
+        drop(object); // the driver unmaps the resource with its last reference
     }
 
     unsafe fn set_name(&self, object: &ID3D12Resource, name: &str) {
@@ -202,7 +203,7 @@ unsafe impl<K: Shape> Create<K> for Device {
 }
 
 impl Device {
-    /// In a heap of its own, which unlike a committed resource's can be shared.
+    /// Places the resource in its own heap. Unlike the memory of a committed resource, this heap can be shared.
     ///
     /// # Safety
     /// As [`Create::dedicate`].
@@ -212,13 +213,13 @@ impl Device {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
         let memory = self.create_heap(desc)?;
-        // SAFETY: the heap was made for it; should this fail, the heap goes with `memory`.
+        // SAFETY: the heap was created for this resource. If placing fails, the heap is dropped with `memory`.
         let placed = unsafe { Create::<K>::place(self, unplaced, &memory, 0) }?;
         name_object(&placed.object, desc.name);
         Ok((placed, memory))
     }
 
-    /// The memory types that may hold such a resource.
+    /// Returns the memory types that may hold such a resource.
     fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
         let is_buffer = Buffers::is_shape_of(desc);
         let written = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
@@ -231,24 +232,25 @@ impl Device {
         heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
     }
 
-    /// A buffer over all of a heap that the host sees, for debugging to look at what lies between resources.
+    /// Creates a buffer over a whole host-visible heap, through which debugging reads the bytes between resources.
     pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
         let properties = self.capabilities().properties(memory.memory_type);
         if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
             return None;
         }
         let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-        // Without an alignment of its own, which takes a flag that only measuring sets: it lies at the heap's begin.
+        // The description has no alignment of its own, because that needs a flag that only `measure` sets. At offset 0
+        // every alignment is met.
         let info = ResourceInfo::from(Buffers::resource_desc(&desc).ok()?);
-        // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
-        // window only bytes that no resource has.
+        // SAFETY: the heap is as large as the buffer and of a type that holds buffers. The host accesses only bytes
+        // through the window that belong to no resource.
         let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
         Some((placed.object, placed.mapped?))
     }
 
     fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {
         match self.heap_type(memory_type) {
-            // Custom heaps do not prescribe a state, even where they stand for these types.
+            // Custom heaps do not prescribe a state, even if they replace these types.
             _ if self.0.custom_heaps => describe::initial_state(info),
             Some(D3D12_HEAP_TYPE_UPLOAD) => D3D12_RESOURCE_STATE_GENERIC_READ,
             Some(D3D12_HEAP_TYPE_READBACK) => D3D12_RESOURCE_STATE_COPY_DEST,
@@ -256,25 +258,25 @@ impl Device {
         }
     }
 
-    /// Maps a resource that has just been made, if its memory is host-visible; destroys it if that fails.
+    /// Maps a new resource, if its memory is host-visible. Destroys the resource if that fails.
     fn mapped(&self, object: ID3D12Resource, memory_type: u32) -> Result<Placed<ID3D12Resource>, DeviceError> {
         let properties = self.capabilities().properties(memory_type);
         if !properties.contains(MemoryProperties::HOST_VISIBLE) {
             return Ok(Placed { object, mapped: None });
         }
         let mut pointer: *mut c_void = std::ptr::null_mut();
-        // The host reads only from cached memory; elsewhere an empty range states that.
+        // The host reads only from cached memory. For other memory an empty read range is passed.
         let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
         let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
-        // SAFETY: the resource is alive and a buffer, whose one subresource is 0; the pointers are to values that live
-        // through the call.
+        // SAFETY: the resource is alive and a buffer, whose only subresource is 0; the pointers point to values that
+        // live through the call.
         unsafe { object.Map(0, read_range, Some(&mut pointer)) }.map_err(map_error)?;
         let pointer = NonNull::new(pointer.cast()).ok_or(DeviceError::MapFailed)?;
         Ok(Placed { object, mapped: Some(Mapped::new(pointer)) })
     }
 }
 
-/// A map that fails for anything but a lost device has failed as a map.
+/// Converts a failure of `Map`: every error except a lost device becomes [`DeviceError::MapFailed`].
 fn map_error(failed: windows::core::Error) -> DeviceError {
     match error::failed(error::call!("ID3D12Resource::Map", "a mapping"))(failed) {
         DeviceError::Lost => DeviceError::Lost,
@@ -282,16 +284,16 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
     }
 }
 
-/// What the driver would answer with a removed device or a message only the debug layer prints.
+/// Checks the rules that the driver would only report by removing the device or by a message of the debug layer.
 pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_shape_of(desc) {
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
-        return Err(DeviceError::invalid("the dimension is another kind's").with(dimension));
+        return Err(DeviceError::invalid("the dimension belongs to another kind of resource").with(dimension));
     }
     DeviceError::invalid("a resource is at least 1 wide").at_least(desc.Width, 1)?;
     DeviceError::invalid("a resource is at least 1 high").at_least(desc.Height.into(), 1)?;
     DeviceError::invalid("a resource is at least 1 deep").at_least(desc.DepthOrArraySize.into(), 1)?;
-    DeviceError::invalid("a resource has at least one sample a texel").at_least(desc.SampleDesc.Count.into(), 1)
+    DeviceError::invalid("a resource has at least one sample per texel").at_least(desc.SampleDesc.Count.into(), 1)
 }
 
 pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
@@ -302,7 +304,7 @@ pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
     }
 }
 
-/// As the driver takes it: all bytes of the union are set, whichever member it reads.
+/// Returns the driver's clear value. All bytes of the union are set, so the driver may read any member.
 pub(super) fn clear_value(info: &ResourceInfo) -> Option<D3D12_CLEAR_VALUE> {
     let (format, value) = info.clear_value?;
     let mut union = D3D12_CLEAR_VALUE_0 { Color: [0.0; 4] };

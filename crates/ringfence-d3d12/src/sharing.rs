@@ -1,8 +1,8 @@
-//! Heaps that other processes open: `CreateSharedHandle`, `OpenSharedHandle`.
+//! Heaps that are shared between processes: `CreateSharedHandle`, `OpenSharedHandle`.
 //!
-//! Heaps are shared, not resources: whatever is placed in one is placed anew on the other side, so that memory is
-//! shared here as on Vulkan. Only heaps of the type DEFAULT can be; what has memory of its own and is to be shared is
-//! placed alone in a heap.
+//! Heaps are shared, not resources, as on Vulkan: the importing process places its own resources in the heap. Only
+//! heaps of the type DEFAULT can be shared. A shared resource with its own memory is placed alone in a heap, because
+//! the memory of a committed resource cannot be shared.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 
@@ -19,11 +19,11 @@ use ringfence_hal::{DeviceError, MemoryDesc};
 /// A handle to a heap.
 pub type ShareHandle = OwnedHandle;
 
-// SAFETY: handles are owned values of the standard library, which close when they are dropped.
+// SAFETY: handles are owned values of the standard library, which closes them when they are dropped.
 unsafe impl Share for Device {
     type Handle = OwnedHandle;
 
-    /// Of the adapter: its LUID, which is the same for every process until the machine starts anew.
+    /// Returns the adapter's LUID, which is the same in every process until the machine restarts.
     fn share_identity(&self) -> [u8; 32] {
         // SAFETY: a call without arguments on a live object.
         let luid = unsafe { self.raw().GetAdapterLuid() };
@@ -35,12 +35,13 @@ unsafe impl Share for Device {
 
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<OwnedHandle, DeviceError> {
         check_share(kind)?;
-        let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
+        let heap =
+            memory.heap().ok_or(DeviceError::invalid("the memory belongs to a committed resource, not to a heap"))?;
         // SAFETY: the heap is alive; no attributes and no name are given.
         let made = unsafe { self.raw().CreateSharedHandle(heap, None, GENERIC_ALL.0, PCWSTR::null()) };
         let handle =
             made.map_err(error::failed(error::call!("ID3D12Device::CreateSharedHandle", "a shared handle to a heap")))?;
-        // SAFETY: the handle is new and the caller's.
+        // SAFETY: the handle is new and belongs to the caller.
         Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
     }
 
@@ -52,7 +53,7 @@ unsafe impl Share for Device {
     ) -> Result<Memory, DeviceError> {
         check_share(desc.share.ok_or(DeviceError::invalid("no kind of handle"))?)?;
         let mut heap: Option<ID3D12Heap> = None;
-        // SAFETY: the handle is open during the call, and the pointer is to a local.
+        // SAFETY: the handle is open during the call, and the pointer points to a local.
         let opened = unsafe { self.raw().OpenSharedHandle(HANDLE(handle.as_raw_handle()), &mut heap) };
         let heap = error::made(opened, heap, error::call!("ID3D12Device::OpenSharedHandle", "a shared heap"))?;
         // SAFETY: a call without arguments on a live object.

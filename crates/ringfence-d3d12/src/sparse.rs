@@ -14,7 +14,7 @@ use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, 
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 
-// SAFETY: a reserved resource is the driver's own, and so is what is mapped to it.
+// SAFETY: the driver owns reserved resources and their mappings.
 unsafe impl Sparse for Device {
     type BindQueue = ID3D12CommandQueue;
 
@@ -39,7 +39,7 @@ unsafe impl Sparse for Device {
         let desc = D3D12_RESOURCE_DESC { Width: size, Alignment: 0, ..info.desc };
         let mut object: Option<ID3D12Resource> = None;
         let state = describe::initial_state(info);
-        // SAFETY: the pointers are to values that live through the call.
+        // SAFETY: the pointers point to values that live through the call.
         let made = unsafe { self.raw().CreateReservedResource(&desc, state, None, &mut object) };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
@@ -69,7 +69,8 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
+        // SAFETY: the caller promises that all objects are alive and that the runs are inside the resource and the
+        // heaps.
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
@@ -97,7 +98,7 @@ unsafe impl Sparse for Device {
         let clear = clear.as_ref().map(std::ptr::from_ref);
         let mut object: Option<ID3D12Resource> = None;
         let state = describe::initial_state(info);
-        // SAFETY: the pointers are to values that live through the call.
+        // SAFETY: the pointers point to values that live through the call.
         let made = unsafe { self.raw().CreateReservedResource(&desc, state, clear, &mut object) };
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved texture"))?;
@@ -119,17 +120,18 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
+        // SAFETY: the caller promises that all objects are alive and that the runs are inside the resource and the
+        // heaps.
         unsafe { map_all(queue, texture, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 }
 
-/// Refuses to zero what has no memory when it is made.
+/// Returns an error if zeroed memory is requested: a sparse resource has no memory when it is created.
 fn check_zeroed(info: &ResourceInfo) -> Result<(), DeviceError> {
     if info.zeroed { Err(DeviceError::unsupported("pages that the system fills with zeros")) } else { Ok(()) }
 }
 
-/// Texels across and down of the standard tile of a format; `None` if the format is not known here.
+/// Returns the width and height of a format's standard tile, in texels; `None` for unknown formats.
 fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
     let format = describe::texel_format(format)?;
     let bytes = format.block_bytes(format.first_aspect())?;
@@ -138,8 +140,8 @@ fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
     Some([across << blocks.div_ceil(2), down << (blocks / 2)])
 }
 
-/// Refuses an array with a mip level that is smaller than a tile: up to tier 3 the driver packs such levels, and no
-/// array has packed levels.
+/// Refuses an array with a mip level that is smaller than a tile: up to tier 3 the driver packs such levels, and arrays
+/// must not have packed levels.
 fn check_packed_layers(desc: &D3D12_RESOURCE_DESC, tier: D3D12_TILED_RESOURCES_TIER) -> Result<(), DeviceError> {
     let (Some(parts), Some([across, down])) = (describe::parts(desc), tile(desc.Format)) else { return Ok(()) };
     let [width, height, _] = parts.extent(parts.mips.saturating_sub(1));
@@ -156,18 +158,18 @@ impl Device {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
         let asked =
-            // SAFETY: the pointer is to a local of the structure that the query fills, with its size.
+            // SAFETY: the pointer points to a local of the structure that the query fills; the size is its size.
             unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
         if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED }
     }
 
-    /// How the driver cuts a texture.
+    /// Returns the driver's division of a texture into tiles.
     fn tiling(&self, texture: &ID3D12Resource, desc: &D3D12_RESOURCE_DESC) -> Result<TextureTiling, DeviceError> {
         let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
         let (mut total, mut count) = (0, 0);
         let mut first = D3D12_SUBRESOURCE_TILING::default();
-        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no
-        // part is asked about by itself.
+        // SAFETY: the resource is reserved and alive; the pointers point to locals that live through the call; no
+        // subresource tiling is requested (a count of 0).
         unsafe {
             self.raw().GetResourceTiling(
                 texture,
@@ -181,7 +183,7 @@ impl Device {
         }
         let parts = describe::parts(desc)
             .ok_or(DeviceError::invalid("a texture as wide as this").with(Numbers::Given(desc.Width)))?;
-        // Of a texture that is packed as a whole no tile has a shape.
+        // If the whole texture is packed, tiles have no shape.
         if packed.NumPackedMips == 0 && (shape.WidthInTexels == 0 || shape.HeightInTexels == 0) {
             let format = Numbers::Given(desc.Format.0 as u32 as u64);
             return Err(DeviceError::unsupported("sparse textures of this format").with(format));
@@ -206,7 +208,7 @@ impl Device {
     }
 }
 
-/// Tiles counted within their subresource; those of a tail within the first of its mips.
+/// Returns the coordinate of a tile within its subresource. Tiles of a tail are counted within its first mip level.
 fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_COORDINATE {
     match place {
         TilePlace::Tile { mip, layer, column, row } => {
@@ -219,14 +221,14 @@ fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_
     }
 }
 
-/// A run of tiles and what is to be behind it.
+/// A run of tiles and the memory to map to it; `None` unmaps it.
 struct Map<'a> {
     first: D3D12_TILED_RESOURCE_COORDINATE,
     tiles: u32,
     memory: Option<(&'a Memory, u64)>,
 }
 
-/// Maps runs of tiles on a queue, after `waits`, and signals.
+/// Waits for `waits` on a queue, maps runs of tiles, and signals `signal`.
 ///
 /// # Safety
 /// As [`Sparse::bind_pages`].
@@ -239,7 +241,7 @@ unsafe fn map_all(
 ) -> Result<(), DeviceError> {
     let is_heap = |map: &Map<'_>| map.memory.is_none_or(|(memory, _)| memory.heap().is_some());
     if !maps.iter().all(is_heap) {
-        return Err(DeviceError::invalid("the memory is a committed resource's own"));
+        return Err(DeviceError::invalid("the memory belongs to a committed resource, not to a heap"));
     }
     let failed = error::failed(error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"));
     for (fence, value) in waits {
@@ -247,7 +249,7 @@ unsafe fn map_all(
         unsafe { queue.Wait(fence, *value) }.map_err(&failed)?;
     }
     for one in maps {
-        // SAFETY: the caller promises that the run lies inside the resource and its memory inside the heap.
+        // SAFETY: the caller promises that the run is inside the resource and its memory inside the heap.
         unsafe { map(queue, resource, one) };
     }
     // SAFETY: the caller promises that queue and fence are alive.
@@ -259,12 +261,13 @@ unsafe fn map_all(
 /// # Safety
 /// As [`Sparse::bind_pages`].
 unsafe fn map(queue: &ID3D12CommandQueue, resource: &ID3D12Resource, map: &Map<'_>) {
-    // Without a box: along the row. A run ends with its row at the latest.
+    // Without a box the tiles follow the row. A run never continues behind the end of its row.
     let region = D3D12_TILE_REGION_SIZE { NumTiles: map.tiles, ..Default::default() };
     let heap = map.memory.and_then(|(memory, _)| memory.heap());
     let flags = if heap.is_some() { D3D12_TILE_RANGE_FLAG_NONE } else { D3D12_TILE_RANGE_FLAG_NULL };
     let offset = map.memory.map_or(0, |(_, offset)| (offset / TILE_BYTES) as u32);
-    // SAFETY: one region and one range of as many tiles; the pointers are to locals that live through the call.
+    // SAFETY: there is one region and one range with equal tile counts; the pointers point to locals that live through
+    // the call.
     unsafe {
         queue.UpdateTileMappings(
             resource,
@@ -286,7 +289,7 @@ mod tests {
     use super::*;
     use windows::Win32::Graphics::Dxgi::Common::*;
 
-    /// The shapes of standard tiles, of 64 KiB.
+    /// Tiles of 64 KiB have the standard shapes of the API.
     #[test]
     fn tiles_have_the_standard_shapes() {
         for (format, expected) in [

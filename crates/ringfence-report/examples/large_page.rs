@@ -1,8 +1,8 @@
-//! A page of 100,000 allocations that a real allocator made on the simulated device, recorded from the first to the
-//! last.
+//! Writes a page of 100,000 allocations that a real allocator made on the simulated device, recorded from the first to
+//! the last.
 //!
 //! `cargo run --release -p ringfence-report --example large_page [FOLDER] [COUNT]` writes `large.html`, `large.json`
-//! and `large.rft` there, and says how long each took and how large it is.
+//! and `large.rft` there, and prints the time and size of each.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -21,7 +21,7 @@ const FRAMES: usize = 400;
 const PLACES: [&str; 6] = ["terrain/tile", "crowd/person", "harbour/ship", "sky/cloud", "ui/glyphs", "water/wave"];
 const PARTS: [&str; 4] = ["vertices", "indices", "instances", "constants"];
 
-/// What a frame makes; some of it goes again in a later one.
+/// A resource that a frame creates. Some are dropped in a later frame.
 enum Held {
     Buffer(#[expect(dead_code, reason = "held for its drop")] Buffer<sim::Device>),
     Texture(#[expect(dead_code, reason = "held for its drop")] Texture<sim::Device>),
@@ -68,7 +68,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
     Ok(made)
 }
 
-/// Frame by frame until `count` live; of every five that come one goes soon after, so that blocks have holes.
+/// Allocates frame by frame until `count` are live. One of five is soon freed again, so that blocks have holes.
 fn fill(memory: &Memory, count: usize) -> Result<Vec<Held>, Failure> {
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
     let mut roll = move |end: u64| {
@@ -100,7 +100,7 @@ fn make(memory: &Memory, roll: &mut impl FnMut(u64) -> u64) -> Result<Held, Fail
         let name = format!("{place} {}/albedo", roll(5000));
         return Ok(Held::Texture(memory.create_texture(&info, AllocationDesc { name: &name, ..Default::default() })?));
     }
-    // As many of each power of two: most are small, as in real programs.
+    // Each power of two is equally likely, so most sizes are small, as in real programs.
     let least = 256 << roll(7);
     let desc = BufferDesc { size: least + roll(least), usage: BufferUsage::COPY_DST | BufferUsage::VERTEX };
     let info = Create::<Buffers>::describe(memory.device(), &desc)?;

@@ -1,6 +1,6 @@
-//! Charts over the frames, as SVG: an area, lines, and levels that hold for the whole run.
+//! Charts over the frames, as SVG: areas, lines, and constant levels.
 //!
-//! The drawing is 1,000 by 200 and stretched to its place, so it holds no text: the scale beside it is HTML.
+//! The drawing is 1,000 by 200 and is stretched to its box, so it contains no text. The scale beside it is HTML.
 
 use crate::axis;
 use crate::frames::{Bucket, FrameSample, buckets};
@@ -9,12 +9,12 @@ use crate::units;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
-/// More points than this cannot be distinguished on a screen.
+/// Maximum number of points that can be distinguished on a screen.
 const POINT_COUNT_MAX: usize = 500;
-/// The scale has a mark at each quarter.
+/// Number of marks on the scale: one at each quarter.
 const MARK_COUNT: u64 = 4;
 
-/// What is counted along the scale.
+/// The unit of a scale.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
@@ -39,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// The least end of a scale that holds `value` and whose quarters are round numbers.
+    /// Returns the smallest end of a scale that contains `value` and has round numbers at its quarters.
     pub fn scale_end(self, value: u64) -> u64 {
         let value = value.min(1 << 60);
         let (base, quarters): (u64, &[u64]) = match self {
@@ -55,14 +55,14 @@ impl Unit {
     }
 }
 
-/// How a line looks. Each differs from the others in more than its colour.
+/// The style of a line. Styles differ in more than their colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// A line over a filled area.
     Area,
     /// A plain line.
     Line,
-    /// A line of dashes.
+    /// A dashed line.
     Dashes,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Line {
     pub value: fn(&FrameSample) -> u64,
 }
 
-/// A height that holds for the whole run.
+/// A constant line for the whole run.
 pub(crate) struct Level {
     pub name: &'static str,
     pub value: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Chart {
 }
 
 impl Chart {
-    /// The chart of `frames`, which are not empty.
+    /// Returns the chart of `frames`, which must not be empty.
     pub fn html(&self, frames: &[FrameSample]) -> String {
         let most = frames.iter().flat_map(|frame| self.lines.iter().map(|line| (line.value)(frame))).max();
         let most = most.max(self.level.as_ref().map(|level| level.value)).unwrap_or(0);
@@ -151,21 +151,21 @@ impl Chart {
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
              {lines}{}</svg>",
-            text(&format!("{}, frame by frame. The table below holds the numbers.", self.title)),
+            text(&format!("{}, frame by frame. The table below contains the numbers.", self.title)),
             level.collect::<String>(),
         )
     }
 }
 
-/// Says so if a point stands for several frames.
+/// Returns a note if each point stands for several frames; else an empty string.
 fn thinned(frame_count: usize) -> String {
     match frame_count.div_ceil(POINT_COUNT_MAX) {
         0 | 1 => String::new(),
-        length => format!("<p class=\"note\">Each point is the most of {length} frames.</p>"),
+        length => format!("<p class=\"note\">Each point is the maximum of {length} frames.</p>"),
     }
 }
 
-/// Numbers of frames, each where its frame is drawn.
+/// Returns frame numbers, each at the position of its frame.
 fn labels(frames: &[FrameSample]) -> Vec<(f64, String)> {
     let last = frames.len() - 1;
     let label = |frame: u64| {
@@ -187,7 +187,7 @@ fn drawn(line: &Line, runs: &[Bucket], frame_count: usize, end: u64) -> String {
     }
 }
 
-/// The line from the left edge to the right one.
+/// Returns the line from the left edge to the right edge.
 fn path(line: &Line, runs: &[Bucket], frame_count: usize, end: u64) -> String {
     let step = WIDTH / (frame_count.max(2) - 1) as f64;
     let heights: Vec<f64> = runs.iter().map(|run| height((line.value)(&run.most), end)).collect();

@@ -1,32 +1,32 @@
-//! Consumers of memory: ranges summed by the beginning of their names.
+//! Consumers of memory: sums of ranges by the beginning of their names.
 
 use std::collections::HashMap;
 
 use ringfence_trace::Snapshot;
 
-/// All ranges whose names begin alike.
+/// All ranges with the same name prefix.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Consumer {
-    /// What the names begin with; empty for ranges without a name.
+    /// The prefix; empty for ranges without a name.
     pub prefix: String,
-    /// Their bytes.
+    /// Sum of their sizes, in bytes.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of ranges.
     pub count: u64,
-    /// The largest of them, in bytes.
+    /// Size of the largest range, in bytes.
     pub largest_bytes: u64,
 }
 
-/// The part of a name that says what it belongs to: up to the first `/`, `:`, `.`, `#` or digit.
+/// Returns the prefix of a name: the part before the first `/`, `:`, `.`, `#` or digit.
 #[must_use]
 pub fn prefix(name: &str) -> &str {
     let end = name.find(|letter: char| matches!(letter, '/' | ':' | '.' | '#') || letter.is_ascii_digit());
     let prefix = name[..end.unwrap_or(name.len())].trim_end_matches([' ', '_', '-', '[', '(']);
-    // A name that begins with one of them belongs to nothing but itself.
+    // A name that begins with such a character is its own prefix.
     if prefix.is_empty() { name } else { prefix }
 }
 
-/// Every prefix, the one with most bytes first. O(ranges).
+/// Returns all prefixes, the one with the most bytes first. O(ranges).
 #[must_use]
 pub fn consumers(snapshot: &Snapshot) -> Vec<Consumer> {
     let mut by_prefix: HashMap<&str, Consumer> = HashMap::new();

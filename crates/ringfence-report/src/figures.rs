@@ -1,39 +1,39 @@
-//! The figures at the head of the page, and those of a block: sums over a snapshot.
+//! The figures at the top of the page, and those of a block: sums over a snapshot.
 
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use crate::Source;
 
-/// What a snapshot adds up to.
+/// The sums of a snapshot.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Figures {
     /// Bytes of all blocks, dedicated memory included.
     pub reserved_bytes: u64,
     /// Bytes of all ranges in use.
     pub used_bytes: u64,
-    /// Bytes of the blocks that no range has.
+    /// Bytes of blocks outside all ranges.
     pub free_bytes: u64,
-    /// The most that was ever reserved at once. Of a snapshot alone, as far as the memory types know it: the marks of
-    /// their blocks added up, with the dedicated memory that there is now. `None` if that is not known.
+    /// Maximum bytes reserved at one time. For a snapshot alone this is an estimate: the sum of the memory types'
+    /// high-water marks of blocks, plus the current dedicated memory. `None` if unknown.
     pub reserved_bytes_high_water: Option<u64>,
-    /// Driver memory objects, dedicated ones included.
+    /// Number of driver memory objects, dedicated ones included.
     pub block_count: u64,
-    /// Those of them that belong to one resource.
+    /// Number of driver memory objects that belong to one resource.
     pub dedicated_count: u64,
-    /// Ranges in use.
+    /// Number of ranges in use.
     pub allocation_count: u64,
-    /// Reserved bytes that nothing uses, in per cent of what is reserved.
+    /// Unused share of the reserved bytes, in per cent.
     pub waste_percent: f64,
-    /// Objects that wait for the device; `None` if that is not known.
+    /// Number of objects that wait for the device; `None` if unknown.
     pub retired_count: Option<u64>,
-    /// Calls made to the driver; `None` if they were not counted.
+    /// Number of driver calls that were made; `None` if they were not counted.
     pub calls_made: Option<u64>,
-    /// Calls that were never needed; `None` if they were not counted.
+    /// Number of driver calls that were avoided; `None` if they were not counted.
     pub calls_saved: Option<u64>,
 }
 
 impl Figures {
-    /// Adds up `snapshot`, of an allocator or a trace: all figures are known. O(ranges).
+    /// Adds up a snapshot of an allocator or of a trace; all figures are known. O(ranges).
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut figures = Self {
@@ -51,7 +51,7 @@ impl Figures {
         figures
     }
 
-    /// The same without what a snapshot of this source does not know.
+    /// Returns the figures without those that a snapshot from `source` does not know.
     #[must_use]
     pub fn known_by(self, source: Source) -> Self {
         if source.counts_calls() {
@@ -71,19 +71,19 @@ impl Figures {
     }
 }
 
-/// What a block adds up to.
+/// The sums of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct BlockFigures {
     /// Bytes of its ranges.
     pub used_bytes: u64,
-    /// Bytes that no range has.
+    /// Bytes outside all ranges.
     pub free_bytes: u64,
-    /// The longest stretch of free bytes.
+    /// Size of the longest free range, in bytes.
     pub free_bytes_largest: u64,
 }
 
 impl BlockFigures {
-    /// Adds up `block`, whose ranges are in order. O(ranges).
+    /// Adds up `block`. Its ranges must be in order of offset. O(ranges).
     #[must_use]
     pub fn of(block: &BlockSnapshot) -> Self {
         let (mut end, mut used, mut largest) = (0, 0u64, 0);
@@ -98,7 +98,7 @@ impl BlockFigures {
     }
 }
 
-/// `part` in per cent of `whole`; 0 of nothing.
+/// Returns `part` in per cent of `whole`; 0 if `whole` is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -1,26 +1,26 @@
-//! What is measured once a frame, and how a long run is thinned to what a page can show.
+//! Measurements of each frame, and the reduction of a long run to as many points as a page can show.
 
-/// One frame of a run.
+/// The measurements of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct FrameSample {
-    /// The frame's number.
+    /// Number of the frame.
     pub frame: u64,
     /// Bytes of the upload rings that wait for the device.
     pub ring_used_bytes: u64,
-    /// Bytes that the upload rings hold at most.
+    /// Capacity of the upload rings, in bytes.
     pub ring_capacity_bytes: u64,
-    /// Objects that are retired and wait for the device.
+    /// Number of retired objects that wait for the device.
     pub retired_count: u64,
-    /// Bytes that were requested of the driver.
+    /// Bytes of the driver's memory objects.
     pub reserved_bytes: u64,
-    /// Bytes that resources were given.
+    /// Bytes in use by resources.
     pub used_bytes: u64,
-    /// Objects that are alive.
+    /// Number of live objects.
     pub live_count: u64,
 }
 
 impl FrameSample {
-    /// The most of each figure in `frames`, under the first one's number.
+    /// Returns the maximum of each figure in `frames`, with the first frame's number.
     fn most(frames: &[Self]) -> Self {
         let mut most = frames[0];
         for frame in &frames[1..] {
@@ -35,17 +35,17 @@ impl FrameSample {
     }
 }
 
-/// A run of frames that is shown as one.
+/// A run of frames that is shown as one point.
 pub(crate) struct Bucket {
-    /// The first frame's index.
+    /// Index of the first frame.
     pub first: usize,
-    /// The last frame's index.
+    /// Index of the last frame.
     pub last: usize,
-    /// The most of each figure.
+    /// Maximum of each figure.
     pub most: FrameSample,
 }
 
-/// `frames` in at most `count_max` equally long runs; a peak is never lost, as each run keeps its most.
+/// Splits `frames` into at most `count_max` runs of equal length. Peaks are kept, because each run stores its maxima.
 pub(crate) fn buckets(frames: &[FrameSample], count_max: usize) -> Vec<Bucket> {
     let length = frames.len().div_ceil(count_max).max(1);
     let bucket = |(index, run): (usize, &[FrameSample])| Bucket {

@@ -1,16 +1,15 @@
-//! An aliasing plan as a page: a Gantt chart of time by offset, in which two that share bytes stand one behind the
-//! other.
+//! An aliasing plan as a page: a Gantt chart of time by offset. Resources that share bytes appear one after the other.
 //!
 //! ```text
 //!   offset ▲   ┌───b───┐┌────d────┐
-//!          │   └───────┘└─────────┘  ┄┄ load: what is alive at once
+//!          │   └───────┘└─────────┘  ┄┄ load: bytes alive at once
 //!          │ ┌─────a──────┐ ┌──c──┐
 //!          └─┴────────────┴─┴─────┴─▶ time
 //! ```
 //!
-//! The page needs no network. Its script draws every rectangle, on a canvas, and adds a slider over time: which rows
-//! are alive at a moment, where they lie, what is used and what is free. Without a script there is the chart as SVG, in
-//! which a rectangle's name, bytes and lifetime show when it is pointed at. A table holds the largest ones.
+//! The page needs no network. Its script draws all rectangles on a canvas and adds a slider over time, which shows the
+//! live rows of a moment, their offsets, and the used and free bytes. Without JavaScript, the chart is an SVG that
+//! shows a rectangle's name, size and lifetime under the pointer. A table lists the largest rows.
 
 use std::fmt::Write;
 
@@ -21,50 +20,50 @@ use crate::units::{bytes, count};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 560.0;
-/// More rectangles than this make browsers slow; without a script the largest are drawn.
+/// Maximum number of rectangles in the SVG, because more slow down browsers; without JavaScript the largest are drawn.
 const DRAWN_MAX: usize = 20_000;
-/// Rows of the table.
+/// Maximum number of rows in the table.
 const LISTED_MAX: usize = 200;
-/// Points of the load's line.
+/// Maximum number of points on the load's line.
 const LOAD_POINTS_MAX: usize = 2_000;
 
 /// A resource in a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedRow {
-    /// What it is called.
+    /// Name of the resource.
     pub name: String,
-    /// The first moment of its life.
+    /// First moment of its lifetime.
     pub lower: u64,
-    /// The first moment after it.
+    /// First moment after its lifetime.
     pub upper: u64,
-    /// Bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// Its first byte.
+    /// Offset, in bytes.
     pub offset: u64,
 }
 
-/// A plan to be shown.
+/// The content of a plan's page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlanPage {
     /// The page's heading.
     pub title: String,
-    /// The resources; or, of very many, those that are to be drawn.
+    /// The resources; if there are very many, those to draw.
     pub rows: Vec<PlannedRow>,
-    /// Bytes that the plan needs.
+    /// Size of the plan, in bytes.
     pub height: u64,
-    /// Bytes below which no plan can be.
+    /// Lower bound for the size of any plan, in bytes.
     pub lower_bound: u64,
-    /// What there is, if that was given.
+    /// Available bytes, if they were given.
     pub capacity: Option<u64>,
-    /// Of several heaps, which stand one upon the other, where each begins, ascending from 0: offsets are shown from
-    /// there. Empty for one heap.
+    /// For several heaps, which are stacked: the offset at which each heap starts, ascending from 0. Offsets are shown
+    /// relative to their heap. Empty for one heap.
     pub heaps: Vec<u64>,
-    /// Further lines for the head: label and value.
+    /// Additional lines at the top of the page: label and value.
     pub facts: Vec<(String, String)>,
 }
 
 impl PlanPage {
-    /// The page. O(n log n); some 50 bytes a row, and 200 more for each of the first 20,000.
+    /// Returns the page. O(n log n). It takes about 50 bytes a row, and 200 more for each of the first 20,000.
     #[must_use]
     pub fn to_html(&self) -> String {
         fill(include_str!("page/plan.html"), |slot| match slot {
@@ -75,7 +74,7 @@ impl PlanPage {
             "table" => self.table(),
             "data" => script_json(&PlanData::of(self, &self.scale())),
             "script" => SCRIPTS.concat(),
-            _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
+            _ => unreachable!("the page's template contains an unknown slot: {slot}"),
         })
     }
 
@@ -85,7 +84,7 @@ impl PlanPage {
         self.facts.iter().map(fact).collect()
     }
 
-    /// The rows by what they take on the chart, the largest first.
+    /// Returns the rows by their area on the chart (size × lifetime), the largest first.
     fn by_area(&self) -> Vec<&PlannedRow> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         let area = |row: &&PlannedRow| u128::from(row.size) * u128::from(row.upper - row.lower);
@@ -123,13 +122,13 @@ impl PlanPage {
              {bound}</li><li><i class=\"peak\"></i>peak {peak}</li>{capacity_key}</ul>\n\
              <div class=\"gantt-frame\"><div class=\"scale\" aria-hidden=\"true\">{marks}</div>\n\
              <div id=\"gantt\" role=\"img\" aria-label=\"Time by offset: {rows} resources, {peak} high. The table below \
-             holds the largest.\"><canvas id=\"rows\" hidden></canvas>\n\
+             lists the largest.\"><canvas id=\"rows\" hidden></canvas>\n\
              <noscript><svg {box_of}>{rectangles}</svg></noscript>\n\
              <svg {box_of} id=\"lines\"><path class=\"load\" d=\"{load}\"/>{levels}{capacity}\
              <path id=\"cross\" d=\"\"/></svg></div></div>\n\
              <div class=\"axis\" id=\"time-marks\" aria-hidden=\"true\">{times}</div>\
-             <p class=\"quiet gantt-note\">Time to the right, offsets upwards. Colours only tell neighbours apart; point at a \
-             rectangle for its name, size and lifetime.</p>{left_out}\n",
+             <p class=\"quiet gantt-note\">Time runs to the right, offsets run upwards. Colours only \
+             distinguish neighbours. Point at a rectangle to see its name, size and lifetime.</p>{left_out}\n",
             bound = bytes(self.lower_bound),
             peak = bytes(self.height),
             capacity_key = capacity_key.unwrap_or_default(),
@@ -142,13 +141,13 @@ impl PlanPage {
         )
     }
 
-    /// The lines of the bound and the peak, and between heaps.
+    /// Returns the lines of the lower bound and of the peak, and the lines between heaps.
     fn levels(&self, level: &dyn Fn(&str, u64) -> String) -> String {
         let heaps = self.heaps.iter().skip(1).map(|&begin| level("heap", begin));
         heaps.chain([level("bound", self.lower_bound), level("peak", self.height)]).collect()
     }
 
-    /// Where a row lies, as text.
+    /// Returns a row's offset as text.
     fn place(&self, offset: u64) -> String {
         match self.heaps.partition_point(|&begin| begin <= offset) {
             0 | 1 if self.heaps.len() < 2 => bytes(offset),
@@ -159,7 +158,7 @@ impl PlanPage {
         }
     }
 
-    /// The same to the last byte, as in the table of a moment.
+    /// Returns a row's offset as text with all digits, as in the table of a moment.
     fn exact_place(&self, offset: u64) -> String {
         if self.heaps.len() < 2 {
             return count(offset);
@@ -168,7 +167,7 @@ impl PlanPage {
         format!("heap {heap}, {}", count(offset - self.heaps[heap]))
     }
 
-    /// The sum of what is alive, over time, as a stair.
+    /// Returns the path of the load over time, which is the sum of the live rows' sizes.
     fn load(&self, scale: &Scale) -> String {
         let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(2 * self.rows.len());
         for row in &self.rows {
@@ -211,7 +210,7 @@ impl PlanPage {
     }
 }
 
-/// The rectangles of rows that are given the largest first.
+/// Returns the rectangles of rows. `drawn` must be ordered by area, the largest first.
 fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
     let mut svg = String::new();
     for (at, row) in drawn.iter().enumerate() {
@@ -232,7 +231,7 @@ fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
     svg
 }
 
-/// The page's scripts, each after those that it uses.
+/// The page's scripts, in the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
     include_str!("page/basics.js"),
     include_str!("page/theme.js"),
@@ -241,7 +240,7 @@ const SCRIPTS: [&str; 5] = [
     include_str!("page/plan.js"),
 ];
 
-/// What the page's script is given: the rows as columns. `lower` and `upper` are places in `moments`.
+/// The data of the page's script: the rows as columns. `lower` and `upper` are indices into `moments`.
 #[derive(serde::Serialize)]
 struct PlanData<'a> {
     width: f64,
@@ -258,7 +257,7 @@ struct PlanData<'a> {
     heaps: &'a [u64],
 }
 
-/// A moment, as text where a script would round it.
+/// A moment; as text if a script would round the number.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum Time {
@@ -266,7 +265,7 @@ enum Time {
     Text(String),
 }
 
-/// The largest number up to which a script holds every whole one.
+/// Largest number up to which JavaScript represents all integers exactly.
 const SCRIPT_EXACT_MAX: u64 = 1 << 53;
 
 impl<'a> PlanData<'a> {
@@ -296,7 +295,7 @@ impl<'a> PlanData<'a> {
     }
 }
 
-/// From time and bytes to the drawing.
+/// Converts time and bytes to positions.
 struct Scale {
     begin: u64,
     end: u64,
@@ -308,7 +307,7 @@ impl Scale {
         WIDTH * (time - self.begin) as f64 / (self.end - self.begin) as f64
     }
 
-    /// The marks beside it, at each quarter.
+    /// Returns the marks of the scale, one at each quarter.
     fn marks(&self) -> String {
         let mark = |quarter: u64| {
             let offset = (u128::from(self.top) * u128::from(quarter) / 4) as u64;
@@ -317,7 +316,7 @@ impl Scale {
         (0..=4).map(mark).collect()
     }
 
-    /// The labels under it: `ticks` of `page/plan-chart.js` writes the same.
+    /// Returns the labels of the time axis. `ticks` of `page/plan-chart.js` writes the same.
     fn times(&self) -> String {
         let label = |time: u64| (self.x(time) / WIDTH, count(time));
         axis::html(&axis::ticks(self.begin, self.end).into_iter().map(label).collect::<Vec<_>>())
@@ -350,7 +349,7 @@ mod tests {
         let html = page.to_html();
         assert_eq!(html.matches("<rect").count(), 3);
         assert!(html.contains("&lt;b&gt;") && !html.contains("<b>"));
-        // The largest: half the time, half the capacity's height, at the bottom.
+        // The largest: half of the time, half of the capacity's height, at the bottom.
         let place = "x=\"500.00\" y=\"280.00\" width=\"500.00\" height=\"280.00\"";
         assert!(html.contains(place), "{html}");
         assert!(html.contains("class=\"capacity\""));
@@ -358,7 +357,7 @@ mod tests {
         for time in [">0<", ">5<", ">10<", ">15<", ">20<"] {
             assert!(times.contains(time), "{time}: {times}");
         }
-        // But for the element that forbids it.
+        // All of the page except the element that forbids network access.
         let rest = html.replacen("http-equiv=\"Content-Security-Policy\"", "", 1);
         assert!(!rest.contains("http"), "it requests nothing from the network");
     }

@@ -1,4 +1,5 @@
-//! What a trace shows over time: use by heap, fragmentation, lifetimes. Host memory is bounded, however long the trace.
+//! The history that a trace records: usage by heap, fragmentation and lifetimes. The host memory of the reader is
+//! bounded for traces of any length.
 
 mod peaks;
 
@@ -10,103 +11,104 @@ use ringfence_trace::{Event, PlannedRange, Reader, Snapshot, State, TraceError};
 pub use peaks::{DescriptorMoment, HeapMoment, RingMoment};
 use peaks::{Peaks, fold};
 
-/// Twice as many are thinned to this many.
+/// Number of moments after thinning. Moments are thinned when there are twice as many.
 const MOMENT_COUNT: usize = 1000;
-/// Of more lifetimes than twice this, those that took most (bytes × frames) are kept.
+/// Number of lifetimes after thinning. When there are more than twice as many, the heaviest (bytes × frames) are kept.
 const LIFETIME_COUNT: usize = 20_000;
-/// Of more plans of frames, the last ones are kept.
+/// Number of frame plans that are kept: the last ones.
 const PLAN_COUNT: usize = 4;
-/// How many objects in transient heaps are listed, at most.
+/// Maximum number of objects in transient heaps that are listed.
 const TRANSIENT_COUNT: usize = 500;
-/// How much of what was left is listed, at most.
+/// Maximum number of ranges in use at the end that are listed.
 const LEFT_COUNT: usize = 50;
 
-/// A recorded run.
+/// The history of a recorded run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct History {
-    /// In order. Where there are more frames than moments, each stands for as many frames as the others.
+    /// Moments, in order. If there are more frames than moments, each moment stands for the same number of frames.
     pub moments: Vec<Moment>,
-    /// Of single ranges, by birth.
+    /// Lifetimes of single ranges, ordered by birth.
     pub lifetimes: Vec<Lifetime>,
-    /// Lifetimes that are not listed.
+    /// Number of lifetimes that are not listed.
     pub left_out_count: u64,
-    /// What was still owned at the end: how many ranges.
+    /// Number of ranges that were still owned at the end.
     #[serde(default)]
     pub left_count: u64,
-    /// Their bytes.
+    /// Bytes of the ranges that were still owned at the end.
     #[serde(default)]
     pub left_bytes: u64,
-    /// The oldest of them, the larger ones of a frame first.
+    /// The oldest ranges that were still owned at the end; of the same frame, the larger ones first.
     #[serde(default)]
     pub oldest_left: Vec<Lifetime>,
-    /// How long the recording was, in nanoseconds.
+    /// Duration of the recording, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Frames: how often the program reclaimed.
+    /// Number of frames, which is the number of calls to reclaim.
     pub frame_count: u64,
-    /// Events that could be read.
+    /// Number of events that could be read.
     pub event_count: u64,
-    /// The most bytes that memory objects had at once, dedicated ones included; 0 if it was not looked at.
+    /// Maximum bytes of all memory objects at one time, dedicated ones included; 0 if unknown.
     #[serde(default)]
     pub reserved_bytes_high_water: u64,
     /// Names of the rings, in the order of [`Moment::rings`].
     #[serde(default)]
     pub rings: Vec<String>,
-    /// Names of the heaps of descriptors that shaders see, and of the allocators of CPU-only ones, in the order of
+    /// Names of the shader-visible descriptor heaps and of the allocators of CPU-only descriptors, in the order of
     /// [`Moment::descriptors`].
     #[serde(default)]
     pub descriptors: Vec<String>,
-    /// Objects that were made in transient heaps.
+    /// Number of objects that were created in transient heaps.
     #[serde(default)]
     pub transient_made_count: u64,
-    /// Those of them that were there at the end, by heap and offset; of many the first ones.
+    /// The transient objects that existed at the end, by heap and offset; if there are many, the first ones.
     #[serde(default)]
     pub transients: Vec<TransientRow>,
-    /// How many were there at the end.
+    /// Number of transient objects that existed at the end.
     #[serde(default)]
     pub transient_count: u64,
-    /// The last plans of frames' transient memory, a heap each.
+    /// The last plans of frames' transient memory, one heap each.
     #[serde(default)]
     pub plans: Vec<FramePlan>,
-    /// Plans that were made in all.
+    /// Number of all plans.
     #[serde(default)]
     pub plan_count: u64,
-    /// Ranges whose content was moved.
+    /// Number of moved ranges.
     #[serde(default)]
     pub move_count: u64,
-    /// Their bytes.
+    /// Bytes of the moved ranges.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// Why only a part of the trace could be read.
+    /// The reason why only a part of the trace could be read, or that its events contradict each other.
     pub damage: Option<String>,
 }
 
 /// The memory at the end of a frame.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Moment {
-    /// The frame's number, from 1.
+    /// Number of the frame, from 1.
     pub frame: u64,
-    /// Since the beginning, in nanoseconds.
+    /// Time since the start of the recording, in nanoseconds.
     pub elapsed_ns: u64,
-    /// By heap.
+    /// Figures of each heap.
     pub heaps: Vec<HeapMoment>,
-    /// How much of the free bytes in blocks is not in its block's longest stretch, in per cent.
+    /// Share of the blocks' free bytes that are outside the longest free range of their block, in per cent.
     pub fragmentation_percent: f64,
-    /// How much of the blocks' bytes is free, in per cent.
+    /// Share of the blocks' bytes that are free, in per cent.
     pub free_percent: f64,
-    /// Ranges in use.
+    /// Number of ranges in use.
     pub live_count: u64,
-    /// Ranges that wait for the device.
+    /// Number of ranges that wait for the device.
     pub retired_count: u64,
-    /// By ring, in the order of [`History::rings`]; later ones are missing where they were not there yet.
+    /// Figures of each ring, in the order of [`History::rings`]. Rings that did not exist yet are missing at the end.
     #[serde(default)]
     pub rings: Vec<RingMoment>,
-    /// By heap or allocator of descriptors, in the order of [`History::descriptors`]; as with rings.
+    /// Figures of each descriptor heap or allocator, in the order of [`History::descriptors`]. Those that did not exist
+    /// yet are missing at the end.
     #[serde(default)]
     pub descriptors: Vec<DescriptorMoment>,
-    /// Objects in transient heaps.
+    /// Number of objects in transient heaps.
     #[serde(default)]
     pub transient_count: u64,
-    /// Their bytes, each counted for itself: more than the heaps have, where they share.
+    /// Sum of the sizes of these objects, in bytes. Larger than the heaps if objects share memory.
     #[serde(default)]
     pub transient_bytes: u64,
 }
@@ -114,35 +116,35 @@ pub struct Moment {
 /// The layout of a frame's transient memory in one heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct FramePlan {
-    /// The frame for which it was made.
+    /// The frame of the plan.
     pub frame: u64,
-    /// The plan's number; heaps of one frame have the same.
+    /// Number of the plan. All heaps of one frame have the same number.
     pub plan: u64,
-    /// The heap of the plan, counted from 0.
+    /// Index of the heap in the plan, from 0.
     #[serde(default)]
     pub heap: u64,
-    /// Bytes of the heap.
+    /// Size of the heap, in bytes.
     pub height_bytes: u64,
-    /// Bytes below which no plan can be, as far as was proven.
+    /// Proven lower bound for the size of any plan, in bytes.
     pub lower_bound_bytes: u64,
-    /// Passes of the frame.
+    /// Number of passes in the frame.
     pub pass_count: u64,
-    /// What lies in the heap.
+    /// The resources in the heap.
     pub rows: Vec<FramePlanRow>,
 }
 
 /// A resource in a plan.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct FramePlanRow {
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
     /// The first pass that uses it.
     pub first_pass: u64,
-    /// The first pass after all that use it.
+    /// The pass after the last one that uses it.
     pub end_pass: u64,
-    /// First byte in the heap.
+    /// Offset in the heap, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size, in bytes.
     pub bytes: u64,
 }
 
@@ -156,49 +158,48 @@ impl From<&PlannedRange> for FramePlanRow {
 /// An object in a transient heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct TransientRow {
-    /// The name that it was made with.
+    /// The name that it was created with.
     pub name: String,
-    /// The heap's block.
+    /// The block of the heap.
     pub block: u64,
-    /// First byte in the heap.
+    /// Offset in the heap, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size, in bytes.
     pub bytes: u64,
-    /// In this frame it was made.
+    /// The frame in which it was created.
     pub born: u64,
 }
 
-/// A range from its beginning to its end, in frames.
+/// The lifetime of a range, in frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Lifetime {
-    /// Its owner's name for it.
+    /// The name that its owner gave it.
     pub name: String,
-    /// Its memory type.
+    /// Index of its memory type.
     pub memory_type: u32,
-    /// Bytes.
+    /// Size, in bytes.
     pub bytes: u64,
-    /// In this frame it was allocated.
+    /// The frame in which it was allocated.
     pub born: u64,
-    /// In this one its owner retired it.
+    /// The frame in which its owner retired it.
     pub retired: Option<u64>,
-    /// In this one it was free again.
+    /// The frame in which it was freed.
     pub freed: Option<u64>,
 }
 
 impl Lifetime {
-    /// Bytes × frames, given the last frame.
+    /// Returns bytes × frames. A range that was not freed ends in frame `last`.
     fn weight(&self, last: u64) -> u128 {
         u128::from(self.bytes) * (u128::from(self.freed.unwrap_or(last).saturating_sub(self.born)) + 1)
     }
 }
 
 impl History {
-    /// Reads a trace: its history, and the memory at its end. Of a trace that is cut off or damaged, what could be
-    /// read;
-    /// [`History::damage`] says why that is not all.
+    /// Reads a trace, and returns its history and the memory at its end. If the trace is truncated or damaged, the
+    /// readable part is returned, and [`History::damage`] names the reason.
     ///
     /// # Errors
-    /// It is no trace, of another version, or the file cannot be read.
+    /// The file is not a trace, has another version, or cannot be read.
     pub fn read(trace: impl Read) -> Result<(Self, Snapshot), TraceError> {
         let mut reading = Reading { stride: 1, ..Reading::default() };
         for event in Reader::new(trace)? {
@@ -216,18 +217,18 @@ impl History {
 struct Reading {
     state: State,
     history: History,
-    /// One frame in this number gets a moment.
+    /// Number of frames for each moment.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
-    /// By heap, the most at the ends of frames since the last moment.
+    /// For each heap, the maxima at the ends of frames since the last moment.
     heaps: Vec<HeapMoment>,
     rings: Peaks<RingMoment>,
     descriptors: Peaks<DescriptorMoment>,
-    /// Whether descriptors changed since they were looked at.
+    /// `true` if descriptors changed since they were last read.
     descriptors_changed: bool,
-    /// The last plan's number, and which heap of it was recorded last.
+    /// The last plan's number, and the index of its heap that was recorded last.
     heap_of_plan: Option<(u64, u64)>,
-    /// Of each object in a transient heap the frame in which it was made.
+    /// For each object in a transient heap, the frame in which it was created.
     transients_born: HashMap<u64, u64>,
 }
 
@@ -329,7 +330,7 @@ impl Reading {
         }
     }
 
-    /// One life goes on at another place; what is freed there is bytes, not the resource.
+    /// Continues a lifetime at its new location. A later free of the old location frees only bytes, not the resource.
     fn moved(&mut self, from: (u64, u64), to: (u64, u64)) {
         let Some(old) = self.live.remove(&from) else { return };
         self.history.move_count += 1;
@@ -371,12 +372,12 @@ impl Reading {
             transient_bytes: self.state.transient_bytes(),
         });
         if self.history.moments.len() >= 2 * MOMENT_COUNT {
-            // Those stay whose frame is a multiple of the new stride.
+            // Moments stay if their frame is a multiple of the new stride.
             self.stride *= 2;
             let stride = self.stride;
             let mut dropped = (Vec::new(), Vec::new(), Vec::new());
             self.history.moments.retain_mut(|moment| {
-                // No peak is lost: it is that of the next moment that stays.
+                // The peaks of a dropped moment are added to the next moment that stays.
                 fold(&mut moment.heaps, &dropped.0);
                 fold(&mut moment.rings, &dropped.1);
                 fold(&mut moment.descriptors, &dropped.2);
@@ -401,7 +402,7 @@ impl Reading {
         }
     }
 
-    /// Before lifetimes are thinned: it is to be what the snapshot holds.
+    /// Runs before lifetimes are thinned, because the result must match the snapshot.
     fn count_left(&mut self) {
         let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.retired.is_none()).collect();
         left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
@@ -439,10 +440,11 @@ impl Reading {
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));
         self.history.frame_count = self.state.frame_count();
         self.history.reserved_bytes_high_water = self.state.reserved_bytes_high_water();
-        // Where as much is missing as is there twice, the counts agree.
+        // If as many events are missing as are duplicated, the event count is right, so the events themselves are
+        // checked.
         let odd_count = self.state.odd_count();
         if odd_count > 0 && self.history.damage.is_none() {
-            self.history.damage = Some(format!("{odd_count} of its events cannot follow those before them"));
+            self.history.damage = Some(format!("{odd_count} of its events contradict the events before them"));
         }
         self.history.elapsed_ns = self.state.elapsed_ns();
         (self.history, self.state.snapshot())

@@ -1,6 +1,7 @@
-//! Text that comes from outside, made harmless; and the slots of the page's frame.
+//! Escaping of untrusted text, and filling of the page's template.
 
-/// `raw` as text or as a quoted attribute's value. Control characters, which HTML cannot hold, become `U+FFFD`.
+/// Escapes `raw` as text or as the value of a quoted attribute. Control characters, which HTML does not allow, become
+/// `U+FFFD`.
 pub(crate) fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for letter in raw.chars() {
@@ -18,10 +19,10 @@ pub(crate) fn text(raw: &str) -> String {
     safe
 }
 
-/// `value` as JSON that a script element can hold. `<`, `>` and `&` stand only within JSON's strings, where `\u` says
-/// the same; without them nothing can end the element or open a comment.
+/// Returns `value` as JSON for a script element. `<`, `>` and `&` occur only inside JSON strings, where they are
+/// written as `\u` escapes. Without them, no text can end the element or open a comment.
 pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
-    let json = serde_json::to_string(value).expect("plain data has a JSON form");
+    let json = serde_json::to_string(value).expect("plain data converts to JSON");
     let mut safe = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
@@ -34,12 +35,12 @@ pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
     safe
 }
 
-/// `frame` with each `{{slot}}` filled. What is filled in is not looked at again, so it may hold braces.
+/// Replaces each `{{slot}}` of `frame` by its content. Inserted content is not scanned again, so it may contain braces.
 pub(crate) fn fill(frame: &str, content: impl Fn(&str) -> String) -> String {
     let mut pieces = frame.split("{{");
     let mut page = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let (slot, rest) = piece.split_once("}}").expect("the page's frame closes each slot");
+        let (slot, rest) = piece.split_once("}}").expect("the page's template closes each slot");
         page.push_str(&content(slot));
         page.push_str(rest);
     }

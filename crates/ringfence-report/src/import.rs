@@ -1,4 +1,5 @@
-//! Snapshots from elsewhere: the JSON dump of the Vulkan Memory Allocator (`vmaBuildStatsString`, detailed, version 3).
+//! Import of snapshots from other allocators: the JSON dump of the Vulkan Memory Allocator (`vmaBuildStatsString`,
+//! detailed, version 3).
 //!
 //! | in the dump | here |
 //! |---|---|
@@ -12,12 +13,12 @@ use std::fmt;
 use ringfence_trace::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot};
 use serde_json::{Map, Value};
 
-/// Why a dump could not be read: where in it, and what was expected there.
+/// The reason why a dump could not be read: the position in the dump, and the value expected there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportError {
-    /// Names of the objects on the way there.
+    /// Names of the enclosing objects, from the outermost.
     pub place: String,
-    /// What is not there.
+    /// The missing value.
     pub expected: String,
 }
 
@@ -30,16 +31,16 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// Whether this looks like a dump of VMA.
+/// Returns `true` if `dump` looks like a dump of VMA.
 #[must_use]
 pub fn is_vma_dump(dump: &Value) -> bool {
     dump.get("MemoryInfo").is_some() || dump.get("DefaultPools").is_some()
 }
 
-/// The snapshot that a dump shows. O(allocations · log allocations).
+/// Converts a dump to a snapshot. O(allocations · log allocations).
 ///
 /// # Errors
-/// The first place where the dump does not hold what version 3 of it holds.
+/// The first position at which the dump does not follow version 3 of the format.
 pub fn vma_dump(dump: &Value) -> Result<Snapshot, ImportError> {
     let top = At::top(dump)?;
     let mut snapshot = Snapshot { version: 1, ..Snapshot::default() };
@@ -112,7 +113,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
         }
         if let Some(pair) = ranges.windows(2).find(|pair| pair[0].offset.saturating_add(pair[0].bytes) > pair[1].offset)
         {
-            let expected = format!("no sub-allocation in the one at offset {}", pair[0].offset);
+            let expected = format!("no sub-allocation that overlaps the one at offset {}", pair[0].offset);
             return Err(At::lacks(&block.place, &expected));
         }
         let class = classes.name().to_owned();
@@ -150,7 +151,7 @@ fn range(of: &At<'_>, offset: u64, prefix: &str) -> Result<RangeSnapshot, Import
     Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name, user_data: 0 })
 }
 
-/// What lies in a block.
+/// The classes of the resources in a block.
 #[derive(Default)]
 struct Classes {
     buffers: bool,
@@ -176,7 +177,7 @@ impl Classes {
     }
 }
 
-/// What the heaps and the types add up to.
+/// Adds up the figures of the heaps and the memory types.
 fn sum_up(snapshot: &mut Snapshot) {
     for block in &snapshot.blocks {
         let Some(kind) = snapshot.types.get_mut(block.memory_type as usize) else { continue };
@@ -196,7 +197,7 @@ fn sum_up(snapshot: &mut Snapshot) {
     }
 }
 
-/// More heaps or types than this no device has.
+/// Maximum number of heaps or types; no device has more.
 const NUMBER_MAX: usize = 64;
 
 fn grown<'a, T: Default>(list: &'a mut Vec<T>, number: usize, at: &At<'_>) -> Result<&'a mut T, ImportError> {
@@ -209,7 +210,7 @@ fn grown<'a, T: Default>(list: &'a mut Vec<T>, number: usize, at: &At<'_>) -> Re
     Ok(&mut list[number])
 }
 
-/// An object of the dump, and the way there.
+/// An object of the dump, and its position.
 struct At<'a> {
     map: &'a Map<String, Value>,
     place: String,
@@ -256,14 +257,14 @@ impl<'a> At<'a> {
         self.map.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The objects of a list; of none if there is no such list.
+    /// Returns the objects of a list; empty if the list is missing.
     fn list(&self, key: &str) -> Result<Vec<At<'a>>, ImportError> {
         let Some(value) = self.map.get(key) else { return Ok(Vec::new()) };
         let list = value.as_array().ok_or_else(|| Self::lacks(&self.under(key), "a list"))?;
         list.iter().enumerate().map(|(index, value)| At::of(value, format!("{} / {index}", self.under(key)))).collect()
     }
 
-    /// The values whose key is `prefix` and a number, by number.
+    /// Returns the values with keys of `prefix` and a number, ordered by number.
     fn values(&self, prefix: &str) -> Result<Vec<(usize, &'a Value)>, ImportError> {
         let number = |key: &str| key.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
         let mut values: Vec<(usize, &Value)> =

@@ -1,8 +1,8 @@
-//! Pictures of GPU memory: a snapshot, and what a run measured, as one HTML page that needs nothing else.
+//! Reports about GPU memory: a snapshot, and the measurements of a run, as one self-contained HTML page.
 //!
-//! The page holds its styles, its script and its data; it requests nothing from the network. Every figure, every chart
-//! over the frames and a table of every block stand in the HTML itself and are there without JavaScript. The script
-//! adds the memory map, the search and what a pointer or the arrow keys point at.
+//! The page contains its styles, its script and its data, and requests nothing from the network. All figures, the
+//! charts over the frames, and a table of all blocks are part of the HTML and need no JavaScript. The script adds the
+//! memory map, the search, and details for the item under the pointer or at the arrow keys' position.
 //!
 //! ```
 //! use ringfence_report::{FrameSample, Report};
@@ -45,29 +45,29 @@ pub use read::JsonError;
 pub use source::Source;
 pub use units::{bytes, count};
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// The page's heading.
     pub title: String,
-    /// The memory at the end of the run, or at whatever moment is looked at.
+    /// The memory at the end of the run, or at any other moment.
     pub snapshot: Snapshot,
-    /// Where the snapshot comes from.
+    /// The origin of the snapshot.
     #[serde(default)]
     pub source: Source,
-    /// What was measured in each frame, in order; empty if the snapshot is all there is.
+    /// The measurements of each frame, in order; empty if there is only a snapshot.
     #[serde(default)]
     pub frames: Vec<FrameSample>,
     /// The name of the upload ring that the frames measure; `None` if they measure all rings together.
     #[serde(default)]
     pub ring: Option<String>,
-    /// The lines of the table that ends a run: label and value.
+    /// The lines of the table of final figures: label and value.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
-    /// What a trace recorded over time.
+    /// The history that a trace recorded.
     #[serde(default)]
     pub history: Option<History>,
-    /// Why only a part of the snapshot's file could be read, or what in it cannot be.
+    /// The reason why only a part of the snapshot's file could be read, or the first contradiction in it.
     #[serde(default)]
     pub damage: Option<String>,
     /// A later snapshot to compare with.
@@ -75,22 +75,22 @@ pub struct Report {
     pub compared: Option<Compared>,
 }
 
-/// A snapshot that the page's own is compared with.
+/// The snapshot that is compared with the page's own.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Compared {
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// The memory then.
+    /// The later memory.
     pub snapshot: Snapshot,
-    /// Where the snapshot comes from.
+    /// The origin of the snapshot.
     #[serde(default)]
     pub source: Source,
-    /// Why that is not all of it, or what in it cannot be: what was lost looks as if it were freed.
+    /// The reason why the snapshot is incomplete, or the first contradiction in it. Lost ranges look like freed ones.
     #[serde(default)]
     pub damage: Option<String>,
 }
 
-/// What the page's script is given: the rest stands in the HTML.
+/// The data of the page's script. All other content is in the HTML.
 #[derive(serde::Serialize)]
 struct PageData<'a> {
     title: &'a str,
@@ -99,7 +99,7 @@ struct PageData<'a> {
 }
 
 impl Report {
-    /// The page. O(blocks + ranges + frames); its size is about that of the snapshot as JSON.
+    /// Returns the page. O(blocks + ranges + frames). It is about as large as the snapshot's JSON.
     #[must_use]
     pub fn to_html(&self) -> String {
         let sections = sections::of(self);
@@ -114,12 +114,12 @@ impl Report {
             "headline" => sections::headline(self, &self.figures()),
             "contents" => sections::contents(&sections),
             "sections" => sections.iter().map(sections::Section::html).collect(),
-            _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
+            _ => unreachable!("the page's template contains an unknown slot: {slot}"),
         })
     }
 
-    /// The figures at the head of the page. What a trace knows of the peak is exact; a snapshot's memory types keep no
-    /// mark of dedicated memory.
+    /// Returns the figures at the top of the page. If there is a trace, its peak of reserved bytes is used, which is
+    /// exact: a snapshot does not record the peak of dedicated memory.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = Figures::of(&self.snapshot).known_by(self.source);
@@ -129,12 +129,12 @@ impl Report {
         figures
     }
 
-    /// The most that was ever reserved, if a trace tells.
+    /// Returns the peak of reserved bytes, if a trace recorded it.
     fn peak(&self) -> Option<u64> {
         self.history.as_ref().map(|history| history.reserved_bytes_high_water).filter(|most| *most > 0)
     }
 
-    /// Every chart as an SVG file of its own, black on white, for papers and slides: name (without an ending) and
+    /// Returns each chart as an SVG file, black on white, for papers and slides: name (without an extension) and
     /// content.
     #[must_use]
     pub fn to_svgs(&self) -> Vec<(String, String)> {
@@ -149,7 +149,7 @@ impl Report {
     }
 }
 
-/// The page's scripts, each after those that it uses.
+/// The page's scripts, in the order of their dependencies.
 const SCRIPTS: [&str; 11] = [
     include_str!("page/basics.js"),
     include_str!("page/theme.js"),

@@ -1,5 +1,5 @@
-//! Charts as SVG with their text in them: the same drawing stands in the page and, with styles of its own, in a file
-//! for a paper.
+//! Charts as SVG with text. The page and the SVG files for papers contain the same drawing; the files have their own
+//! styles.
 
 mod rectangles;
 
@@ -18,29 +18,29 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 30.0;
 const HEIGHT: f64 = 260.0;
-/// Marks on the scale besides 0.
+/// Number of marks on the scale besides 0.
 const MARK_COUNT: u64 = 4;
 
-/// A drawing: its name, what it is called, and its elements.
+/// A drawing: its identifier, its title and its elements.
 pub(crate) struct Drawing {
-    /// Part of a file's name.
+    /// Part of the file's name.
     pub id: String,
     pub title: String,
     pub height: f64,
     pub elements: String,
-    /// The numbers of a drawing over frames as JSON, for those who read it by keys or a pointer.
+    /// The numbers of a drawing over frames as JSON, for readers who use keys or a pointer.
     pub series: Option<String>,
 }
 
 impl Drawing {
-    /// As it stands in the page.
+    /// Returns the drawing for the page.
     pub fn inline(&self) -> String {
         let series = self.series.as_ref().map(|series| format!(" data-series=\"{}\"", text(series)));
         let (id, series) = (&self.id, series.unwrap_or_default());
         format!("<figure class=\"drawing\" id=\"drawing-{id}\"{series}>{}</figure>\n", self.svg("role=\"img\"", ""))
     }
 
-    /// A file of its own: black on white, in colours that the colour-blind distinguish.
+    /// Returns the drawing as a file: black on white, in colours that colour-blind readers can distinguish.
     pub fn file(&self) -> String {
         let root = format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"", self.height);
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(&root, STYLE))
@@ -66,7 +66,7 @@ const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weig
     .look-2{fill:#009e73;stroke:#009e73}.look-3{fill:#cc79a7;stroke:#cc79a7}.look-4{fill:#56b4e9;stroke:#56b4e9}\
     </style>";
 
-/// How a series looks: each differs from the others in more than its colour.
+/// The style of a series. Styles differ in more than their colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Area,
@@ -84,14 +84,14 @@ impl Look {
     }
 }
 
-/// A figure over the frames; `None` where it is not known.
+/// A figure over the frames; `None` if it is unknown in a frame.
 pub(crate) struct Series {
     pub name: String,
     pub look: Look,
     pub values: Vec<Option<u64>>,
 }
 
-/// Lines over frames. `frames` are the numbers of the frames, one for each value of a series.
+/// Draws lines over frames. `frames` holds the frame numbers, one for each value of a series.
 pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], series: &[Series]) -> Drawing {
     let most = series.iter().flat_map(|one| one.values.iter().flatten()).max().copied().unwrap_or(0);
     let end = unit.scale_end(most);
@@ -116,7 +116,7 @@ pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], ser
     Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements, series }
 }
 
-/// What the page's script reads: the values, and from where to where of the width the frames go.
+/// Returns the data for the page's script: the values, and the horizontal range of the plot as shares of the width.
 fn numbers(unit: Unit, frames: &[u64], series: &[Series]) -> String {
     let one = |one: &Series| serde_json::json!({ "name": one.name, "values": one.values });
     serde_json::json!({
@@ -135,7 +135,7 @@ fn frame_marks(elements: &mut String, frames: &[u64], height: f64) {
     axis_labels(elements, "frame", height, &ticks(first, last), |frame| scale.x(frame));
 }
 
-/// Numbers under a drawing, the first one with its unit, and a short line from each upwards.
+/// Draws numbers under a drawing, the first one with its unit, and a short line upwards from each.
 fn axis_labels(elements: &mut String, unit: &str, height: f64, at: &[u64], x: impl Fn(u64) -> f64) {
     let (y, line) = (height - 8.0, height - BOTTOM);
     for (place, number) in at.iter().enumerate() {
@@ -150,7 +150,7 @@ fn axis_labels(elements: &mut String, unit: &str, height: f64, at: &[u64], x: im
     }
 }
 
-/// Where a frame and a value lie.
+/// Converts frames and values to positions.
 struct Scale {
     first: u64,
     span: f64,
@@ -215,7 +215,7 @@ pub(crate) struct Bar {
     pub to: u64,
 }
 
-/// Lifetimes as bars, one under the other.
+/// Draws lifetimes as bars, one below the other.
 pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
     const ROW: f64 = 16.0;
     const NAMES: f64 = 190.0;
@@ -263,7 +263,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// A memory map for a paper: a row a block, the largest ones.
+/// Draws a memory map of the largest blocks for a paper, one row per block.
 pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
     const ROW: f64 = 18.0;
     const ROW_COUNT_MAX: usize = 60;

@@ -1,7 +1,8 @@
-//! What a page is made of, out of JSON: a snapshot, a report with its frames, or a dump of the Vulkan Memory Allocator.
+//! Reading the input of a page from JSON: a snapshot, a report with its frames, or a dump of the Vulkan Memory
+//! Allocator.
 //!
-//! Of a file that is cut off or damaged, what stands before the damage is read; [`Report::damage`] says where it is. It
-//! says too what no memory can be like, as ranges that overlap: the page shows them as they are.
+//! If a file is truncated or damaged, the part before the damage is read, and [`Report::damage`] names its position.
+//! [`Report::damage`] also reports contradictions, such as overlapping ranges; the page shows such data unchanged.
 
 mod salvage;
 
@@ -13,12 +14,12 @@ use serde_json::Value;
 
 use crate::{Report, Source, import};
 
-/// Why nothing could be read: one line.
+/// The reason why the input could not be read: one line of text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JsonError {
-    /// The line where it is, from 1, if it is in one.
+    /// Line of the error, from 1, if it has one.
     pub line: Option<usize>,
-    /// What was expected, and what was found.
+    /// The expected and the found input.
     pub what: String,
 }
 
@@ -48,10 +49,10 @@ impl std::error::Error for JsonError {}
 const EXPECTED: &str = "expected a snapshot or a trace of this library, or a JSON dump of the Vulkan Memory Allocator";
 
 impl Report {
-    /// Reads JSON. O(bytes).
+    /// Reads a report from JSON. O(bytes).
     ///
     /// # Errors
-    /// It is neither of the three, or of another version; or so little of it is left that no block can be read.
+    /// The input is none of the three kinds, has another version, or is damaged before its first complete block.
     pub fn from_json(bytes: &[u8]) -> Result<Self, JsonError> {
         match serde_json::from_slice::<Value>(bytes) {
             Ok(value) => whole(bytes, &value),
@@ -87,30 +88,33 @@ fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     }
 }
 
-/// Counts the blocks of a snapshot that was written before blocks had numbers.
+/// Numbers the blocks of an old snapshot without block numbers.
 fn number_blocks(snapshot: &mut Snapshot) {
     if snapshot.blocks.iter().all(|block| block.number == 0) {
         (0..).zip(&mut snapshot.blocks).for_each(|(number, block)| block.number = number);
     }
 }
 
-/// The first thing that no memory can be like, if there is one: figures of such a snapshot mean nothing.
+/// Returns the first contradiction in a snapshot, if there is one. The figures of such a snapshot are meaningless.
 fn impossible(snapshot: &Snapshot) -> Option<String> {
     let (heaps, types) = (snapshot.heaps.len(), snapshot.types.len());
     if let Some(at) = snapshot.types.iter().position(|held| held.heap as usize >= heaps) {
-        return Some(format!("memory type {at} lies in heap {}, of {heaps} heaps", snapshot.types[at].heap));
+        return Some(format!("memory type {at} names heap {}, but there are {heaps} heaps", snapshot.types[at].heap));
     }
     for (number, block) in snapshot.blocks.iter().enumerate() {
         if block.memory_type as usize >= types {
-            return Some(format!("block {number} is of memory type {}, of {types} types", block.memory_type));
+            return Some(format!(
+                "block {number} names memory type {}, but there are {types} types",
+                block.memory_type
+            ));
         }
         let mut free_from = 0;
         for (at, range) in block.ranges.iter().enumerate() {
             let end = range.offset.checked_add(range.bytes).filter(|end| *end <= block.bytes);
             let Some(end) = end.filter(|_| range.offset >= free_from) else {
                 let (RangeSnapshot { offset, bytes, .. }, size) = (range, block.bytes);
-                let range = format!("range {at} of block {number} has {bytes} bytes from byte {offset} on");
-                return Some(format!("{range}, where bytes {free_from} to {size} are free to be its"));
+                let range = format!("range {at} of block {number} has {bytes} bytes at offset {offset}");
+                return Some(format!("{range}, but only bytes {free_from} to {size} are free there"));
             };
             free_from = end;
         }
@@ -118,12 +122,12 @@ fn impossible(snapshot: &Snapshot) -> Option<String> {
     None
 }
 
-/// Read again from the text, since errors in a value have lost their line.
+/// Parses the text again, because errors of a parsed value have no line.
 fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     serde_json::from_slice(bytes).map_err(|error| JsonError::of(&error))
 }
 
-/// What stands before the damage, if a block does.
+/// Returns the report before the damage, if it contains a block.
 fn part(bytes: &[u8], error: &serde_json::Error) -> Option<Report> {
     let end = if error.is_eof() { bytes.len() } else { byte_of(bytes, error.line(), error.column()) };
     let (mut report, read) = salvage::candidates(&bytes[..end]).find_map(|(text, read)| {
@@ -133,12 +137,11 @@ fn part(bytes: &[u8], error: &serde_json::Error) -> Option<Report> {
     })?;
     let what = if error.is_eof() { "cut off" } else { "damaged" };
     number_blocks(&mut report.snapshot);
-    report.damage =
-        Some(format!("the file is {what} in line {}; what stands before byte {read} could be read", error.line()));
+    report.damage = Some(format!("the file is {what} in line {}; its first {read} bytes could be read", error.line()));
     Some(report)
 }
 
-/// Fields that the rest of the file would have held are as in an empty snapshot.
+/// Builds a report from a part of a file. Missing fields get the values of an empty snapshot.
 fn of_part(value: Value) -> Option<Report> {
     if import::is_vma_dump(&value) {
         return import::vma_dump(&value).ok().map(Report::of_dump);
@@ -157,12 +160,12 @@ fn of_part(value: Value) -> Option<Report> {
     (report.snapshot.version == 1).then_some(report)
 }
 
-/// [`Source::Part`] if the snapshot ends before its last field.
+/// Returns [`Source::Part`] if the snapshot ends before its last field.
 fn source_of_part(snapshot: &Value) -> Option<Source> {
     snapshot.get("calls").is_none().then_some(Source::Part)
 }
 
-/// `value`, with the fields of `empty` that it lacks.
+/// Returns `value`, and adds the fields of `empty` that it lacks.
 fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     let mut all = serde_json::to_value(empty).ok()?;
     let Value::Object(held) = value else { return None };
@@ -170,10 +173,10 @@ fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     Some(all)
 }
 
-/// Where line and column, as the parser counts them, are.
+/// Returns the byte offset of a line and a column, as the parser counts them.
 fn byte_of(bytes: &[u8], line: usize, column: usize) -> usize {
     let lines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let start = std::iter::once(0).chain(lines).nth(line.saturating_sub(1)).unwrap_or(0);
-    // The column is that of the byte that did not fit.
+    // The column is that of the unexpected byte.
     (start + column.saturating_sub(1)).min(bytes.len())
 }

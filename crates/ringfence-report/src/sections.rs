@@ -1,4 +1,4 @@
-//! The page's sections, one file each. A new one is a file here and a line in [`of`].
+//! The page's sections, one file each. A new section needs a file here and a line in [`of`].
 
 mod absent;
 mod calls;
@@ -17,7 +17,7 @@ use crate::{Figures, Report};
 
 pub(crate) use run::drawings as run_drawings;
 
-/// A section: where links lead, its heading, its content.
+/// A section: the target of links to it, its heading and its content.
 pub(crate) struct Section {
     id: &'static str,
     title: &'static str,
@@ -34,7 +34,7 @@ impl Section {
     }
 }
 
-/// The sections that have something to show. The last one names what is not there, and how to have it.
+/// Returns the sections that have content. The last one lists the missing parts and how to get them.
 pub(crate) fn of(report: &Report) -> Vec<Section> {
     let Report { snapshot, .. } = report;
     let section = |id, title, content| Some(Section { id, title, content });
@@ -43,7 +43,7 @@ pub(crate) fn of(report: &Report) -> Vec<Section> {
     let all = [
         section("heaps", "Heaps", heaps::html(snapshot)),
         section("map-section", "Memory map", map::html(snapshot)),
-        section("consumers", "Who has the memory", consumers::html(snapshot)),
+        section("consumers", "Largest consumers", consumers::html(snapshot)),
         optional("history", "Over time, from the trace", history::html(report.history.as_ref())),
         optional("compare", "Compared", compare::html(report)),
         optional("frames", "Over the frames of the run", run::html(report)),
@@ -56,18 +56,18 @@ pub(crate) fn of(report: &Report) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-/// The figures at the head of the page, which have no heading.
+/// Returns the figures at the top of the page, which have no heading.
 pub(crate) fn headline(report: &Report, figures: &Figures) -> String {
     damage(report.damage.as_deref(), "file") + &headline::html(figures, report.source, report.peak().is_some())
 }
 
-/// The table of contents.
+/// Returns the table of contents.
 pub(crate) fn contents(sections: &[Section]) -> String {
     let line = |Section { id, title, .. }: &Section| format!("<li><a href=\"#{id}\">{title}</a></li>");
     sections.iter().map(line).collect()
 }
 
-/// That what is shown is not all, or not true.
+/// Returns a note that the data is incomplete or contradicts itself; empty if there is no damage.
 fn damage(why: Option<&str>, of: &str) -> String {
     let line = |why: &str| {
         let why = crate::html::text(why);
@@ -76,12 +76,13 @@ fn damage(why: Option<&str>, of: &str) -> String {
     why.map(line).unwrap_or_default()
 }
 
-/// What stands where there is nothing to show.
+/// Returns the text that replaces an empty table or drawing.
 fn nothing(why: &str) -> String {
     format!("<p class=\"nothing\">{why}</p>\n")
 }
 
-/// A part of a bar, in per cent of its length; nothing of 0. The style sheet makes each part wide enough to be seen.
+/// Returns a part of a bar, in per cent of the bar's length; empty for 0. The style sheet makes each part wide enough
+/// to be visible.
 fn part(class: &str, percent: f64) -> String {
     if percent <= 0.0 {
         return String::new();

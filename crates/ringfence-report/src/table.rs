@@ -1,18 +1,18 @@
-//! Tables: what every chart also is, for those who cannot see it or would rather read numbers.
+//! Tables. Each chart has one with the same numbers, for readers who cannot see the chart or prefer numbers.
 
 use crate::html::text;
 
-/// Rows under headings. The first column names its row; `numbers` says which columns align right.
+/// Rows under headings. The first column names its row.
 pub(crate) struct Table<'a> {
     pub caption: &'a str,
     pub headings: &'a [&'a str],
-    /// Whether the column holds numbers, by index.
+    /// `true` for each column that holds numbers, which align right.
     pub numbers: &'a [bool],
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table<'_> {
-    /// The table in a box that scrolls sideways on a narrow screen. Escapes every cell.
+    /// Returns the table in a box that scrolls sideways on a narrow screen. All cells are escaped.
     pub fn html(&self) -> String {
         let head: String = self.headings.iter().enumerate().map(|(column, name)| self.heading(column, name)).collect();
         let body: String = self.rows.iter().map(|row| self.row(row)).collect();
@@ -23,7 +23,7 @@ impl Table<'_> {
         )
     }
 
-    /// The table behind a line that opens it.
+    /// Returns the table, folded behind a line that opens it.
     pub fn folded(&self) -> String {
         format!("<details><summary>{}</summary>\n{}</details>\n", text(self.caption), self.html())
     }

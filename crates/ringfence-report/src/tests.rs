@@ -1,4 +1,4 @@
-//! The page's text: figures, escaping, tables, and that it stands alone.
+//! Tests of the page's text: figures, escaping, tables, and that the page is self-contained.
 
 use ringfence_trace::{
     BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot,
@@ -190,7 +190,7 @@ fn drawings_are_files_of_their_own() {
     }
 }
 
-/// The links of the table of contents, and the sections.
+/// Returns the links of the table of contents, and the identifiers of the sections.
 fn contents(page: &str) -> (Vec<&str>, Vec<&str>) {
     let between =
         |mark: &str| -> Vec<&str> { page.split(mark).skip(1).filter_map(|rest| rest.split('"').next()).collect() };
@@ -212,7 +212,7 @@ fn the_table_of_contents_has_every_section_and_none_that_is_empty() {
     }
 }
 
-/// A dump of VMA, and a file that ends before them, have no calls and no marks: 0 would be a claim.
+/// A dump of VMA and a truncated file show calls and high-water marks as unknown, because 0 would be a claim.
 #[test]
 fn figures_that_the_source_does_not_have_are_unknown() {
     let page = |source| Report { source, frames: Vec::new(), ..report() }.to_html();
@@ -222,11 +222,11 @@ fn figures_that_the_source_does_not_have_are_unknown() {
         for name in ["retired_count", "calls_saved"] {
             assert!(page.contains(&format!("data-figure=\"{name}\" data-value=\"\">unknown<")), "{source:?}: {name}");
         }
-        assert!(page.contains("the most so far is unknown") && !page.contains("Calls as a table"), "{source:?}");
+        assert!(page.contains("the maximum so far is unknown") && !page.contains("Calls as a table"), "{source:?}");
     }
     let figures = Report { source: Source::VmaDump, ..report() }.figures();
     assert_eq!((figures.reserved_bytes_high_water, figures.calls_made), (None, None));
-    // A trace counts calls, but for waits.
+    // A trace counts all calls except waits.
     assert!(page(Source::Trace).contains("Waits for the device</th><td class=\"number\">not in a trace"));
     let later = Compared { snapshot: report().snapshot, source: Source::VmaDump, ..Compared::default() };
     let compared = Report { compared: Some(later), ..report() }.to_html();
@@ -246,7 +246,8 @@ fn waits_whose_time_was_not_measured_do_not_claim_that_it_was_none() {
     assert!(waited(ring(5, 1500), &mut report).contains("5</td><td class=\"number\">1.5\u{a0}µs"));
 }
 
-/// The frames measure one ring of several, and only at the ends of frames.
+/// If the frames measure one ring of several, the chart shows that ring's high-water mark, although the frames are
+/// sampled only at their ends.
 #[test]
 fn the_ring_of_the_chart_has_the_high_water_of_the_table() {
     let ring = |name: &str, high| RingSnapshot { name: name.into(), high_water_bytes: high, ..Default::default() };
@@ -258,7 +259,7 @@ fn the_ring_of_the_chart_has_the_high_water_of_the_table() {
     assert!(page.contains("<h3>Upload ring: staging</h3>") && page.contains("high-water 1\u{a0}MiB"), "{page}");
     report.ring = None;
     let page = report.to_html();
-    assert!(page.contains("<h3>Upload rings</h3>") && page.contains("most at the end of a frame 960\u{a0}KiB"));
+    assert!(page.contains("<h3>Upload rings</h3>") && page.contains("maximum at the end of a frame 960\u{a0}KiB"));
 }
 
 #[test]
@@ -277,7 +278,7 @@ fn a_heap_that_is_nearly_empty_has_a_bar_that_is_seen() {
     let page = report.to_html();
     let bar =
         page.split_once("data-heap=\"0\"").expect("there is a heap").1.split_once("</div></div>").expect("it ends").0;
-    assert!(!bar.contains("<i "), "nothing of an empty heap is drawn: {bar}");
+    assert!(!bar.contains("<i "), "an empty heap has no bar parts: {bar}");
 }
 
 #[test]

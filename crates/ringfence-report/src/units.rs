@@ -1,12 +1,12 @@
-//! Numbers as people read them. `page/basics.js` writes the same texts; the browser test compares the two.
+//! Numbers as text for people. `page/basics.js` writes the same texts; the browser test compares the two.
 
-/// Bytes in binary units, three digits of them, as every page writes them: `64 MiB`, `1.25 GiB`, `17 B`. The blank does
-/// not break a line.
+/// Returns bytes in binary units with three digits, as on every page: `64 MiB`, `1.25 GiB`, `17 B`. The space is a
+/// non-breaking one.
 #[must_use]
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut scaled, mut unit) = (value as f64, 0);
-    // What would be shown as 1024 of a unit is 1 of the next.
+    // A value that would be rounded to 1024 of a unit is shown as 1 of the next.
     while scaled >= 1023.5 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
@@ -14,7 +14,7 @@ pub fn bytes(value: u64) -> String {
     format!("{}\u{a0}{}", three_digits(scaled), UNITS[unit])
 }
 
-/// A number with three digits where it has a fraction, halves rounded up.
+/// Returns a number with three digits if it has a fraction. Halves are rounded up.
 fn three_digits(value: f64) -> String {
     if value.round() >= 1000.0 {
         return count(value.round() as u64);
@@ -28,7 +28,7 @@ fn three_digits(value: f64) -> String {
     format!("{:.decimals$}", (value * ten).round() / ten)
 }
 
-/// A number in groups of three digits, as every page writes it: `3,000`.
+/// Returns a number in groups of three digits, as on every page: `3,000`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -42,12 +42,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// Per cent, one decimal: `12.5 %`.
+/// Returns per cent with one decimal: `12.5 %`.
 pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1}\u{a0}%")
 }
 
-/// A length of time: `1.3 ms`.
+/// Returns a duration: `1.3 ms`.
 pub(crate) fn nanoseconds(value: u64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     match UNITS.iter().find(|(size, _)| value as f64 >= *size) {
@@ -56,7 +56,7 @@ pub(crate) fn nanoseconds(value: u64) -> String {
     }
 }
 
-/// `1 block`, `2 blocks`.
+/// Returns a count with its noun: `1 block`, `2 blocks`.
 pub(crate) fn plural(value: u64, one: &str) -> String {
     format!("{}\u{a0}{one}{}", count(value), if value == 1 { "" } else { "s" })
 }

@@ -1,14 +1,14 @@
-//! Constants that are written once a frame and read by k draws. Are they better read from upload memory, from
-//! device memory after a copy, or from device memory that the host writes itself?
+//! Compares three placements of constants that are written once a frame and read by k draws: upload memory, device
+//! memory after a copy, and device memory that the host writes directly.
 //!
 //! `cargo run --release -p ringfence-testkit --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`
 //!
-//! A frame writes a number of slots of 256 bytes; each of them is read k times, in either of two ways. `draws`: a draw
-//! a slot (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads all of the slot),
-//! where starting the draws may cost more than all reads. `instances`: a draw of all slots, a group a slot. Printed for
-//! each k and placement: the host's time to write, the device's time from the first copy to the last draw, their sum;
-//! medians; and the median over the rounds of the sum over that of upload memory in the same round. The draws of each
-//! placement are the same, so that what they cost besides reading constants is too.
+//! A frame writes a number of slots of 256 bytes. Each slot is read k times, in one of two ways. `draws`: one draw per
+//! slot (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads the whole slot);
+//! starting the draws may cost more than all reads. `instances`: one draw of all slots, one group per slot. For each k
+//! and placement the program prints medians: the host's time to write, the device's time from the first copy to the
+//! last draw, and their sum. It also prints the median over the rounds of the ratio of this sum to that of upload
+//! memory in the same round. All placements use the same draws, so their other costs are equal.
 
 mod bench;
 
@@ -31,7 +31,7 @@ const READS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const PLACEMENTS: [&str; 3] = ["upload", "copied", "written"];
 const WARM_UP_ROUNDS: usize = 3;
 
-/// One frame's times.
+/// The times of one frame.
 struct Sample {
     write_ns: f64,
     device_ns: f64,
@@ -80,7 +80,8 @@ fn main() {
             for (row, &reads) in READS.iter().enumerate() {
                 let mut measured: [Vec<Sample>; 3] = Default::default();
                 for round in 0..rounds + WARM_UP_ROUNDS {
-                    // In turns, each first as often as the others: what else the machine does meets all alike.
+                    // The placements take turns, each first equally often, so that other load on the machine affects
+                    // all alike.
                     for turn in 0..PLACEMENTS.len() {
                         let placement = (round + turn) % PLACEMENTS.len();
                         let seed = (row * 10_000 + placement * 1000 + round) as u32;
@@ -89,7 +90,7 @@ fn main() {
                                 &(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes(),
                             );
                         });
-                        // Where the fold of the slot goes.
+                        // The index at which the slot's fold is stored.
                         let firsts = content.chunks_exact_mut(SLOT_BYTES);
                         firsts.enumerate().for_each(|(at, slot)| slot[..4].copy_from_slice(&(at as u32).to_le_bytes()));
                         let frame = timeline.begin();
@@ -123,7 +124,7 @@ fn main() {
                 }
                 for (placement, name) in PLACEMENTS.iter().enumerate() {
                     let of = |pick: fn(&Sample) -> f64| median(measured[placement].iter().map(pick).collect()) / 1e3;
-                    // Round by round: what slowed a round down as a whole cancels out.
+                    // Ratios within a round cancel out load that slowed down the whole round.
                     let pairs = measured[placement].iter().zip(&measured[0]);
                     ratios[row][placement] =
                         median(pairs.map(|(this, upload)| this.sum_ns() / upload.sum_ns()).collect());
@@ -135,7 +136,7 @@ fn main() {
                 }
             }
             for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
-                // From where on it stays better, by more than measurements vary.
+                // The first k from which the placement stays better, by more than the measurements vary.
                 let from = ratios.iter().rposition(|row| row[placement] >= 0.97).map_or(0, |last| last + 1);
                 match READS.get(from) {
                     Some(reads) => println!("{work_name}, {name}: better than upload memory from {reads} reads on"),
@@ -159,11 +160,11 @@ fn buffer(memory: &Allocator<Device>, size: u64, usage: BufferUsage, name: &str)
 fn copy(device: &ash::Device, commands: vk::CommandBuffer, from: &Staged<Device>, to: &Buffer<Device>) {
     let mut batch = UploadBatch::new();
     batch.copy(from, to, 0).expect("it fits");
-    // SAFETY: the command buffer is being recorded, for the frame that is open; the destination outlives it.
+    // SAFETY: the command buffer is being recorded, for the open frame; the destination outlives it.
     unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }.expect("its frame is open");
 }
 
-/// Every slot's fold is where the slot says.
+/// Checks that every slot's fold is at the index in the slot.
 fn check(
     bench: &mut Bench,
     memory: &Allocator<Device>,
@@ -254,7 +255,7 @@ impl Pipeline {
         }
     }
 
-    /// Each slot is read `reads` times. Nothing is pending that uses the set.
+    /// Records draws that read each slot `reads` times. No pending work may use the set.
     fn work(
         &self,
         device: &ash::Device,
@@ -273,7 +274,7 @@ impl Pipeline {
             write(2, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC).buffer_info(&all),
         ];
         let point = vk::PipelineBindPoint::COMPUTE;
-        // SAFETY: the command buffer is being recorded; the set is not pending, as every submission is waited for.
+        // SAFETY: the command buffer is being recorded; the set is not pending, because each submission is waited for.
         unsafe {
             device.update_descriptor_sets(&writes, &[]);
             device.cmd_bind_pipeline(commands, point, self.pipelines[work]);
@@ -281,7 +282,7 @@ impl Pipeline {
                 let at = [(offset as usize + slot * SLOT_BYTES) as u32, offset as u32];
                 device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[self.set], &at);
             };
-            // As a renderer draws: all objects, and again in the next pass.
+            // In a renderer's order: all objects, and again in the next pass.
             for _ in 0..reads {
                 if work == 1 {
                     bind(0);
@@ -297,7 +298,7 @@ impl Pipeline {
     }
 
     fn destroy(self) {
-        // SAFETY: all work is complete, and each is destroyed once.
+        // SAFETY: all work is complete, and each object is destroyed once.
         unsafe {
             self.device.destroy_descriptor_pool(self.pool, None);
             self.pipelines.iter().for_each(|&pipeline| self.device.destroy_pipeline(pipeline, None));

@@ -1,4 +1,5 @@
-// Both fold all of a slot in every thread, so that no read is left out, and leave the fold where the slot's first word says.
+// Every thread of both entry points folds a whole slot, so that no read is optimized away, and stores the fold at the
+// index in the slot's first word.
 @group(0) @binding(0) var<uniform> slot: array<vec4<u32>, 16>;
 @group(0) @binding(1) var<storage, read_write> results: array<u32>;
 @group(0) @binding(2) var<storage, read> slots: array<array<vec4<u32>, 16>>;
@@ -8,13 +9,13 @@ fn folded(fold: u32, part: vec4<u32>) -> u32 {
 }
 
 fn leave(thread: u32, at: u32, fold: u32) {
-    // The second condition holds by chance alone: it makes every thread need its fold.
+    // The second condition is almost never true. It makes every thread compute its fold.
     if thread == 0u || fold == 0x9e3779b9u {
         results[at] = fold;
     }
 }
 
-// A draw with a slot of its own.
+// A draw with its own slot.
 @compute @workgroup_size(64)
 fn draw(@builtin(global_invocation_id) id: vec3<u32>) {
     var fold = 0u;

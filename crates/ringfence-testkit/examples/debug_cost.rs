@@ -1,5 +1,5 @@
-//! What each choice of `AllocatorDesc::debug` costs on a Vulkan device: the time of making and destroying a
-//! host-visible buffer, beside an allocator that looks for nothing, in turns.
+//! Measures the cost of each option of `AllocatorDesc::debug` on a Vulkan device: the time to create and destroy a
+//! host-visible buffer, compared in turns with an allocator without debugging.
 //!
 //! ```text
 //! cargo run --release -p ringfence-testkit --example debug_cost [part of the device's name]
@@ -16,7 +16,7 @@ use ringfence_testkit::{Gpu, Options};
 const ROUNDS: usize = 40;
 const TIMES: usize = 500;
 
-/// The choices, one by one and all together.
+/// Returns the options, one by one and all together.
 fn choices() -> [(&'static str, DebugDesc); 6] {
     let off = DebugDesc::default();
     [
@@ -29,7 +29,7 @@ fn choices() -> [(&'static str, DebugDesc); 6] {
     ]
 }
 
-/// Nanoseconds of one buffer made and destroyed, and the same for memory without a buffer.
+/// Returns the nanoseconds to create and destroy a buffer, and those for memory without a buffer.
 fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     let desc = AllocationDesc { name: "measured", location: Location::Upload, ..Default::default() };
     let described = BufferDesc { size, usage: BufferUsage::COPY_SRC };
@@ -37,11 +37,11 @@ fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     let start = Instant::now();
     for _ in 0..TIMES {
         let buffer = memory.create_buffer(&info, desc).expect("there is room");
-        // SAFETY: nothing uses it.
+        // SAFETY: no work uses it.
         unsafe { buffer.destroy_now() };
     }
     let buffers = start.elapsed().as_nanos() as f64 / TIMES as f64;
-    // SAFETY: what is prepared is discarded.
+    // SAFETY: the prepared buffer is discarded.
     let needs = unsafe {
         let (unplaced, needs) = Create::<Buffers>::prepare(memory.device(), &info).expect("a plain buffer");
         Create::<Buffers>::discard(memory.device(), unplaced);
@@ -50,13 +50,13 @@ fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     let start = Instant::now();
     for _ in 0..TIMES {
         let allocation = memory.allocate(needs, desc).expect("there is room");
-        // SAFETY: nothing uses it.
+        // SAFETY: no work uses it.
         unsafe { allocation.destroy_now() };
     }
     (buffers, start.elapsed().as_nanos() as f64 / TIMES as f64)
 }
 
-/// What it takes when nothing else runs: whatever else there is on a machine only adds.
+/// Returns the minimum, because other load on the machine only adds time.
 fn least(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }

@@ -1,5 +1,7 @@
-//! What descriptors cost on the Vulkan device of this machine, in each way that it can keep them; and whether work that
-//! goes through them reaches what it should. `cargo run --release -p ringfence-testkit --example descriptors`
+//! Measures the cost of descriptors on the Vulkan device of this machine, with each descriptor model that it supports,
+//! and checks that work through descriptors accesses the right buffers.
+//!
+//! `cargo run --release -p ringfence-testkit --example descriptors`
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +48,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         device.visible_slots_max(HeapKind::Samplers, types),
     );
     let memory = Allocator::over(device, AllocatorDesc::default());
-    // SAFETY: all that is made goes before the device, and every frame is signalled.
+    // SAFETY: all objects are dropped before the device, and every frame is signalled.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }?;
     let frame_slots = (most / 2).min(4096);
     let persistent_slots = (most / 2).min(4096);
@@ -71,7 +73,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         let frame = timeline.begin();
         let mut frame_tables = heap.frame_descriptors(&frame)?;
         for _ in 0..frame_slots / 8 {
-            // Written again, so that no two tables are identical.
+            // Rewritten: no two tables may be identical.
             shown.write(0, &words(&buffers[0])?)?;
             time(&mut copy, || frame_tables.table(&[shown.all()]))?;
         }
@@ -83,8 +85,8 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
             cpu: shown.cpu_handle(0),
             buffer: *buffers[at].object(),
         };
-        // The first slot of the frame region is that of a table, which shows the first buffer; its second slot the
-        // other.
+        // The first slot of the frame region belongs to a table and shows the first buffer; its second slot shows the
+        // other one.
         let jobs = [
             Job::Fill { to: slot(index, 0), words: WORDS, value: round },
             Job::Copy { from: slot(index, 0), constants: false, to: slot(1, 1), words: WORDS },

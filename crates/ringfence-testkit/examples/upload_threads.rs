@@ -1,4 +1,5 @@
-//! What a small write costs, by threads: each through a writer of its own, and all through the ring's one lock.
+//! Measures the cost of a small write by number of threads: each through its own writer, and all through the ring's one
+//! lock.
 //!
 //! `cargo run --release -p ringfence-testkit --example upload_threads [DEVICE [WRITES]]`
 
@@ -67,7 +68,7 @@ fn main() {
                 });
                 median(rounds.collect())
             });
-            // Threads beyond the cores take turns: what counts is the time of a core.
+            // Threads beyond the number of cores take turns, so the time of a core is shown.
             let turns = (threads as f64 / cores as f64).max(1.0);
             println!("{threads:>7} {:>22.1} {:>22.1}", figures[0] / turns, figures[1] / turns);
         }

@@ -1,5 +1,5 @@
-//! Sustained upload of 64 MiB frames: through a ring and batches, against raw `memcpy` and raw copy commands, in turns
-//! in one run.
+//! Measures the sustained upload rate with frames of 64 MiB: through a ring and batches, compared in turns with raw
+//! `memcpy` and raw copy commands in one run.
 //!
 //! `cargo run --release -p ringfence-testkit --example upload_throughput [DEVICE [FRAMES [ROUNDS]]]`
 
@@ -17,10 +17,10 @@ use ringfence::{
 use ringfence_testkit::Gpu;
 
 const FRAME_BYTES: usize = 64 << 20;
-/// Meshes and textures come in pieces of about this size.
+/// Approximate size of meshes and textures.
 const PIECE_BYTES: usize = 256 << 10;
 const FRAMES_IN_FLIGHT: usize = 3;
-/// What the ring has to reach of what raw copies do.
+/// Share of the raw copies' rate that the ring must reach.
 const TARGET: f64 = 0.95;
 
 fn main() {
@@ -35,7 +35,8 @@ fn main() {
     let target = target(&memory);
     {
         let mut bench = Bench::new(&gpu, FRAMES_IN_FLIGHT);
-        // SAFETY: the bench signals every frame, and outlives the allocator's use of it: it is idle when it is dropped.
+        // SAFETY: the bench signals every frame, and waits for idle when it is dropped, so it outlives the allocator's
+        // use of it.
         let timeline = unsafe { memory.timeline(bench.timeline) }.expect("the device is not lost");
         let desc = UploadDesc { capacity: (FRAME_BYTES * FRAMES_IN_FLIGHT) as u64, ..Default::default() };
         let ring = UploadRing::new(&memory, desc).expect("there is memory");
@@ -43,7 +44,7 @@ fn main() {
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms both up.
         for round in 0..=rounds {
-            // Each goes first as often as the other.
+            // Each is first equally often.
             let (mut raw_rate, mut ring_rate) = (0.0, 0.0);
             for turn in 0..2 {
                 if (round + turn) % 2 == 0 {
@@ -82,7 +83,7 @@ fn target(memory: &Allocator<Device>) -> Buffer<Device> {
     memory.create_buffer(&info, AllocationDesc { name: "target", ..Default::default() }).expect("there is memory")
 }
 
-/// The memory type that rings lie in, so that the raw buffers lie there too.
+/// Returns the memory type of rings, so that the raw buffers use the same one.
 fn ring_type(memory: &Allocator<Device>) -> u32 {
     let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC };
     let info = Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer");
@@ -111,7 +112,7 @@ fn through_ring(
         }
         drop(writer);
         last = bench.submit(|device, commands| {
-            // SAFETY: the command buffer is being recorded, for the frame that is open; the target outlives it.
+            // SAFETY: the command buffer is being recorded, for the open frame; the target outlives it.
             unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }.expect("its frame is open");
         });
         assert_eq!(last, frame.value());
@@ -127,7 +128,7 @@ fn rate(frames: u64, started: Instant) -> f64 {
     frames as f64 * FRAME_BYTES as f64 / (1_u64 << 30) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// What a program does that has one buffer a frame in flight, and memory of its own.
+/// A program with one buffer per frame in flight, and its own memory management.
 struct Raw {
     device: ash::Device,
     buffers: Vec<(vk::Buffer, vk::DeviceMemory, *mut u8)>,
@@ -139,7 +140,7 @@ impl Raw {
         let make = |_| {
             let size = FRAME_BYTES as u64;
             let info = vk::BufferCreateInfo::default().size(size).usage(vk::BufferUsageFlags::TRANSFER_SRC);
-            // SAFETY: the infos are valid, and the memory is bound once, large enough, and of a type that rings use.
+            // SAFETY: the infos are valid; the memory is bound once, is large enough, and has the type of rings.
             unsafe {
                 let buffer = device.create_buffer(&info, None).expect("a buffer");
                 let needs = device.get_buffer_memory_requirements(buffer);
@@ -164,7 +165,7 @@ impl Raw {
         let started = Instant::now();
         let mut last = 0;
         for number in 0..frames {
-            // The timeline is the allocator's too, so that it has to hear of every value.
+            // The allocator uses the same timeline, so it must be notified of every value.
             let frame = timeline.begin();
             bench.wait(frame.value().saturating_sub(FRAMES_IN_FLIGHT as u64));
             let (buffer, _, mapped) = self.buffers[number as usize % FRAMES_IN_FLIGHT];
@@ -190,7 +191,7 @@ impl Raw {
 
     fn destroy(self) {
         for (buffer, memory, _) in self.buffers {
-            // SAFETY: all work is complete, and each is destroyed once.
+            // SAFETY: all work is complete, and each object is destroyed once.
             unsafe {
                 self.device.destroy_buffer(buffer, None);
                 self.device.free_memory(memory, None);

@@ -1,18 +1,18 @@
-//! The conformance suite: what every device has to do, as generic functions over [`Gpu`](crate::Gpu).
+//! The conformance suite: the requirements of every device, as generic functions over [`Gpu`](crate::Gpu).
 //!
-//! [`conformance!`](crate::conformance!) makes a `#[test]` of each; each function takes an open
-//! [`Rig`](crate::rig::Rig), and may be called by itself too. The front page of the crate says what to implement.
+//! [`conformance!`](crate::conformance!) makes a `#[test]` of each. Each function takes an open
+//! [`Rig`](crate::rig::Rig) and can also be called directly. The crate's front page lists the traits to implement.
 //!
 //! ```text
-//!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
+//!   memory::, upload::, lifetime:: …   generic over Gpu: the requirements
 //!        │
 //!        ├── Ringfence's own: five simulated profiles, Vulkan under validation, Direct3D 12   tests/device_suite
-//!        └── a device of your own                                                              conformance!(…)
+//!        └── your own device                                                                   conformance!(…)
 //! ```
 //!
-//! A test that is not for a device (no sparse buffers, no sharing) reports that and returns. Each test ends with a
-//! check that nothing is left behind and that what watches the device (the hazard finder, validation layers) has
-//! reported nothing.
+//! A test that does not apply to a device (no sparse buffers, no sharing) reports that and returns. Each test ends with
+//! a check that no object is leaked, and that the device's checks (the hazard finder, validation layers) reported no
+//! message.
 #![expect(missing_docs, reason = "the name of each function states what must hold")]
 
 pub mod constants;
@@ -31,11 +31,11 @@ pub mod texels;
 pub mod transient;
 pub mod upload;
 
-/// Makes a `#[test]` of each function of the [conformance suite](mod@crate::conformance), in a module for each of its
-/// parts.
+/// Makes a `#[test]` of each function of the [conformance suite](mod@crate::conformance), with one module for each of
+/// its parts.
 ///
-/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. It opens the device anew
-/// for each, as [`rig::run_on`](crate::rig::run_on) does.
+/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. It opens a new device for
+/// each test, like [`rig::run_on`](crate::rig::run_on).
 ///
 /// ```
 /// mod own_device {

@@ -1,6 +1,6 @@
-//! A global allocator that counts: how often a thread allocates on the host, and how many bytes it holds.
+//! A global allocator that counts the host allocations of each thread, and the bytes that the thread holds.
 //!
-//! A test program declares it once; then each test counts what its own thread does.
+//! A test program declares it once. Each test then counts the allocations of its own thread.
 //!
 //! ```
 //! use ringfence_testkit::counting_allocator::{CountingAllocator, host_allocations};
@@ -11,62 +11,62 @@
 //! assert_eq!(host_allocations(|| drop(Box::new(1))), 1);
 //! ```
 //!
-//! This file imports nothing of the crate: the tests of crates that know no GPU include it by its path.
+//! This file imports nothing from its crate, because the tests of crates without a GPU dependency include it by path.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted.
+/// The system's allocator with counters.
 #[derive(Clone, Copy, Debug)]
 pub struct CountingAllocator;
 
 thread_local! {
-    // Constant and without a destructor, so that reading it never allocates.
+    // Constant and without a destructor: access never allocates.
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// One allocation more, and `bytes` bytes more that are held.
+/// Counts one more allocation, and `bytes` more held bytes.
 fn count(bytes: i64) {
     COUNT.set(COUNT.get() + 1);
     HELD_BYTES.set(HELD_BYTES.get() + bytes);
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller's promises are those that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as i64 - layout.size() as i64);
-        // SAFETY: `block` came from `System`, as all blocks do; the rest is the caller's promise.
+        // SAFETY: `block` came from `System`, like all blocks; the caller promises the rest.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         HELD_BYTES.set(HELD_BYTES.get() - layout.size() as i64);
-        // SAFETY: `block` came from `System`, as all blocks do; the rest is the caller's promise.
+        // SAFETY: `block` came from `System`, like all blocks; the caller promises the rest.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// How often this thread has allocated so far. Reallocations count.
+/// Returns the number of allocations of this thread so far. Reallocations count.
 #[must_use]
 pub fn host_allocation_count() -> u64 {
     COUNT.get()
 }
 
-/// How often this thread allocated on the host while `work` ran.
+/// Returns the number of host allocations that `work` made on this thread.
 pub fn host_allocations(work: impl FnOnce()) -> u64 {
     let before = COUNT.get();
     work();
     COUNT.get() - before
 }
 
-/// Does something whose allocations are not counted.
+/// Runs `work` without counting its allocations.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     let before = COUNT.get();
     let result = work();
@@ -74,7 +74,8 @@ pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Bytes that this thread has allocated and not freed. A block that another thread frees counts for that thread.
+/// Returns the bytes that this thread has allocated and not freed. A block that another thread frees is subtracted from
+/// that thread's count.
 #[must_use]
 pub fn held_bytes() -> i64 {
     HELD_BYTES.get()

@@ -1,9 +1,9 @@
-//! Direct3D 12 devices: the first adapter that takes feature level 11.0, hardware before software.
+//! Direct3D 12 devices: the first adapter that supports feature level 11.0, hardware before software.
 //!
 //! ```text
-//!   queue 0   direct     what comes to it: copies; drawing is not done here
+//!   queue 0   direct     supports all commands except draws, which this test kit does not implement
 //!   queue 1   copy
-//!   queue 2   compute    and so on in turn: direct, copy, compute
+//!   queue 2   compute    further queues repeat: direct, copy, compute
 //! ```
 
 mod queue;
@@ -28,7 +28,7 @@ use self::queue::Queue;
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
-/// How long dropping a device waits for work that does not end before it releases it all the same.
+/// Time for which dropping a device waits for work that does not end. The device is then released anyway.
 const DROP_WAIT: Duration = Duration::from_secs(10);
 
 /// A Direct3D 12 device with its queues.
@@ -37,17 +37,17 @@ pub struct D3d12Gpu {
     queues: Vec<Queue>,
     /// The fence that the host signals.
     gate: ID3D12Fence,
-    /// The highest value of the gate that work waits for.
+    /// The highest gate value that work waits for.
     gate_awaited: Arc<AtomicU64>,
-    /// Where the debug layer's messages are, if it runs.
+    /// The queue of the debug layer's messages, if the layer is active.
     messages: Option<ID3D12InfoQueue>,
     validation: Validation,
 }
 
-/// The devices there are, hardware before software.
+/// Returns all devices, hardware before software.
 ///
 /// # Errors
-/// There is no DXGI, or no adapter with Direct3D 12.
+/// There is no DXGI, or no adapter supports Direct3D 12.
 pub fn enumerate() -> Result<Vec<Device>, OpenError> {
     let devices: Vec<Device> = adapters()?.iter().filter_map(|adapter| create(adapter).ok()).collect();
     if devices.is_empty() { Err(absent("no adapter with feature level 11.0")) } else { Ok(devices) }
@@ -61,7 +61,7 @@ fn failed(what: &'static str) -> impl Fn(windows::core::Error) -> OpenError {
     move |error| OpenError::Failed { what, error: device_error(&error) }
 }
 
-/// A failed call of the test kit.
+/// Converts the error of a failed call of the test kit.
 fn device_error(error: &windows::core::Error) -> DeviceError {
     DeviceError::Api(ApiResult { api: Api::Direct3d12, code: error.code().0, call: "a call of the test kit" })
 }
@@ -69,7 +69,7 @@ fn device_error(error: &windows::core::Error) -> DeviceError {
 fn adapters() -> Result<Vec<IDXGIAdapter1>, OpenError> {
     // SAFETY: a call without arguments.
     let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }.map_err(|_| absent("no DXGI factory"))?;
-    // SAFETY: a call on a live object with a number; a number past the last adapter is answered with an error.
+    // SAFETY: the factory is alive; an index beyond the last adapter returns an error.
     let mut adapters: Vec<_> = (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok()).collect();
     adapters.sort_by_key(is_software);
     Ok(adapters)
@@ -83,18 +83,18 @@ fn is_software(adapter: &IDXGIAdapter1) -> bool {
 
 fn create(adapter: &IDXGIAdapter1) -> Result<Device, OpenError> {
     let mut device: Option<ID3D12Device> = None;
-    // SAFETY: the pointer is to a local that lives through the call.
+    // SAFETY: the pointer points to a local that lives through the call.
     unsafe { D3D12CreateDevice(adapter, D3D_FEATURE_LEVEL_11_0, &mut device) }.map_err(failed("D3D12CreateDevice"))?;
-    let device = device.ok_or_else(|| absent("D3D12CreateDevice gave nothing"))?;
+    let device = device.ok_or_else(|| absent("D3D12CreateDevice returned no device"))?;
     let adapter = adapter.cast::<IDXGIAdapter>().ok();
     let what = "wrapping the device";
     Device::new(&device, adapter.as_ref()).map_err(|error| OpenError::Failed { what, error })
 }
 
-/// Turns the debug layer on for devices made from now on, where it is installed: an error where it is not.
+/// Enables the debug layer for all devices created from now on. Returns an error if it is not installed.
 fn enable_debug_layer() -> windows::core::Result<()> {
     let mut debug: Option<ID3D12Debug> = None;
-    // SAFETY: the pointer is to a local that lives through the call; no device of the test kit is open yet.
+    // SAFETY: the pointer points to a local that lives through the call; no device of the test kit is open yet.
     unsafe { D3D12GetDebugInterface(&mut debug) }?;
     if let Some(debug) = debug {
         // SAFETY: a call without arguments on a live object.
@@ -103,7 +103,8 @@ fn enable_debug_layer() -> windows::core::Result<()> {
     Ok(())
 }
 
-/// What watches the device, after what [`enable_debug_layer`] said and with the layer's messages, if it has any.
+/// Returns the state of validation, from the result of [`enable_debug_layer`] and the layer's message queue, if there
+/// is one.
 fn validation(options: &Options, enabled: windows::core::Result<()>, messages: Option<&ID3D12InfoQueue>) -> Validation {
     match (options.validation, enabled, messages) {
         (false, ..) => Validation::Off,
@@ -122,20 +123,22 @@ impl Gpu for D3d12Gpu {
 
     const NAME: &'static str = "d3d12";
 
-    /// Unlike elsewhere, validation is no condition: the debug layer is an optional part of Windows, and Wine has none.
-    /// Where it is missing, [`Gpu::take_messages`] is empty and [`Gpu::validation`] says so.
+    /// Unlike on other APIs, a missing validation layer does not make this fail, because the debug layer is an optional
+    /// part of Windows, and Wine has none. If it is missing, [`Gpu::take_messages`] is empty and [`Gpu::validation`]
+    /// reports it as absent.
     fn open(options: &Options) -> Result<Self, OpenError> {
         let enabled = if options.validation { enable_debug_layer() } else { Ok(()) };
         let mut devices = enumerate()?.into_iter();
         let wanted = options.name.as_deref().unwrap_or_default().to_lowercase();
         let device = devices
             .find(|device| device.capabilities().name.to_lowercase().contains(&wanted))
-            .ok_or_else(|| absent(&format!("no adapter whose name has {wanted:?} in it")))?;
+            .ok_or_else(|| absent(&format!("no adapter with {wanted:?} in its name")))?;
         let messages = if options.validation { device.raw().cast().ok() } else { None };
         let validation = validation(options, enabled, messages.as_ref());
         let queues = queues(&device, options.queues.max(1))?;
         // SAFETY: a call with numbers on a live object.
-        let gate = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("making the gate"))?;
+        let gate =
+            unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("creating the gate"))?;
         Ok(Self { device, queues, gate, gate_awaited: Arc::default(), messages, validation })
     }
 
@@ -173,7 +176,7 @@ impl Gpu for D3d12Gpu {
         if has_both { capabilities.depth_stencil_copy_row_alignment } else { D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into() }
     }
 
-    /// Nothing is copied to upload heaps: buffers there are in the state that shaders read, permanently.
+    /// Upload heaps are never a destination: their buffers are permanently in the state for shader reads.
     fn can_copy_to(&self, memory_type: u32) -> bool {
         self.device.heap_type(memory_type) != Some(D3D12_HEAP_TYPE_UPLOAD)
     }
@@ -194,7 +197,7 @@ impl Gpu for D3d12Gpu {
             // SAFETY: calls with numbers on a live object.
             unsafe {
                 if gate.GetCompletedValue() < value {
-                    // A device that is removed holds nothing back.
+                    // A removed device holds no work back.
                     let _ = gate.Signal(value);
                 }
             }
@@ -255,7 +258,7 @@ impl D3d12Gpu {
 
     fn wait_all(&self, timeout: Duration) -> Result<(), DeviceError> {
         for queue in &self.queues {
-            // SAFETY: the fence is this device's and alive.
+            // SAFETY: the fence belongs to this device and is alive.
             unsafe { self.device.wait(queue.fence(), queue.submitted(), timeout) }?;
         }
         Ok(())
@@ -264,13 +267,13 @@ impl D3d12Gpu {
 
 impl Drop for D3d12Gpu {
     fn drop(&mut self) {
-        // Whatever a test left behind the gate has to end.
+        // Work that a test left behind the gate must end.
         let _ = self.open_gate(u64::MAX - 1);
         let _ = self.wait_all(DROP_WAIT);
     }
 }
 
-/// As many of `count` queues as the device gives, at least one.
+/// Creates up to `count` queues, at least one.
 fn queues(device: &Device, count: usize) -> Result<Vec<Queue>, OpenError> {
     const KINDS: [D3D12_COMMAND_LIST_TYPE; 3] =
         [D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_LIST_TYPE_COPY, D3D12_COMMAND_LIST_TYPE_COMPUTE];
@@ -280,7 +283,7 @@ fn queues(device: &Device, count: usize) -> Result<Vec<Queue>, OpenError> {
     Ok(std::iter::once(first).chain(more).collect())
 }
 
-/// The debug layer's warnings and errors since the last call.
+/// Returns the debug layer's warnings and errors since the last call.
 fn take_messages(queue: &ID3D12InfoQueue) -> Vec<String> {
     // SAFETY: a call without arguments on a live object.
     let count = unsafe { queue.GetNumStoredMessages() };
@@ -292,20 +295,20 @@ fn take_messages(queue: &ID3D12InfoQueue) -> Vec<String> {
 
 fn message(queue: &ID3D12InfoQueue, index: u64) -> Option<String> {
     let mut bytes = 0;
-    // SAFETY: without a message to fill, the call tells how many bytes one takes.
+    // SAFETY: without a buffer, the call only returns the message's size.
     unsafe { queue.GetMessage(index, None, &mut bytes) }.ok()?;
-    // In words, so that the message, which begins the buffer, is aligned.
+    // A buffer of words aligns the message at its start.
     let mut buffer = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
     let message = buffer.as_mut_ptr().cast::<D3D12_MESSAGE>();
-    // SAFETY: the buffer has the bytes that were asked for, aligned as a message is.
+    // SAFETY: the buffer has the requested size and the alignment of a message.
     unsafe { queue.GetMessage(index, Some(message), &mut bytes) }.ok()?;
-    // SAFETY: the call has filled it in.
+    // SAFETY: the call has initialised it.
     let message = unsafe { &*message };
     let harmless = [D3D12_MESSAGE_SEVERITY_INFO, D3D12_MESSAGE_SEVERITY_MESSAGE].contains(&message.Severity);
     if harmless || message.pDescription.is_null() {
         return None;
     }
-    // SAFETY: the description lies in the buffer, that many bytes long.
+    // SAFETY: the description is inside the buffer and has this length.
     let text = unsafe { std::slice::from_raw_parts(message.pDescription, message.DescriptionByteLength) };
     Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
 }

@@ -1,17 +1,17 @@
-//! The fault walker: a scenario runs once to count its driver calls, and then once for each of them, with that call
+//! The fault walker: a scenario runs once to count its driver calls, and then once for each call, with that call
 //! failing.
 //!
 //! ```text
 //!   for each k ── for each error
 //!        the k-th call fails          ▶ typed error ▶ validate ▶ the same call again ▶ the scenario ends well, bytes right
 //!        all calls from k on fail     ▶ typed error ▶ validate ▶ the fault ends      ▶ the scenario, again, ends well
-//!        the device is lost at call k ▶ typed error ▶ validate ▶ everything goes     ▶ nothing waits for ever
+//!        the device is lost at call k ▶ typed error ▶ validate ▶ all is destroyed    ▶ no wait hangs
 //!   and then: nothing left on the device, nothing released twice (the hazard finder, the validation layers)
 //! ```
 //!
-//! A scenario is a function over a [`Stage`]; what may fail in it goes through [`Stage::step`] or a [`Trial`], which do
-//! it again. [`Walk::scenario`] runs one on any [`Gpu`]. A failure names the scenario, the call and the error;
-//! `RINGFENCE_FAULT='scenario,k'` runs it alone.
+//! A scenario is a function over a [`Stage`]. Its fallible calls go through [`Stage::step`] or a [`Trial`], which
+//! repeat a failed call. [`Walk::scenario`] runs a scenario on any [`Gpu`]. A failure names the scenario, the call and
+//! the error; `RINGFENCE_FAULT='scenario,k'` runs only that one.
 //!
 //! ```
 //! use ringfence::device::DeviceError;
@@ -42,47 +42,48 @@ use crate::sim::SimGpu;
 pub use gpu::FaultyGpu;
 pub use stage::{Behind, Failure, FaultyBuffer, Outcome, Stage, Trial, copy, pattern};
 
-/// What a scenario does.
+/// The function of a scenario.
 pub type Scenario<'a, G> = &'a dyn Fn(&mut Stage<G>) -> Outcome;
 
-/// What loses the device in truth, once a call reports that it is lost; `None` if nothing can.
+/// A function that really loses the device once a call reports the loss; `None` if the device cannot be lost on
+/// request.
 pub type Lose = Option<Box<dyn Fn() + Send + Sync>>;
 
-/// How long a fault lasts.
+/// Duration of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
     /// One call fails.
     Once,
-    /// All calls fail from one on.
+    /// All calls from one call on fail.
     FromThenOn,
 }
 
-/// What came of all runs.
+/// The results of all runs.
 #[derive(Clone, Default, Debug)]
 pub struct Table {
-    /// Runs with a fault.
+    /// Number of runs with a fault.
     pub runs: u64,
-    /// Faults that were injected.
+    /// Number of injected faults.
     pub injected: u64,
-    /// Errors that scenarios saw.
+    /// Number of errors that scenarios saw.
     pub errors_seen: u64,
-    /// By call: how often it was made to fail, by error.
+    /// Number of injected failures, by call and error.
     pub failed: BTreeMap<Call, BTreeMap<String, u64>>,
 }
 
-/// Which faults a scenario meets.
+/// The faults that a scenario is run with.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk<'a> {
-    /// What a call fails with.
+    /// The errors with which a call fails.
     pub errors: &'a [DeviceError],
-    /// How long it fails.
+    /// The durations of the failure.
     pub lasting: &'a [Lasting],
-    /// Every how many calls one is made to fail; 1 for all.
+    /// Distance between the calls that are made to fail; 1 for all calls.
     pub step: usize,
-    /// Whether a call that is made to fail panics instead of returning the error, as a device of the program's own may.
-    /// The scenario then runs a second time, without a fault.
+    /// If `true`, a failing call panics instead of returning the error, as a program's own device may. The scenario
+    /// then runs a second time, without a fault.
     pub unwinds: bool,
-    /// How the stage's allocator is set up.
+    /// Description of the stage's allocator.
     pub allocator: AllocatorDesc,
 }
 
@@ -99,11 +100,11 @@ impl Default for Walk<'_> {
     }
 }
 
-/// One fault: which call, with what, how long.
+/// One fault: the index of the call, the error, the duration.
 type Fault = (u64, DeviceError, Lasting);
 
 impl Walk<'_> {
-    /// One of each kind of error.
+    /// One error of each kind.
     pub const ERRORS: [DeviceError; 6] = [
         DeviceError::OutOfHostMemory,
         DeviceError::OutOfDeviceMemory,
@@ -113,10 +114,10 @@ impl Walk<'_> {
         DeviceError::Other(-7),
     ];
 
-    /// Runs every fault of a scenario. Returns how many calls it makes that can fail.
+    /// Runs all faults of a scenario. Returns the number of its calls that can fail.
     ///
     /// # Panics
-    /// Something is wrong after a fault; the text names it.
+    /// A check fails after a fault. The message names the fault.
     pub fn scenario<G: Gpu>(
         &self,
         name: &str,
@@ -148,7 +149,7 @@ impl Walk<'_> {
         calls
     }
 
-    /// A run without a fault. Returns how many calls could have failed.
+    /// Runs a scenario without a fault. Returns the number of its calls that can fail.
     fn calm<G: Gpu>(&self, gpu: G, scenario: Scenario<'_, G>) -> u64 {
         let mut stage = Stage::new(gpu, self.allocator, None);
         let before = stage.faults.calls();
@@ -179,16 +180,16 @@ impl Walk<'_> {
         let outcome = stage::caught(|| scenario(&mut stage), |error| Failure(error.to_string()));
         stage.memory.debug().validate().expect("sound after the fault");
         let injected = stage.faults.injected();
-        // How often the progress of a real device is read is a matter of luck.
-        assert!(injected > 0 || G::NAME != SimGpu::NAME, "the call is made again");
+        // On a real device, the number of progress queries is a matter of timing.
+        assert!(injected > 0 || G::NAME != SimGpu::NAME, "the call occurs again with the fault");
         stage.faults.clear();
-        // What unwinds through a scenario ends it early, even if the fault was one call's.
+        // A panic ends the scenario early, even if the fault affects only one call.
         let ends = if self.unwinds { Lasting::FromThenOn } else { lasting };
         afterwards(&mut stage, outcome, scenario, error, ends);
         stage.check_texts(error);
         table.add(&stage, injected, error);
-        // No caller is left at the end of an allocator's life to report to that the driver will not wait: what work may
-        // still use is leaked then. That is the one leak there is.
+        // At the end of an allocator's life there is no caller to report to if the driver's waits fail. Objects that
+        // work may still use are then leaked. This is the only permitted leak.
         let waits = stage.faults.failed(Call::Wait);
         let may_leak = name.starts_with("teardown") && lasting == Lasting::FromThenOn && waits >= 3;
         let mut found = stage.finish();
@@ -197,7 +198,7 @@ impl Walk<'_> {
     }
 }
 
-/// The fault is over: what must go well now.
+/// Checks, after the fault, the outcome of the scenario or of a second run.
 fn afterwards<G: Gpu>(
     stage: &mut Stage<G>,
     outcome: Outcome,
@@ -208,18 +209,18 @@ fn afterwards<G: Gpu>(
     match (lasting, error == DeviceError::Lost) {
         (_, true) => {
             drop(outcome);
-            // Whatever is called on a lost device ends, and well.
+            // All calls on a lost device must return.
             (0..2).for_each(|_| _ = stage.memory.reclaim());
             drop(scenario(stage));
         }
-        (Lasting::Once, false) => outcome.expect("what fails once succeeds the next time"),
+        (Lasting::Once, false) => outcome.expect("the scenario succeeds after a single fault"),
         (Lasting::FromThenOn, false) => {
-            // A shader-visible heap lives until its frames are complete, and there is one a kind.
-            stage.gpu.wait_idle().expect("the device itself is well");
-            // The scenario ended early, and its frame with it: nothing of it was submitted.
+            // A shader-visible heap lives until its frames are complete, and only one of each kind may exist.
+            stage.gpu.wait_idle().expect("the device itself works");
+            // The scenario ended early and dropped its frame. None of the frame's work was submitted.
             stage.timelines.iter().for_each(Timeline::discard_dropped);
             (0..2).for_each(|_| _ = stage.memory.reclaim());
-            scenario(stage).expect("the fault is over, and work goes on");
+            scenario(stage).expect("the scenario succeeds once the fault is over");
         }
     }
 }
@@ -237,18 +238,18 @@ impl Table {
 
     /// Prints how often each call failed.
     pub fn print(&self) {
-        println!("{} runs; calls that were made to fail:", self.runs);
+        println!("{} runs; injected failures by call:", self.runs);
         for (call, errors) in &self.failed {
             let total: u64 = errors.values().sum();
             println!("  {:<22} {total:>8}", call.function());
         }
     }
 
-    /// Checks that each function of the contract failed with each of these errors. Checks nothing while
-    /// `RINGFENCE_FAULT` picks one fault.
+    /// Checks that each function of the contract failed with each of these errors. Does nothing if `RINGFENCE_FAULT`
+    /// selects a single fault.
     ///
     /// # Panics
-    /// One did not.
+    /// A function did not fail with one of the errors.
     pub fn check(&self, errors: &[DeviceError]) {
         if std::env::var_os("RINGFENCE_FAULT").is_some() {
             return;

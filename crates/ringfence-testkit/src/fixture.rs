@@ -1,4 +1,4 @@
-//! What most tests on the simulated device need: the device, an allocator over it, timelines, and the check at the end.
+//! Objects for tests on the simulated device: the device, an allocator over it, timelines, and the final check.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,29 +13,29 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, 
 pub struct Fixture<D: Device = sim::Device> {
     /// The device itself.
     pub device: sim::Device,
-    /// The rules of [`FaultyFixture`]; they reach nothing in others.
+    /// The rules of a [`FaultyFixture`]. In other fixtures they have no effect.
     pub faults: FaultInjector,
-    /// Over the device, or over the injector in front of it.
+    /// Allocator over the device, or over the fault injector in front of it.
     pub memory: Allocator<D>,
-    /// As many as [`FixtureDesc::timelines`] says. The first is [`Fixture::timeline`].
+    /// As many timelines as [`FixtureDesc::timelines`] says. The first is [`Fixture::timeline`].
     pub timelines: Vec<Timeline<D>>,
     /// The fence of each timeline.
     pub fences: Vec<Fence>,
 }
 
-/// A fixture whose driver calls fail when a test wants them to.
+/// A fixture with driver calls that fail on request.
 pub type FaultyFixture = Fixture<FaultInjector<sim::Device>>;
 
-/// How a [`Fixture`] is made.
+/// Description of a [`Fixture`].
 #[derive(Clone, Debug)]
 pub struct FixtureDesc {
-    /// Which device.
+    /// Profile of the simulated device.
     pub profile: Profile,
-    /// How it runs.
+    /// Options of the simulated device.
     pub options: SimOptions,
-    /// How the allocator is set up.
+    /// Description of the allocator.
     pub allocator: AllocatorDesc,
-    /// How many timelines there are.
+    /// Number of timelines.
     pub timelines: usize,
 }
 
@@ -51,17 +51,17 @@ impl Default for FixtureDesc {
 }
 
 impl Fixture {
-    /// Makes one.
+    /// Creates a device, an allocator and timelines.
     ///
     /// # Panics
-    /// The profile has not what the description asks for.
+    /// The device is lost.
     #[must_use]
     pub fn new(desc: FixtureDesc) -> Self {
         let device = sim::Device::new(desc.profile, desc.options);
         Self::over(device.clone(), device, FaultInjector::default(), desc.allocator, desc.timelines)
     }
 
-    /// A second allocator on a device.
+    /// Creates a second allocator on a device.
     ///
     /// # Panics
     /// The device is lost.
@@ -72,10 +72,10 @@ impl Fixture {
 }
 
 impl FaultyFixture {
-    /// As [`Fixture::new`], with an injector of faults between the library and the device. It has no rule yet.
+    /// As [`Fixture::new`], with a fault injector between the library and the device. The injector has no rules yet.
     ///
     /// # Panics
-    /// The profile has not what the description asks for.
+    /// The device is lost.
     #[must_use]
     pub fn faulty(desc: FixtureDesc) -> Self {
         let device = sim::Device::new(desc.profile, desc.options);
@@ -92,26 +92,26 @@ where
         let memory = Allocator::over(inner, allocator);
         let fences: Vec<_> = (0..timelines).map(|_| device.create_fence(0)).collect();
         // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame.
-        // A test that breaks this on purpose looks at what the simulated device reports; no byte of the host is reached
-        // by it.
+        // Tests that break this on purpose check the hazards of the simulated device; no host memory is accessed
+        // wrongly.
         let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
         let timelines = fences.iter().map(timeline).collect();
         Self { device, faults, memory, timelines, fences }
     }
 
-    /// The first timeline.
+    /// Returns the first timeline.
     #[must_use]
     pub fn timeline(&self) -> &Timeline<D> {
         &self.timelines[0]
     }
 
-    /// The fence of the first timeline.
+    /// Returns the fence of the first timeline.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fences[0]
     }
 
-    /// A buffer of `size` bytes, to copy from and to.
+    /// Creates a buffer of `size` bytes for copies.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
@@ -120,7 +120,7 @@ where
         self.memory.create_buffer(&BufferDesc { size, usage }, desc)
     }
 
-    /// Submits commands to the first queue, in a frame of their own. Returns its value.
+    /// Submits commands to the first queue, in a new frame. Returns the frame's value.
     ///
     /// # Panics
     /// The device is lost.
@@ -128,7 +128,7 @@ where
         self.submit_frame(self.timeline().begin(), commands)
     }
 
-    /// Submits commands to the first queue, as `frame`. Returns its value.
+    /// Submits commands to the first queue, as `frame`. Returns the frame's value.
     ///
     /// # Panics
     /// The device is lost, or a later frame was submitted.
@@ -139,7 +139,7 @@ where
         value
     }
 
-    /// Submits nothing as `frame`, and waits for it.
+    /// Submits `frame` without commands, and waits for it.
     ///
     /// # Panics
     /// As [`Fixture::submit_frame`].
@@ -148,16 +148,17 @@ where
         assert!(self.timeline().wait(value, Duration::MAX).expect("the device is not lost"));
     }
 
-    /// What the simulated device has found since the last call.
+    /// Returns the hazards that the simulated device has found since the last call.
     #[must_use]
     pub fn hazards(&self) -> Vec<String> {
         self.device.take_hazards().iter().map(ToString::to_string).collect()
     }
 
-    /// The end: all that the test made is dropped. Nothing is left on the device, and it has found nothing.
+    /// Ends the test. All of its objects must have been dropped. Checks that the allocator is consistent and empty,
+    /// that the device has no objects left, and that no hazard was found.
     ///
     /// # Panics
-    /// Else.
+    /// A check fails.
     #[track_caller]
     pub fn finish(self) {
         self.faults.clear();
@@ -165,28 +166,28 @@ where
         let Self { device, memory, timelines, .. } = self;
         drop(timelines);
         let (retired, objects) = (memory.statistics().retired_count, memory.budgets().memory_object_count());
-        // What is shared is one of the device's, and counts for each who imports it.
+        // Shared memory is one memory object of the device, but each importer counts it.
         assert!(objects >= device.live().memories, "{objects} memory objects are counted: {:?}", device.live());
         let ended = memory.shutdown(Duration::MAX).expect("all work completes");
-        assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "what waited is destroyed, once");
+        assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "each retired object is destroyed once");
         assert!(ended.blocks as u64 <= objects, "{} blocks were freed of {objects} memory objects", ended.blocks);
         let total = memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());
-        assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are counted and not held");
-        assert_eq!(memory.debug().take_findings(), [], "debugging found nothing");
+        assert_eq!(memory.budgets().memory_object_count(), 0, "memory objects that are still counted");
+        assert_eq!(memory.debug().take_findings(), [], "debugging has no findings");
         drop(memory);
         let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{found:#?}");
-        assert_eq!(device.live(), sim::Live::default(), "nothing is leaked");
+        assert_eq!(device.live(), sim::Live::default(), "no object is leaked");
     }
 }
 
-/// A trace that is recorded into memory, and can be looked at meanwhile. Clones are the same one.
+/// A trace that is recorded into memory and can be read meanwhile. Clones share one recording.
 #[derive(Clone, Default, Debug)]
 pub struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Recording {
-    /// What was written so far.
+    /// Returns the bytes that were written so far.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,41 +1,41 @@
-//! Tests of a device for Ringfence: with this crate Ringfence tests its own devices, and anyone tests a device of their
-//! own.
+//! A test kit for devices of Ringfence. Ringfence tests its own devices with it, and you can test your own device.
 //!
 //! ```text
-//!   rig           an open device with an allocator and a timeline a queue; the check at the end that all is clean
-//!   conformance   what every device has to do: generic functions, a #[test] of each by conformance!
-//!   faults        a scenario runs once for each of its driver calls, with that call failing
+//!   rig           an open device with an allocator and a timeline per queue; the final check that all is clean
+//!   conformance   the requirements of every device: generic functions, and a #[test] of each by conformance!
+//!   faults        runs a scenario once for each of its driver calls, with that call failing
 //!   world         seeded random programs under the hazard finder
-//!   fixture       a simulated device with what a test needs of it; counting_allocator counts what the host allocates
+//!   fixture       a simulated device with the objects that a test needs; counting_allocator counts host allocations
 //!      │
-//!     Gpu         what all of them ask of a device: open, submit commands, a gate, messages
+//!     Gpu         the trait that they all use: open, submit commands, a gate, messages
 //!      │
 //!      ├── sim::SimGpu, vulkan::VulkanGpu, d3d12::D3d12Gpu
-//!      └── a device of your own
+//!      └── your own device
 //! ```
 //!
-//! Ringfence itself opens no device. It records copies and barriers into command lists of the program, and submits
-//! nothing but the page binds of sparse resources. This crate opens devices and submits work, in the plainest way: one command
-//! list a submission, run from its first command to its last, with barriers that wait for everything. It is for showing
-//! that memory is right, not for speed.
+//! Ringfence itself opens no device. It records copies and barriers into command lists of the program, and submits only
+//! the page binds of sparse resources. This crate opens devices and submits work in the simplest way: one command list
+//! per submission, executed in order, with barriers that wait for everything. It proves that memory is correct; it is
+//! not fast.
 //!
-//! # A device of your own
+//! # Your own device
 //!
-//! Implement the traits of [`ringfence::device`] for it, and [`Gpu`] for what a test needs besides:
+//! Implement the traits of [`ringfence::device`] for it, and [`Gpu`] for the other functions that tests need:
 //!
-//! | function | what a device without it does |
+//! | function | a device without it |
 //! |---|---|
-//! | [`open`](Gpu::open), [`close`](Gpu::close), [`device`](Gpu::device) | none: needed |
-//! | [`submit`](Gpu::submit), [`fence`](Gpu::fence), [`wait_idle`](Gpu::wait_idle) | none: needed; each [`Command`] in order |
-//! | [`open_gate`](Gpu::open_gate), [`gate_opener`](Gpu::gate_opener) | none: needed, tests decide with it what is complete |
-//! | [`take_messages`](Gpu::take_messages), [`validation`](Gpu::validation) | no messages, [`Validation::Off`] |
-//! | [`submit_through`](Gpu::submit_through) | [`can_copy_through`](Gpu::can_copy_through) is `false`; tests report it and skip |
-//! | [`Command::Draw`] | [`can_draw`](Gpu::can_draw) is `false` |
-//! | [`bind_queue`](Gpu::bind_queue) | `None`: sparse resources are not tested |
-//! | [`SHARE_KINDS`](Gpu::SHARE_KINDS) | empty: shared memory is not tested |
-//! | [`texel_formats`](Gpu::texel_formats), [`describe_texels`](Gpu::describe_texels) | empty, `None`: the table of formats is not tested |
+//! | [`open`](Gpu::open), [`close`](Gpu::close), [`device`](Gpu::device) | required |
+//! | [`submit`](Gpu::submit), [`fence`](Gpu::fence), [`wait_idle`](Gpu::wait_idle) | required; each [`Command`] in order |
+//! | [`open_gate`](Gpu::open_gate), [`gate_opener`](Gpu::gate_opener) | required; tests control with it which work is complete |
+//! | [`take_messages`](Gpu::take_messages), [`validation`](Gpu::validation) | returns no messages, [`Validation::Off`] |
+//! | [`submit_through`](Gpu::submit_through) | returns `false` from [`can_copy_through`](Gpu::can_copy_through); tests report it and skip |
+//! | [`Command::Draw`] | returns `false` from [`can_draw`](Gpu::can_draw) |
+//! | [`bind_queue`](Gpu::bind_queue) | returns `None`; sparse resources are not tested |
+//! | [`SHARE_KINDS`](Gpu::SHARE_KINDS) | has an empty list; shared memory is not tested |
+//! | [`texel_formats`](Gpu::texel_formats), [`describe_texels`](Gpu::describe_texels) | returns an empty list and `None`; the table of formats is not tested |
 //!
-//! Then a test program of a few lines runs the suite. Here the device is the simulated one behind a type of one's own:
+//! A test program of a few lines then runs the suite. In this example the device is the simulated one, wrapped in a
+//! custom type:
 //!
 //! ```
 //! use ringfence::device::sharing::ShareKind;
@@ -93,7 +93,7 @@
 //!     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue> {
 //!         self.0.bind_queue(queue)
 //!     }
-//!     // What it does not do.
+//!     // Functions that this device does not support.
 //!     fn texel_formats(&self) -> Vec<String> {
 //!         Vec::new()
 //!     }
@@ -117,26 +117,26 @@
 //!     }
 //! }
 //!
-//! /// Three queues, so that what runs side by side is tested too.
+//! /// Runs a test on a device with three queues, to test concurrent work too.
 //! fn own(test: impl FnOnce(&mut rig::Rig<OwnGpu>)) {
 //!     rig::run_on(&Options { queues: 3, ..Default::default() }, test);
 //! }
 //!
 //! # #[cfg(feature = "conformance")]
 //! mod conformance {
-//!     // A #[test] of each function of the suite.
+//!     // A #[test] for each function of the suite.
 //!     ringfence_testkit::conformance!(super::own);
 //! }
 //!
-//! // Or one of them, by itself.
+//! // Or a single one of them.
 //! # #[cfg(feature = "conformance")]
 //! own(ringfence_testkit::conformance::memory::a_buffer_in_each_location_holds_what_was_written);
 //! ```
 //!
 //! # Features
 //!
-//! `conformance` (on by default): the suite and its rig. `vulkan` (on by default), `d3d12`: Ringfence's own devices on
-//! these APIs.
+//! `conformance` (on by default): the suite and its rig. `vulkan` (on by default) and `d3d12`: Ringfence's own devices
+//! for these APIs.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -162,30 +162,31 @@ use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, Text
 
 use through::Through;
 
-/// See [`Gpu::gate_opener`]. Does nothing once the device is gone.
+/// A function that opens the gate; see [`Gpu::gate_opener`]. Does nothing once the device is destroyed.
 pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 
-/// How to open a device.
+/// Options for opening a device.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Queues wanted; a device with fewer gives what it has, at least one. The first can do everything.
+    /// Number of queues. A device with fewer queues provides those that it has, at least one. The first queue supports
+    /// all commands.
     pub queues: usize,
-    /// Whether queues that the device lacks share one that it has: each has a fence of its own then, and what is
-    /// submitted to any of them runs in the order in which it was submitted.
+    /// If `true`, missing queues share a queue of the device. Each has its own fence, and all their submissions run in
+    /// the order in which they were submitted.
     pub shared_queues: bool,
-    /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
-    /// come through [`Gpu::take_messages`].
+    /// If `true`, loads the validation layers (core and synchronization), and opening fails without them.
+    /// [`Gpu::take_messages`] returns their messages.
     pub validation: bool,
-    /// Whether to open without the layers where they are absent, which [`Gpu::validation`] says then.
+    /// If `true`, opens without the layers if they are absent; [`Gpu::validation`] then reports that.
     pub may_lack_validation: bool,
-    /// Part of the device's name to look for; any device if `None`. For the simulated device the name of a profile.
+    /// Part of the device's name; `None` for any device. For the simulated device, the name of a profile.
     pub name: Option<String>,
     /// Seed of the simulated device's clock.
     pub seed: u64,
-    /// How descriptors are to be kept, on Vulkan, where the device can; its best way if `None`.
+    /// Descriptor model to use on Vulkan, if the device supports it; the device's best one if `None`.
     pub descriptors: Option<DescriptorModel>,
-    /// Whether slots of plain sets that show nothing are to show placeholders, on Vulkan: null descriptors and
-    /// partially bound arrays are not enabled.
+    /// If `true`, empty slots of plain descriptor sets show placeholders on Vulkan: null descriptors and partially
+    /// bound arrays are not enabled.
     pub placeholders: bool,
 }
 
@@ -204,14 +205,14 @@ impl Default for Options {
     }
 }
 
-/// What watches a device for faults.
+/// State of the validation of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Validation {
-    /// Nothing: it was not asked for.
+    /// No checks were requested.
     Off,
-    /// This layer, with what it checks.
+    /// This layer, with the kinds of its checks.
     On(String),
-    /// It was asked for, and is not there for this reason. That nothing is said then means nothing.
+    /// Checks were requested but are absent, for this reason. A run without messages then proves nothing.
     Absent(String),
 }
 
@@ -225,100 +226,104 @@ impl std::fmt::Display for Validation {
     }
 }
 
-/// Why no device was opened.
+/// The reason why no device was opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such device here; the text says what was looked for and what is missing.
+    /// This machine has no such device. The text names the requested device and the missing part.
     #[error("{0}")]
     Absent(String),
-    /// There is one, and it failed.
+    /// The device exists, but opening it failed.
     #[error("{what}: {error}")]
     Failed {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
-        /// What the driver said.
+        /// The driver's error.
         error: DeviceError,
     },
 }
 
-/// A device with queues to run [`Command`]s on.
+/// A device with queues that run [`Command`]s.
 pub trait Gpu: Sized + Send + 'static {
-    /// Ringfence's side of the device.
+    /// Ringfence's device.
     type Device: Descriptors + Share + Sparse;
 
-    /// What handles to shared memory are here, in the order in which tests try them.
+    /// The kinds of handles to shared memory, in the order in which tests try them.
     const SHARE_KINDS: &'static [ShareKind];
 
-    /// What the command line calls this kind of device.
+    /// The name of this kind of device on the command line.
     const NAME: &'static str;
 
     /// Opens a device.
     ///
     /// # Errors
-    /// There is none, or it failed.
+    /// There is no such device, or opening it failed.
     fn open(options: &Options) -> Result<Self, OpenError>;
 
-    /// What watches the device: whether an empty [`Gpu::take_messages`] says anything.
+    /// Returns the layer that checks the device, if there is one. Without one, an empty [`Gpu::take_messages`] proves
+    /// nothing.
     fn validation(&self) -> Validation;
 
-    /// Ringfence's side of the device, to make an allocator over. Everything made through it has to be gone before
-    /// `self` is dropped: keep the `Gpu` alive longest.
+    /// Returns Ringfence's device, for an allocator. All objects that are created through it must be destroyed before
+    /// `self` is dropped, so keep the `Gpu` alive longest.
     fn device(&self) -> Self::Device;
 
-    /// How many queues there are.
+    /// Returns the number of queues.
     fn queue_count(&self) -> usize;
 
-    /// The fence that submissions to `queue` signal.
+    /// Returns the fence that submissions to `queue` signal.
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
 
-    /// The queue as pages are bound on it; `None` if it cannot. What is bound signals the queue's fence, as a
-    /// submission.
+    /// Returns the queue for page binds; `None` if the queue does not support them. Binds signal the queue's fence,
+    /// like submissions.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
-    /// The names of all formats that the API has for textures of one plane, whether or not the device has them.
+    /// Returns the names of all single-plane texture formats of the API, including those that the device does not
+    /// support.
     fn texel_formats(&self) -> Vec<String>;
 
-    /// A texture of one of [`Gpu::texel_formats`], by its index, of the size and shape that `desc` says, to be copied
-    /// to and from; `None` if the device has no such texture, or does not copy to and from it.
+    /// Describes a texture for copies, with the format of this index in [`Gpu::texel_formats`] and the size and shape
+    /// of `desc`. `None` if the device does not support such a texture, or cannot copy to and from it.
     fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>>;
 
-    /// What rows in a buffer are multiples of, in bytes, where [`Command::CopySubresource`] copies them; `has_both` of a
+    /// Returns the alignment of rows in a buffer for [`Command::CopySubresource`], in bytes. `has_both` is `true` for a
     /// texture with depth and stencil.
     fn subresource_pitch(&self, has_both: bool) -> u64 {
         let _ = has_both;
         1
     }
 
-    /// Whether the device may copy to buffers in memory of this type.
+    /// Returns `true` if the device may copy to buffers in memory of this type.
     fn can_copy_to(&self, memory_type: u32) -> bool {
         let _ = memory_type;
         true
     }
 
-    /// Whether [`Command::Draw`] works here.
+    /// Returns `true` if the device supports [`Command::Draw`].
     fn can_draw(&self) -> bool;
 
-    /// What stands for the *gate* among the queues that a submission waits for: a fence that the host signals. A
-    /// submission that waits for it is held back until [`Gpu::open_gate`], so that a test decides what is complete.
+    /// Returns the index that stands for the *gate* in a list of queues to wait for. The gate is a fence that the host
+    /// signals: a submission that waits for it starts only after [`Gpu::open_gate`], so a test controls which work is
+    /// complete.
     fn gate(&self) -> usize {
         self.queue_count()
     }
 
-    /// Signals the gate with a value above those before.
+    /// Signals the gate. `value` must be larger than all previous values.
     ///
     /// # Errors
-    /// Device lost.
+    /// The device is lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
 
-    /// What opens the gate for all that was submitted behind it so far: from any thread, while the device is in use
-    /// elsewhere. For a program that fails while work is held back, so that what waits for that work ends.
+    /// Returns a function that opens the gate for all work that waits for it so far. It may be called on any thread
+    /// while the device is in use. A program that fails while work is held back calls it, so that waits for that work
+    /// end.
     fn gate_opener(&self) -> GateOpener;
 
-    /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
-    /// order, each after the one before it is complete, and then the queue's fence is signalled with `signal`.
+    /// Submits `commands` to `queue`. They start once the fences of `waits` (queue, value) have reached their values,
+    /// and run in order, each after the previous one is complete. The queue's fence is then signalled with `signal`.
     ///
     /// # Errors
-    /// Device lost, out of memory.
+    /// The device is lost, or memory ran out.
     fn submit(
         &mut self,
         queue: usize,
@@ -327,13 +332,13 @@ pub trait Gpu: Sized + Send + 'static {
         signal: u64,
     ) -> Result<(), DeviceError>;
 
-    /// Whether [`through::Job::Copy`] works here.
+    /// Returns `true` if the device supports [`through::Job::Copy`].
     fn can_copy_through(&self) -> bool;
 
-    /// As [`Gpu::submit`], for work that goes through descriptors.
+    /// As [`Gpu::submit`], for work that uses descriptors.
     ///
     /// # Errors
-    /// Device lost, out of memory, or a job that the device cannot do.
+    /// The device is lost, memory ran out, or the device does not support a job.
     fn submit_through(
         &mut self,
         queue: usize,
@@ -342,18 +347,18 @@ pub trait Gpu: Sized + Send + 'static {
         signal: u64,
     ) -> Result<(), DeviceError>;
 
-    /// Waits until all that was submitted is complete.
+    /// Waits until all submitted work is complete.
     ///
     /// # Errors
-    /// Device lost.
+    /// The device is lost.
     fn wait_idle(&mut self) -> Result<(), DeviceError>;
 
-    /// Destroys the device, all that was made with it being gone, and says what [`Gpu::take_messages`] would have said
-    /// up to the end: objects that were left over show only then.
+    /// Destroys the device, and returns the remaining messages of [`Gpu::take_messages`], including those about leaked
+    /// objects, which appear only now. All objects of the device must be destroyed before.
     fn close(self) -> Vec<String>;
 
-    /// What validation layers (Vulkan) or the hazard finder (simulated) have said since the last call; each is a
-    /// defect.
+    /// Returns the messages of the validation layers (Vulkan) or the hazard finder (simulated) since the last call.
+    /// Each message is a defect.
     fn take_messages(&mut self) -> Vec<String>;
 }
 
@@ -362,149 +367,149 @@ pub trait Gpu: Sized + Send + 'static {
 pub enum Command<D: Device> {
     /// Copies bytes from one buffer to another (or within one, without overlap).
     CopyBuffer {
-        /// Copied from.
+        /// Source buffer.
         src: RawBuffer<D>,
-        /// First byte there.
+        /// Offset in the source, in bytes.
         src_offset: u64,
-        /// Copied to.
+        /// Destination buffer.
         dst: RawBuffer<D>,
-        /// First byte there.
+        /// Offset in the destination, in bytes.
         dst_offset: u64,
-        /// Bytes, a multiple of 4.
+        /// Size in bytes, a multiple of 4.
         size: u64,
     },
-    /// Plays a batch, through the library's own recorder for the device.
+    /// Records a batch, with the library's own recorder for the device.
     Upload(Box<UploadBatch<D>>),
-    /// Copies textures as a whole, through the library's own recorder for the device.
+    /// Copies whole textures, with the library's own recorder for the device.
     CopyTextures(Vec<TextureCopy<RawTexture<D>>>),
-    /// Copies a box of texels to a texture, through the library's own recorder for the device.
+    /// Copies a box of texels to a texture, with the library's own recorder for the device.
     CopyBufferToTexels {
-        /// Copied from.
+        /// Source buffer.
         src: RawBuffer<D>,
-        /// Copied to.
+        /// Destination texture.
         dst: TextureTarget<RawTexture<D>>,
-        /// Which texels.
+        /// The texels to copy.
         region: TexelRegion,
     },
-    /// Copies texels from textures, through the library's own recorder for the device.
+    /// Copies texels from textures, with the library's own recorder for the device.
     ReadTexels(Vec<TexelRead<RawTexture<D>, RawBuffer<D>>>),
-    /// Copies all of a subresource in the plainest way that the API has, without the library.
+    /// Copies a whole subresource in the simplest way of the API, without the library.
     CopySubresource {
         /// The buffer.
         buffer: RawBuffer<D>,
         /// The texture.
         texture: RawTexture<D>,
-        /// Which subresource, and how it lies in the buffer.
+        /// The subresource, and its layout in the buffer.
         part: Subresource,
-        /// Whether the texture is copied to; else from.
+        /// `true` to copy to the texture, `false` to copy from it.
         into_texture: bool,
-        /// Whether the texture's previous contents, in all aspects, may be discarded.
+        /// `true` if the texture's previous contents, in all aspects, may be discarded.
         discard: bool,
     },
-    /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
-    /// Nothing elsewhere, where each command waits for those before anyway.
+    /// Hands the bytes of another resource over to the buffer (transient memory): the aliasing barrier of Direct3D 12.
+    /// Does nothing on other APIs, where each command waits for the previous ones anyway.
     TakeOver {
-        /// Whose the bytes are from here on.
+        /// The new owner of the bytes.
         buffer: RawBuffer<D>,
     },
     /// Fills a buffer with a value.
     FillBuffer {
-        /// Filled.
+        /// Destination buffer.
         dst: RawBuffer<D>,
-        /// First byte, a multiple of 4.
+        /// Offset in bytes, a multiple of 4.
         offset: u64,
-        /// Bytes, a multiple of 4.
+        /// Size in bytes, a multiple of 4.
         size: u64,
-        /// Repeated over the range.
+        /// The value that is repeated over the range.
         value: u32,
     },
-    /// Copies texels from a buffer to the whole of a texture's subresource.
+    /// Copies texels from a buffer to a whole subresource of a texture.
     CopyBufferToTexture {
-        /// Copied from.
+        /// Source buffer.
         src: RawBuffer<D>,
-        /// Copied to. What it held before is lost if `discard`.
+        /// Destination texture.
         dst: RawTexture<D>,
-        /// How the texels lie in the buffer and in the texture.
+        /// Layout of the texels in the buffer and in the texture.
         region: TextureRegion,
-        /// Whether the texture's previous contents may be discarded (as on its first use).
+        /// `true` if the texture's previous contents may be discarded (as on its first use).
         discard: bool,
     },
-    /// Copies texels from the whole of a texture's subresource to a buffer.
+    /// Copies texels from a whole subresource of a texture to a buffer.
     CopyTextureToBuffer {
-        /// Copied from.
+        /// Source texture.
         src: RawTexture<D>,
-        /// Copied to.
+        /// Destination buffer.
         dst: RawBuffer<D>,
-        /// How the texels lie in the buffer and in the texture.
+        /// Layout of the texels in the buffer and in the texture.
         region: TextureRegion,
     },
     /// Draws discs into a texture, as [`draw_reference`] does.
     Draw {
-        /// [`Disc`]s, four 32-bit numbers each, at a multiple of 256.
+        /// Buffer of [`Disc`]s, four 32-bit numbers each.
         discs: RawBuffer<D>,
-        /// First byte there.
+        /// Offset of the first disc in bytes, a multiple of 256.
         discs_offset: u64,
-        /// How many.
+        /// Number of discs.
         disc_count: u32,
-        /// Drawn to: an RGBA8 texture with storage usage. What it held before is lost.
+        /// Target: an RGBA8 texture with storage usage. Its previous contents are discarded.
         target: RawTexture<D>,
-        /// Texels across.
+        /// Width, in texels.
         width: u32,
-        /// Texels down.
+        /// Height, in texels.
         height: u32,
     },
 }
 
-/// A subresource of a texture and the same texels in a buffer.
+/// A subresource of a texture, and the layout of its texels in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
-    /// First byte in the buffer.
+    /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
-    /// Bytes from one row to the next in the buffer.
+    /// Distance between rows in the buffer, in bytes.
     pub row_bytes: u64,
     /// Mip level.
     pub mip: u32,
     /// Array layer.
     pub layer: u32,
-    /// Texels across, of that mip.
+    /// Width of that mip level, in texels.
     pub width: u32,
-    /// Texels down, of that mip.
+    /// Height of that mip level, in texels.
     pub height: u32,
-    /// Bytes a texel.
+    /// Bytes per texel.
     pub texel_bytes: u32,
 }
 
-/// One aspect of one mip level of one array layer, and how it lies in a buffer: rows of whole blocks, slices after each
-/// other.
+/// One aspect of one mip level of one array layer, and its layout in a buffer: rows of whole blocks, slices one after
+/// the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subresource {
-    /// First byte in the buffer.
+    /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
-    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`];
-    /// on Vulkan no more than those of the blocks.
+    /// Distance between rows of blocks, in bytes: the bytes of a row's blocks, rounded up to a multiple of
+    /// [`Gpu::subresource_pitch`]. On Vulkan, exactly the bytes of the blocks.
     pub row_bytes: u64,
     /// Mip level.
     pub mip: u32,
     /// Array layer.
     pub layer: u32,
-    /// Which aspect.
+    /// The aspect.
     pub aspect: TextureAspect,
-    /// Whether the texture has depth and stencil.
+    /// `true` if the texture has depth and stencil.
     pub has_both: bool,
-    /// Texels across, down and deep, of that mip.
+    /// Width, height and depth of that mip level, in texels.
     pub extent: [u32; 3],
-    /// Texels of a block, across and down.
+    /// Width and height of a block, in texels.
     pub block: [u32; 2],
     /// Bytes of a block of that aspect.
     pub block_bytes: u32,
 }
 
-/// What [`Command::Draw`] draws: a disc of one colour.
+/// A disc of one colour, drawn by [`Command::Draw`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disc {
-    /// Centre, in texels.
+    /// Horizontal centre, in texels.
     pub x: i32,
-    /// Centre, in texels.
+    /// Vertical centre, in texels.
     pub y: i32,
     /// Radius, in texels.
     pub radius: i32,
@@ -513,7 +518,7 @@ pub struct Disc {
 }
 
 impl Disc {
-    /// As it lies in the buffer.
+    /// Returns the disc's bytes in the buffer.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -524,7 +529,7 @@ impl Disc {
         bytes
     }
 
-    /// From the first 16 of these bytes; `None` if there are fewer.
+    /// Reads a disc from the first 16 bytes; `None` if there are fewer.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok();
@@ -537,11 +542,11 @@ impl Disc {
     }
 }
 
-/// The colour where no disc lies.
+/// The colour outside all discs.
 pub const BACKGROUND: u32 = 0xff20_1810;
 
-/// The image that [`Command::Draw`] makes, drawn by the host: RGBA8, rows without padding. A texel has the colour of
-/// the last disc that covers it, in whole numbers throughout, so that every device gives the same bytes.
+/// Draws the image of [`Command::Draw`] on the host: RGBA8, rows without padding. A texel has the colour of the last
+/// disc that covers it. All arithmetic uses integers, so every device produces the same bytes.
 #[must_use]
 pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
     let mut image: Vec<u8> = BACKGROUND.to_le_bytes().repeat(width as usize * height as usize);

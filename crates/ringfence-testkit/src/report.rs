@@ -1,7 +1,8 @@
-//! What a test run has to report beside "ok": tests that do not apply to a device, and which layers listened.
+//! Results of a test run besides "ok": tests that do not apply to a device, and the active validation layers.
 //!
-//! Rust's test runner knows no skipped test: one that returns early counts as passed. Such a test calls [`skipped`],
-//! and `ci/drivers.sh` reads the file that `RINGFENCE_TEST_REPORT` names, one line an event, fields separated by tabs:
+//! Rust's test runner has no skipped tests: a test that returns early counts as passed. Such a test calls [`skipped`].
+//! `ci/drivers.sh` reads the file that `RINGFENCE_TEST_REPORT` names, with one line per event and fields separated by
+//! tabs:
 //!
 //! ```text
 //! skipped     NAME OF THE TEST    REASON
@@ -14,7 +15,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Reports that the test which runs on this thread does not apply here, and why.
+/// Reports that the test on this thread does not apply here, and the reason.
 pub fn skipped(reason: impl Display) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a thread without a name");
@@ -22,26 +23,28 @@ pub fn skipped(reason: impl Display) {
     line("skipped", name, &reason.to_string());
 }
 
-/// Reports which validation layers listen to a device; the reason if none does.
+/// Reports which validation layers check a device, or why no layer does.
 pub fn layers(device: &str, what: impl Display) {
     print(&format!("{what} [{device}]"));
     line("layers", device, &what.to_string());
 }
 
-/// Prints a line past the test runner, which keeps what passing tests print; each line once.
+/// Prints a line directly to standard error, because the test runner captures the output of passing tests. Each line is
+/// printed once.
 fn print(line: &str) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if PRINTED.lock().is_ok_and(|mut printed| printed.insert(line.to_owned())) {
-        // A closed stream is no fault of the test's. A line of its own, whatever stands before it.
+        // A closed stream is not the test's fault. The leading newline starts a new line after any other output.
         let _ = std::io::stderr().write_all(format!("\n{line}\n").as_bytes());
     }
 }
 
-/// Appends one line. A file that cannot be written fails the test: a report with holes in it is worse than none.
+/// Appends one line to the report. If the file cannot be written, the test fails, because an incomplete report would
+/// mislead.
 fn line(kind: &str, name: &str, text: &str) {
     let Some(path) = std::env::var_os("RINGFENCE_TEST_REPORT") else { return };
     let text = text.replace(['\t', '\n', '\r'], " ");
-    // In one write, so that the lines of several threads and processes do not mix.
+    // A single write: lines of several threads and processes must not mix.
     let written = OpenOptions::new()
         .create(true)
         .append(true)

@@ -1,5 +1,5 @@
-//! What each test of the [conformance suite](mod@crate::conformance) is given: an open device with an allocator and a
-//! timeline a queue, and at its end the check that all is clean.
+//! The environment of each test of the [conformance suite](mod@crate::conformance): an open device with an allocator
+//! and a timeline per queue, and a final check that all is clean.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
@@ -14,18 +14,18 @@ use ringfence::device::{
 };
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 
-/// How long a test waits for work that completes: more than any machine needs.
+/// Timeout for work that must complete; longer than any machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An open device and what a program would keep of it.
+/// An open device with the objects that a program keeps for it.
 pub struct Rig<G: Gpu> {
-    /// Over the device, with the default description.
+    /// Allocator over the device, with the default description.
     pub memory: Allocator<G::Device>,
-    /// One a queue.
+    /// One timeline per queue.
     pub timelines: Vec<Timeline<G::Device>>,
-    /// The device. It outlives all the rest.
+    /// The device. It must outlive all other objects.
     pub gpu: G,
-    /// How the device was opened.
+    /// The options with which the device was opened.
     pub options: Options,
 }
 
@@ -37,7 +37,7 @@ impl<G: Gpu> Rig<G> {
         rig
     }
 
-    /// A second allocator on the same device, with timelines of its own over the same fences.
+    /// Creates a second allocator on the same device, with its own timelines over the same fences.
     ///
     /// # Panics
     /// The device is lost.
@@ -49,20 +49,20 @@ impl<G: Gpu> Rig<G> {
 
     fn timelines_of(&self, memory: &Allocator<G::Device>) -> Vec<Timeline<G::Device>> {
         let fences = (0..self.gpu.queue_count()).map(|queue| self.gpu.fence(queue));
-        // SAFETY: tests drop what they make before the rig, and signal every frame that they submit.
+        // SAFETY: tests drop their objects before the rig, and signal every submitted frame.
         fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost")).collect()
     }
 
-    /// The first queue's timeline.
+    /// Returns the first queue's timeline.
     #[must_use]
     pub fn timeline(&self) -> &Timeline<G::Device> {
         &self.timelines[0]
     }
 
-    /// A buffer to copy from, and to copy to.
+    /// Creates a buffer for copies. A readback buffer is only a destination.
     ///
     /// # Panics
-    /// There is no room.
+    /// Memory ran out.
     #[must_use]
     pub fn buffer(&self, size: u64, location: Location, name: &str) -> Buffer<G::Device> {
         let usage = if location == Location::Readback {
@@ -73,10 +73,10 @@ impl<G: Gpu> Rig<G> {
         buffer(&self.memory, size, usage, location, name)
     }
 
-    /// An RGBA8 texture to copy from and to.
+    /// Creates an RGBA8 texture for copies.
     ///
     /// # Panics
-    /// There is no room.
+    /// Memory ran out.
     #[must_use]
     pub fn texture(&self, width: u32, height: u32, name: &str) -> Texture<G::Device> {
         let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
@@ -85,7 +85,7 @@ impl<G: Gpu> Rig<G> {
         self.memory.create_texture(&info, AllocationDesc { name, ..Default::default() }).expect("there is room")
     }
 
-    /// Submits commands to the first queue as `frame`. Returns its value.
+    /// Submits commands to the first queue as `frame`. Returns the frame's value.
     ///
     /// # Panics
     /// The device is lost, or a later frame was submitted.
@@ -96,7 +96,7 @@ impl<G: Gpu> Rig<G> {
         value
     }
 
-    /// As [`Rig::submit`], but nothing of it begins before the gate is opened with `gate`.
+    /// As [`Rig::submit`], but the commands start only after the gate is opened with `gate`.
     ///
     /// # Panics
     /// As [`Rig::submit`].
@@ -117,7 +117,7 @@ impl<G: Gpu> Rig<G> {
         assert!(self.timeline().wait(value, PATIENCE).expect("the device is not lost"), "the work completes");
     }
 
-    /// What a buffer holds, read through a copy on the device: its first `size` bytes.
+    /// Returns the first `size` bytes of a buffer, read through a copy on the device.
     ///
     /// # Panics
     /// As [`Rig::run`].
@@ -130,7 +130,7 @@ impl<G: Gpu> Rig<G> {
         bytes
     }
 
-    /// All texels of the first mip of an RGBA8 texture, and rows in a buffer as the device copies them.
+    /// Returns a region of all texels of the first mip level of an RGBA8 texture, with rows that the device can copy.
     #[must_use]
     pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
         let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
@@ -143,7 +143,7 @@ impl<G: Gpu> Rig<G> {
         self.memory.debug().validate().expect("the allocator is sound");
         self.memory.shutdown(PATIENCE).expect("all work is complete");
         let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
-        assert_eq!(statistics.retired_count, 0, "nothing waits");
+        assert_eq!(statistics.retired_count, 0, "no retired object is left");
         assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
         assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
@@ -153,7 +153,7 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages ({validation})");
     }
 
-    /// Reports once what watches the device; fails if that is nothing where it has to be something.
+    /// Reports once which layer checks the device. Fails if a layer is required and there is none.
     fn report_validation(&self) {
         let validation = self.gpu.validation();
         if G::NAME != SimGpu::NAME {
@@ -165,15 +165,15 @@ impl<G: Gpu> Rig<G> {
     }
 }
 
-/// Reports that the running test, or the rest of it, is not for this device.
+/// Reports that the running test, or the rest of it, does not apply to this device.
 pub fn skipped(reason: &str) {
     report::skipped(reason);
 }
 
-/// A buffer of `size` bytes.
+/// Creates a buffer of `size` bytes.
 ///
 /// # Panics
-/// There is no room.
+/// Memory ran out.
 #[must_use]
 pub fn buffer<D: Device>(
     memory: &Allocator<D>,
@@ -186,29 +186,28 @@ pub fn buffer<D: Device>(
     memory.create_buffer(&info, AllocationDesc { name, location, ..Default::default() }).expect("there is room")
 }
 
-/// A copy of `size` bytes.
+/// Returns a command that copies `size` bytes.
 #[must_use]
 pub fn copy<D: Device>(from: &Buffer<D>, src_offset: u64, to: &Buffer<D>, dst_offset: u64, size: u64) -> Command<D> {
     let (src, dst) = (from.object().clone(), to.object().clone());
     Command::CopyBuffer { src, src_offset, dst, dst_offset, size }
 }
 
-/// Bytes that repeat late and differ by seed.
+/// Returns pseudo-random bytes that depend on the seed.
 #[must_use]
 pub fn pattern(seed: u64, size: usize) -> Vec<u8> {
     (0..size as u64).map(|at| ((at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
 
-/// Runs a test on a device of its own, which there has to be.
+/// Runs a test on a new device, which must exist.
 ///
 /// # Panics
-/// The device does not open, the test fails, something is left behind, or what watches the device has reported
-/// something.
+/// The device does not open, the test fails, an object is leaked, or the device's checks reported a message.
 pub fn run_on<G: Gpu>(options: &Options, test: impl FnOnce(&mut Rig<G>)) {
     run(open(options, true), test);
 }
 
-/// As [`run_on`], but a device that is absent [skips](report::skipped) the test unless it is `required`.
+/// As [`run_on`], but if the device is absent, the test is [skipped](report::skipped), unless it is `required`.
 ///
 /// # Panics
 /// As [`run_on`].
@@ -238,13 +237,13 @@ fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
 }
 
 thread_local! {
-    /// Of the tests that run on this thread, the innermost last.
+    /// The gate openers of the tests that run on this thread, the innermost last.
     static OPENERS: RefCell<Vec<GateOpener>> = const { RefCell::new(Vec::new()) };
     static PANICS_ARE_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Opens the gate at the first panic of a test, before anything is dropped: an allocator that the test made waits for
-/// its work when it is dropped, and would do so for ever.
+/// Opens the gate at the first panic of a test, before any object is dropped. Otherwise an allocator of the test would
+/// wait forever for its gated work when it is dropped.
 struct GateWatch;
 
 impl GateWatch {
@@ -268,7 +267,7 @@ impl Drop for GateWatch {
     }
 }
 
-/// A panic within an opener finds the list in use, and opens nothing more.
+/// Opens the gates. If an opener panics, the list is borrowed and no further gate is opened.
 fn open_gates() {
     if !PANICS_ARE_CAUGHT.get() {
         let _ = OPENERS.try_with(|openers| {
@@ -279,10 +278,10 @@ fn open_gates() {
     }
 }
 
-/// Runs what is meant to panic, and is no failure of the test: what is behind the gate stays there.
+/// Runs work that is expected to panic. Its panic does not open the gate.
 ///
 /// # Errors
-/// What it panicked with.
+/// The payload of the panic.
 pub fn caught<R>(work: impl FnOnce() -> R) -> thread::Result<R> {
     let before = PANICS_ARE_CAUGHT.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));

@@ -1,4 +1,4 @@
-//! The simulated device for the test kit: its commands, and a host closure in place of the shader that draws.
+//! The simulated device for the test kit: its commands, and a host closure that replaces the drawing shader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,26 +20,26 @@ use crate::{
     Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, Validation, draw_reference,
 };
 
-/// The largest picture that can be drawn, in texels.
+/// Maximum size of a picture, in texels.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
 
 /// A simulated device with queues.
 pub struct SimGpu {
     device: Device,
     fences: Vec<Fence>,
-    /// The gate, signalled by work on a queue of its own, the last one.
+    /// The gate, signalled by work on the last queue, which only the gate uses.
     gate: Fence,
-    /// The highest value of the gate that work waits for.
+    /// The highest gate value that work waits for.
     gate_awaited: Arc<AtomicU64>,
-    /// What each queue's fence will reach.
+    /// The last value that each queue's fence will reach.
     submitted: Vec<u64>,
-    /// Where the closure draws, before a copy command brings it to the texture.
+    /// The buffer that the closure draws into. A copy command then copies the picture to the texture.
     canvas: SimBuffer,
     canvas_memory: Option<Memory>,
 }
 
 impl SimGpu {
-    /// A device of this profile.
+    /// Opens a device with this profile.
     ///
     /// # Errors
     /// The profile's memory is too small for the test kit's own buffer.
@@ -48,19 +48,19 @@ impl SimGpu {
         let device = Device::new(profile, SimOptions { queues: queues + 1, ..options });
         let fences: Vec<_> = (0..queues).map(|_| device.create_fence(0)).collect();
         let gate = device.create_fence(0);
-        let failed = |error| OpenError::Failed { what: "making the canvas of the simulated device", error };
+        let failed = |error| OpenError::Failed { what: "creating the canvas of the simulated device", error };
         let (canvas, memory) = canvas(&device).map_err(failed)?;
         let (submitted, gate_awaited) = (vec![0; fences.len()], Arc::default());
         Ok(Self { submitted, device, fences, gate, gate_awaited, canvas, canvas_memory: Some(memory) })
     }
 
-    /// The simulated device itself: its clock, its hazards, its counters.
+    /// Returns the simulated device, with its clock, hazards and counters.
     #[must_use]
     pub fn sim(&self) -> &Device {
         &self.device
     }
 
-    /// The fences that a submission waits for.
+    /// Returns the fences that a submission waits for.
     fn fences_of(&self, waits: &[(usize, u64)]) -> Vec<(Fence, u64)> {
         let fence_of = |&(queue, value): &(usize, u64)| match self.fences.get(queue) {
             Some(fence) => (*fence, value),
@@ -74,7 +74,7 @@ impl SimGpu {
 
     fn translate(&self, command: &Command<Device>, into: &mut Vec<SimCommand>) {
         match *command {
-            // SAFETY: the simulated device finds what is wrong with it.
+            // SAFETY: the simulated device checks the commands.
             Command::Upload(ref batch) => unsafe { batch.as_ref().clone().record(into) }.expect("its frame is open"),
             // SAFETY: as above.
             Command::CopyTextures(ref copies) => unsafe { Record::copy_textures(into, copies) },
@@ -119,7 +119,7 @@ impl SimGpu {
     }
 }
 
-/// Draws discs on a canvas, and brings them from there to a texture: both of width times height texels.
+/// Returns commands that draw discs on a canvas of `width` × `height` texels, and copy them to a texture of that size.
 pub(crate) fn drawing(
     discs: BufferRange,
     canvas: SimBuffer,
@@ -136,7 +136,7 @@ pub(crate) fn drawing(
     [SimCommand::Kernel(kernel), SimCommand::CopyBufferToTexture { src: canvas, layout, dst: target, region }]
 }
 
-/// A job in place of a shader: it reaches bytes through descriptors alone.
+/// Returns a closure that does a shader's job. It accesses bytes only through descriptors.
 fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kernel {
     match *job {
         Job::Fill { ref to, words, value } => Kernel {
@@ -162,7 +162,7 @@ fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kern
     }
 }
 
-/// A buffer that only the test kit uses, with memory of its own.
+/// Creates a buffer with its own memory, which only the test kit uses.
 fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::STORAGE;
     let info = Create::<Buffers>::describe(device, &BufferDesc { size: PICTURE_TEXELS_MAX * 4, usage })?;
@@ -188,8 +188,8 @@ fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     Ok((placed.object, memory))
 }
 
-/// A subresource row of blocks by row of blocks, so that nothing is asked of the device but to copy one. At once where
-/// it copies no parts, or insists on where rows begin.
+/// Splits a subresource into rows of blocks, if `one_by_one`, so that the device only needs to copy single rows.
+/// Otherwise returns it whole, for devices that cannot copy parts or that restrict row offsets.
 fn rows(part: &Subresource, one_by_one: bool) -> impl Iterator<Item = TexelRegion> {
     let Subresource { buffer_offset, row_bytes, mip, layer, aspect, extent, block, block_bytes, .. } = *part;
     let [width, height, depth] = extent;
@@ -224,7 +224,7 @@ impl Gpu for SimGpu {
             None => Profile::h200(),
             Some(name) => Profile::by_name(name).ok_or_else(|| {
                 let known: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
-                OpenError::Absent(format!("no profile is called '{name}'; there are {}", known.join(", ")))
+                OpenError::Absent(format!("there is no profile '{name}'; the profiles are {}", known.join(", ")))
             })?,
         };
         Self::with_profile(profile, SimOptions { seed: options.seed, queues: options.queues, ..Default::default() })
@@ -259,7 +259,7 @@ impl Gpu for SimGpu {
         let info =
             Create::<Textures>::describe(&self.device, &TextureDesc { format: Format::ALL[format], usage, ..*desc });
         let info = info.ok()?;
-        // SAFETY: the description is the device's own, and what was made of it is dropped.
+        // SAFETY: the description is the device's own, and the prepared resource is discarded.
         let (unplaced, _) = unsafe { Create::<Textures>::prepare(&self.device, &info) }.ok()?;
         // SAFETY: as above.
         unsafe { Create::<Textures>::discard(&self.device, unplaced) };
@@ -292,7 +292,7 @@ impl Gpu for SimGpu {
             let value = awaited.load(Ordering::Relaxed);
             // SAFETY: the fence is this device's.
             if unsafe { device.completed(&gate) }.is_ok_and(|opened| opened < value) {
-                // A device that is lost holds nothing back.
+                // A lost device holds no work back.
                 let _ = device.submit(queue, &[], vec![], (gate, value));
             }
         })
@@ -325,7 +325,7 @@ impl Gpu for SimGpu {
         signal: u64,
     ) -> Result<(), DeviceError> {
         let bound = through.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
-        let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or was set on another list"))?;
+        let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or already set on another list"))?;
         let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
         let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
         let waits = self.fences_of(waits);
@@ -361,7 +361,7 @@ impl Gpu for SimGpu {
 impl Drop for SimGpu {
     fn drop(&mut self) {
         let _ = self.wait_idle();
-        // SAFETY: all that was submitted is complete (or the device is lost), and each is destroyed once.
+        // SAFETY: all submitted work is complete (or the device is lost), and each object is destroyed once.
         unsafe {
             Create::<Buffers>::destroy(&self.device, self.canvas);
             if let Some(memory) = self.canvas_memory.take() {

@@ -1,56 +1,56 @@
-//! Work that goes through descriptors: what a shader would do with a bindless index.
+//! Work that uses descriptors, like a shader with a bindless index.
 
 use ringfence::descriptor::Binding;
 use ringfence::device::RawBuffer;
 use ringfence::device::descriptors::{CpuHandle, Descriptors, GpuHandle};
 
-/// One command list that is bound to a shader-visible heap of resources.
+/// One command list with a bound shader-visible heap of resource views.
 #[derive(Debug)]
 pub struct Through<'a, D: Descriptors> {
-    /// What the list is bound to; not set on another list yet.
+    /// The heap's binding. It must not be set on another list yet.
     pub binding: &'a mut Binding<D>,
-    /// Slots of the heap: how long shaders know its arrays to be.
+    /// Number of slots of the heap, which is the length of the shaders' arrays.
     pub slots: u32,
-    /// What is done, in order, each after the one before is complete.
+    /// The jobs, in order. Each starts after the previous one is complete.
     pub jobs: &'a [Job<D>],
 }
 
-/// Something that is done to buffers whose descriptors are storage buffers.
+/// An operation on buffers whose descriptors are storage buffers.
 #[derive(Debug)]
 pub enum Job<D: Descriptors> {
     /// Fills the words that a slot shows.
     Fill {
-        /// Where to.
+        /// The destination slot.
         to: Slot<D>,
-        /// How many words, from the first that the slot shows on.
+        /// Number of words, from the first one that the slot shows.
         words: u32,
-        /// What each becomes.
+        /// The new value of each word.
         value: u32,
     },
-    /// Copies words from what one slot shows to what another does: [`crate::Gpu::can_copy_through`].
+    /// Copies words from the buffer of one slot to the buffer of another; see [`crate::Gpu::can_copy_through`].
     Copy {
-        /// Where from.
+        /// The source slot.
         from: Slot<D>,
-        /// Whether that slot, the heap's first, shows constants, of which the first 64 words can be read, and not
-        /// words.
+        /// `true` if the source slot, which must be the heap's first, shows constants instead of storage. Only the
+        /// first 64 words of constants can be read.
         constants: bool,
-        /// Where to.
+        /// The destination slot.
         to: Slot<D>,
-        /// How many words, from the first that the slots show on.
+        /// Number of words, from the first ones that the slots show.
         words: u32,
     },
 }
 
-/// A slot as the devices are given it.
+/// A slot, as passed to the devices.
 #[derive(Debug)]
 pub struct Slot<D: Descriptors> {
-    /// Its number in the shader-visible heap.
+    /// Index in the shader-visible heap.
     pub index: u32,
-    /// The same slot as command lists name it.
+    /// GPU handle of the slot, for command lists.
     pub gpu: GpuHandle,
-    /// A CPU-only slot that shows the same: Direct3D 12 clears through both.
+    /// A CPU-only slot with the same view: clears in Direct3D 12 need both.
     pub cpu: CpuHandle,
-    /// The buffer that it shows, for barriers.
+    /// The buffer that the slot shows, for barriers.
     pub buffer: RawBuffer<D>,
 }
 

@@ -8,8 +8,9 @@
 //!                                                                       └─▶ Painter: the pipeline of Draw
 //! ```
 //!
-//! All queues are of one family, so that no resource has to change its owner between them; a family with fewer queues
-//! than were asked for gives what it has. Textures are in the layout `GENERAL` from their first use on.
+//! All queues belong to one family, so resources need no queue family ownership transfers. If the family has fewer
+//! queues than requested, the device opens with those that it has. Textures are in the layout `GENERAL` from their
+//! first use on.
 
 mod draw;
 mod enumerate;
@@ -38,27 +39,27 @@ pub use enumerate::{DeviceSummary, enumerate};
 use instance::Instance;
 use queue::Queue;
 
-/// A Vulkan device with its queues. Waits for all its work when it is dropped.
+/// A Vulkan device with its queues. Dropping it waits for all of its work.
 pub struct VulkanGpu {
     queues: Vec<Queue>,
-    /// The timeline that the host signals; null until it is made.
+    /// The timeline semaphore that the host signals; null until it is created.
     gate: vk::Semaphore,
     /// `None` once the gate is destroyed.
     gate_values: Arc<Mutex<Option<GateValues>>>,
-    /// What all queues are of.
+    /// The family of all queues.
     queue_family: u32,
-    /// Of which one queue more was made, if it is another.
+    /// The family for copies. The device has one additional queue of it if it is another family.
     copy_family: u32,
-    /// There iff [`Command::Draw`] works.
+    /// `Some` if the device supports [`Command::Draw`].
     painter: Option<Painter>,
-    /// What goes through descriptors.
+    /// The pipelines for work through descriptors.
     pipelines: through::Pipelines,
     device: Device,
-    /// Dropped last: the device is destroyed before its instance.
+    /// Dropped last, because the device must be destroyed before its instance.
     instance: Instance,
 }
 
-/// How far the gate is open, and how far it has to be in the end.
+/// The gate's value, and the value that it must finally reach.
 #[derive(Clone, Copy, Default, Debug)]
 struct GateValues {
     opened: u64,
@@ -66,7 +67,8 @@ struct GateValues {
     awaited: u64,
 }
 
-/// Opens the gate up to a value, or for all that waits for it. Nothing is done if it is open so far, or gone.
+/// Opens the gate up to `value`, or for all work that waits for it. Does nothing if the gate already reached the value
+/// or is destroyed.
 fn open_gate(
     device: &Device,
     gate: vk::Semaphore,
@@ -78,8 +80,8 @@ fn open_gate(
     let value = value.unwrap_or(*awaited);
     if value > *opened {
         let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
-        // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and
-        // the lock is held.
+        // SAFETY: the gate is this device's timeline and alive, because its values exist; only this function signals
+        // it, and the lock is held.
         unsafe { device.raw().signal_semaphore(&info) }.map_err(|error| device_error(error, "vkSignalSemaphore"))?;
         *opened = value;
     }
@@ -87,26 +89,26 @@ fn open_gate(
 }
 
 impl VulkanGpu {
-    /// The instance that the device was opened on.
+    /// Returns the device's instance.
     #[must_use]
     pub fn instance(&self) -> &ash::Instance {
         self.instance.raw()
     }
 
-    /// The index of the family that all queues are of.
+    /// Returns the index of the family of all queues.
     #[must_use]
     pub fn queue_family(&self) -> u32 {
         self.queue_family
     }
 
-    /// The index of another family that can copy, of which the device has a queue (index 0) that nothing else uses;
-    /// that of [`VulkanGpu::queue_family`] if there is no other.
+    /// Returns the index of another family that can copy, or of [`VulkanGpu::queue_family`] if there is no other. The
+    /// device has an otherwise unused queue of this family (index 0).
     #[must_use]
     pub fn copy_family(&self) -> u32 {
         self.copy_family
     }
 
-    /// Notes up to where the gate has to be opened in the end.
+    /// Records the highest gate value that work waits for.
     fn note_gate(&mut self, waits: &[(usize, u64)]) {
         let gate = self.gate();
         let mut values = self.gate_values.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +118,7 @@ impl VulkanGpu {
         }
     }
 
-    /// The fence of a queue, or of the gate.
+    /// Returns the fence of a queue, or of the gate.
     fn fence_of(&self, queue: usize) -> vk::Semaphore {
         self.queues.get(queue).map_or(self.gate, Queue::fence)
     }
@@ -180,7 +182,7 @@ impl Gpu for VulkanGpu {
 
     fn gate_opener(&self) -> GateOpener {
         let (device, gate, values) = (self.device.clone(), self.gate, Arc::clone(&self.gate_values));
-        // A device that is lost holds nothing back.
+        // A lost device holds no work back.
         Box::new(move || _ = open_gate(&device, gate, &values, None))
     }
 
@@ -208,12 +210,12 @@ impl Gpu for VulkanGpu {
         through: Through<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let missing = DeviceError::invalid("a binding without a heap of resources");
+        let missing = DeviceError::invalid("a binding without a heap of resource views");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
         self.pipelines
             .prepare(raw, &bound, (through.slots, through.jobs))
-            .map_err(|error| device_error(error, "making pipelines"))?;
+            .map_err(|error| device_error(error, "creating pipelines"))?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);
@@ -221,7 +223,7 @@ impl Gpu for VulkanGpu {
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
-        // SAFETY: `&mut self` keeps every queue of the device from being used meanwhile.
+        // SAFETY: `&mut self` prevents other uses of the device's queues.
         unsafe { self.device.raw().device_wait_idle() }.map_err(|error| device_error(error, "vkDeviceWaitIdle"))
     }
 
@@ -238,14 +240,14 @@ impl Gpu for VulkanGpu {
 
 impl Drop for VulkanGpu {
     fn drop(&mut self) {
-        // Whatever a test left behind the gate has to end.
+        // Work that a test left behind the gate must end.
         let _ = open_gate(&self.device, self.gate, &self.gate_values, None);
         *self.gate_values.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        // A lost device has nothing pending either.
+        // A lost device has no pending work either.
         let _ = self.wait_idle();
         let _one = instance::ONE_AT_A_TIME.lock();
         let device = self.device.raw();
-        // SAFETY: nothing is pending, and each is this device's and destroyed once.
+        // SAFETY: no work is pending; each object belongs to this device and is destroyed once.
         unsafe {
             self.queues.drain(..).for_each(|queue| queue.destroy(device));
             std::mem::take(&mut self.pipelines).destroy(device);
@@ -258,7 +260,7 @@ impl Drop for VulkanGpu {
     }
 }
 
-/// Makes an [`OpenError`] of what Vulkan said while something was being done.
+/// Returns a function that converts a Vulkan error during `what` to an [`OpenError`].
 fn failed(what: &'static str) -> impl Fn(vk::Result) -> OpenError {
     move |result| OpenError::Failed { what, error: device_error(result, "a Vulkan command") }
 }

@@ -1,5 +1,5 @@
-//! Seeded worlds: random programs on the simulated device, under its hazard finder. A seed is a world; the same seed is
-//! the same world, to the byte, as long as one thread runs it.
+//! Seeded worlds: random programs on the simulated device, under its hazard finder. Each seed is one world. With one
+//! thread, equal seeds produce identical worlds, byte for byte.
 //!
 //! ```text
 //!   seed ─▶ profile, queues, lateness, program
@@ -10,13 +10,13 @@
 //!   library ──▶ sim::Device ─▶ hazards?   bytes read back: right?   validate(): sound?   at the end: nothing left?
 //! ```
 //!
-//! *Fault model.* The program is correct: it orders its queues by what its work reads and writes, and host access
-//! waits. What goes wrong then is the library's (or the finder's). With a [`Bug`] the program does one thing wrong on
-//! purpose, which shows that such a thing is found. Drivers that fail are the business of the fault tests, not of
-//! worlds; memory that runs short and a device that is lost belong to both.
+//! *Fault model.* The program is correct: it orders its queues by the reads and writes of its work, and host accesses
+//! wait for the device. Any error is then the library's (or the hazard finder's). With a [`Bug`], the program
+//! deliberately does one thing wrong, to prove that such an error is found. Failing drivers are covered by the fault
+//! tests, not by worlds. Low memory and a lost device are covered by both.
 //!
-//! Found or not, a world can be written as a trace ([`run`]'s second argument), which `ringfence replay` and
-//! `ringfence report` read. `ringfence world --seed N` runs one again.
+//! A world can be written as a trace ([`run`]'s second argument), whether it finds an error or not. `ringfence replay`
+//! and `ringfence report` read the trace. `ringfence world --seed N` runs a world again.
 
 mod dice;
 mod outcome;
@@ -29,17 +29,17 @@ use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Which world, and for how long.
+/// The world to run, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorldOptions {
-    /// Everything else that is random follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What the program does, in steps.
+    /// Number of the program's steps.
     pub steps: u32,
-    /// How many threads work at once, each with a queue of its own; with more than one, how they meet is a matter of
-    /// luck.
+    /// Number of concurrent threads, each with its own queue. With more than one, their interleaving is not
+    /// deterministic.
     pub threads: usize,
-    /// What the program does wrong on purpose.
+    /// The program's deliberate error.
     pub bug: Option<Bug>,
 }
 
@@ -49,27 +49,27 @@ impl Default for WorldOptions {
     }
 }
 
-/// What a program may do wrong on purpose, to see whether it is found.
+/// A deliberate error of a program, to check that it is found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bug {
-    /// The library is given fences that run ahead of the work: it reclaims what the device still uses.
+    /// The library gets fences that run ahead of the work, so it reclaims resources that the device still uses.
     EarlyReclaim,
-    /// Some submissions do not wait for the other queue's work that they need.
+    /// Some submissions do not wait for work of another queue that they depend on.
     MissingWait,
-    /// Some copies take other bytes than those that were staged.
+    /// Some copies read other bytes than the staged ones.
     WrongRange,
     /// The host writes without waiting for the work that reads.
     HostWriteTooEarly,
-    /// Some submissions use evictable memory that they did not declare.
+    /// Some submissions use evictable memory without declaring it.
     MissingCommit,
-    /// What is drawn on one canvas is drawn by several queues, which nothing orders.
+    /// Several queues draw on the same canvas without synchronization.
     SharedCanvas,
-    /// When the device is lost, what it had is kept, where all should be released.
+    /// When the device is lost, objects are kept that should be released.
     KeptAfterLoss,
 }
 
 impl Bug {
-    /// Every kind.
+    /// All bugs.
     pub const ALL: [Self; 7] = [
         Self::EarlyReclaim,
         Self::MissingWait,
@@ -80,7 +80,7 @@ impl Bug {
         Self::KeptAfterLoss,
     ];
 
-    /// What each comes to, of which one is said of a world that finds it.
+    /// Returns the possible texts of a finding of this bug. A finding contains at least one of them.
     #[must_use]
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {
@@ -94,32 +94,32 @@ impl Bug {
     }
 }
 
-/// What a world did.
+/// Counters of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
     /// Steps of the program.
     pub steps: u64,
     /// Submissions to all queues.
     pub submissions: u64,
-    /// Resources that were made.
+    /// Resources that were created.
     pub made: u64,
     /// Pictures that were drawn.
     pub drawn: u64,
-    /// Bytes that came back from the device and were compared.
+    /// Bytes that were read back from the device and compared.
     pub checked_bytes: u64,
-    /// Requests that were refused for want of memory.
+    /// Requests that failed for lack of memory.
     pub refused: u64,
-    /// Resources that were moved to bring memory together.
+    /// Resources that defragmentation moved.
     pub moved: u64,
-    /// Memory objects that were evicted and brought back.
+    /// Memory objects that were evicted and made resident again.
     pub brought_back: u64,
     /// Buffers that were imported.
     pub imported: u64,
-    /// Pages of sparse buffers that got memory.
+    /// Pages of sparse buffers that were bound to memory.
     pub pages: u64,
-    /// Whether the device was lost.
+    /// `true` if the device was lost.
     pub lost: bool,
-    /// A number made of all that was read back and of how far the device was seen to be: equal for equal worlds.
+    /// Hash of all bytes that were read back, and of the observed progress of the device. Equal for equal worlds.
     pub digest: u64,
 }
 
@@ -130,7 +130,7 @@ impl Figures {
         }
     }
 
-    /// Adds those of another world.
+    /// Adds the counters of another world.
     pub fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.submissions += other.submissions;
@@ -147,14 +147,14 @@ impl Figures {
     }
 }
 
-/// What was found, and where.
+/// An error that a world found, and its step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// The world.
+    /// Seed of the world.
     pub seed: u64,
-    /// The step at whose end it was found.
+    /// The step after which it was found.
     pub step: u64,
-    /// What it is.
+    /// Description of the error.
     pub what: String,
 }
 
@@ -166,10 +166,10 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// Runs a world, from its beginning to the end of everything in it. A panic in it is a finding too.
+/// Runs a world until all of its objects are destroyed. A panic counts as a finding.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error that was found.
 pub fn run(options: &WorldOptions, trace: Option<Box<dyn Write + Send>>) -> Result<Figures, Finding> {
     let world = || if options.threads > 1 { threads::run(options) } else { program::run(options, trace) };
     catch_unwind(AssertUnwindSafe(world)).unwrap_or_else(|panic| {
@@ -180,5 +180,5 @@ pub fn run(options: &WorldOptions, trace: Option<Box<dyn Write + Send>>) -> Resu
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

@@ -1,8 +1,9 @@
-//! Null descriptors of the kind that a slot had before.
+//! Null descriptors that match the previous view of a slot.
 //!
-//! A shader that reads a null descriptor reads zeros if it declares the descriptor's kind: SRV, UAV or constants, the dimension,
-//! and the type of its elements. If the kinds differ, behaviour is undefined, up to the removal of the device. So a heap notes the
-//! kind of the last view of each slot, and a cleared slot gets a null descriptor of that kind.
+//! A shader that reads a null descriptor reads zeros if the descriptor has the declared kind: SRV, UAV or constants,
+//! the dimension, and the element type. If the kinds differ, the behaviour is undefined and can remove the device. Each
+//! heap therefore records the kind of the last view of each slot, and a cleared slot gets a null descriptor of that
+//! kind.
 //!
 //! ```text
 //!   bits   0..2     2..7        7     8..16     16..28
@@ -25,11 +26,11 @@ const SHADER_RESOURCE: u32 = 1;
 const UNORDERED_ACCESS: u32 = 2;
 const CONSTANTS: u32 = 3;
 
-/// The kind of a view, packed; 0 if nothing is known of it.
+/// The kind of a view, packed into 32 bits; 0 if it is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Shape(u32);
 
-/// The last shape of each slot of a heap of resources; none for other heaps. A copy is the same list.
+/// The last shape of each slot of a heap of resource views; empty for other heaps. Clones share one list.
 #[derive(Clone, Debug)]
 pub(super) struct Shapes(Arc<[AtomicU32]>);
 
@@ -44,7 +45,7 @@ impl Shapes {
         }
     }
 
-    /// Takes over the shapes of slots that are copied.
+    /// Copies the shapes of copied slots.
     pub(super) fn copy(&self, start: u32, from: &Self, from_start: u32, count: u32) {
         for at in 0..count as usize {
             let (to, from) = (self.0.get(start as usize + at), from.0.get(from_start as usize + at));
@@ -54,7 +55,7 @@ impl Shapes {
         }
     }
 
-    /// Returns the null descriptor for a slot; `None` if nothing is known of its last view.
+    /// Returns the null descriptor for a slot; `None` if its last view is unknown.
     pub(super) fn null(&self, slot: u32) -> Option<View> {
         Shape(self.0.get(slot as usize)?.load(Ordering::Relaxed)).null()
     }
@@ -127,7 +128,7 @@ impl Shape {
     }
 }
 
-/// One element, mip, layer, cube: numbers that every rule allows.
+/// Describes one element, mip level, layer or cube, which every rule of the API allows.
 fn null_srv(dimension: D3D12_SRV_DIMENSION, raw: bool, stride: u32) -> Option<D3D12_SHADER_RESOURCE_VIEW_DESC_0> {
     type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
     Some(match dimension {
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn a_cleared_slot_keeps_the_kind_of_its_last_view() {
         let (shapes, others) = (Shapes::new(4), Shapes::new(4));
-        assert!(shapes.null(0).is_none(), "nothing was shown yet");
+        assert!(shapes.null(0).is_none(), "no view was written yet");
         for (dimension, format, stride, raw) in [
             (D3D12_SRV_DIMENSION_TEXTURECUBE, DXGI_FORMAT_BC7_UNORM_SRGB, 0, false),
             (D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY, DXGI_FORMAT_R8G8B8A8_UNORM, 0, false),

@@ -1,4 +1,4 @@
-//! Direct3D 12's views of every kind, and the portable ones as such.
+//! Direct3D 12's views, and the conversion of portable views to them.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -11,20 +11,20 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{BufferDesc, DeviceError, Format, TextureAspect, TextureDesc};
 
-/// A view as Direct3D 12 describes it. Where a resource or a description is `None`, the driver's rules for null apply.
+/// A view as Direct3D 12 describes it. If a resource or a description is `None`, the driver's rules for null apply.
 #[derive(Clone)]
 pub enum View {
-    /// A constant-buffer view; a location of 0 is a null descriptor.
+    /// A constant-buffer view. A location of 0 makes it a null descriptor.
     Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC),
-    /// A shader-resource view, of whatever dimension.
+    /// A shader-resource view of any dimension.
     ShaderResource(Option<ID3D12Resource>, Option<D3D12_SHADER_RESOURCE_VIEW_DESC>),
     /// An unordered-access view, with the buffer of its counter if it has one.
     UnorderedAccess {
-        /// What is shown.
+        /// The viewed resource.
         resource: Option<ID3D12Resource>,
-        /// The buffer that the counter is in.
+        /// The buffer that contains the counter.
         counter: Option<ID3D12Resource>,
-        /// How it is shown.
+        /// The description of the view.
         desc: Option<D3D12_UNORDERED_ACCESS_VIEW_DESC>,
     },
     /// A render-target view.
@@ -45,7 +45,8 @@ impl View {
         }
     }
 
-    /// What shows nothing. There is no null sampler: that one reads the nearest texel.
+    /// Returns the null descriptor of a kind. The API has no null sampler, so samplers get one with nearest filters and
+    /// clamped addresses.
     pub(super) fn null(kind: HeapKind) -> Self {
         match kind {
             HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 1, 0))),
@@ -61,10 +62,12 @@ impl View {
         }
     }
 
+    /// Writes the view into a slot.
+    ///
     /// # Safety
-    /// The slot is one of a heap of this kind; the view is valid.
+    /// The slot must belong to a heap of this view's kind, and the view must be valid.
     pub(super) unsafe fn write(&self, device: &ID3D12Device, slot: D3D12_CPU_DESCRIPTOR_HANDLE) {
-        // SAFETY: the pointers are to values that live through the calls; the rest is the caller's promise.
+        // SAFETY: the pointers point to values that live through the calls; the caller promises the rest.
         unsafe {
             match self {
                 Self::Constants(desc) => device.CreateConstantBufferView(Some(desc), slot),
@@ -91,7 +94,7 @@ fn pointer<T>(desc: Option<&T>) -> Option<*const T> {
     desc.map(std::ptr::from_ref)
 }
 
-/// Direct3D 12's view for a portable one.
+/// Returns Direct3D 12's view for a portable one.
 pub(super) fn describe(portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, desc, view } => buffer(object, desc, *view),
@@ -106,9 +109,10 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         BufferViewKind::Constants => {
             // SAFETY: a call without arguments on a live object.
             let location = unsafe { object.GetGPUVirtualAddress() } + offset;
-            // Views of constants end at multiples of 256 bytes: what follows in the buffer is shown too.
+            // Constant-buffer views end at multiples of 256 bytes, so the view also shows the bytes that follow in the
+            // buffer.
             let size = size.next_multiple_of(256);
-            DeviceError::unsupported("constants, rounded up to 256 bytes, beyond the end of their buffer")
+            DeviceError::unsupported("constants that end beyond their buffer once rounded up to 256 bytes")
                 .at_most(offset + size, desc.size)?;
             DeviceError::unsupported("a view of this many bytes").at_most(size, u32::MAX.into())?;
             return Ok(View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC {
@@ -120,7 +124,7 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         BufferViewKind::Storage { stride, writes } => (DXGI_FORMAT_UNKNOWN, stride, writes),
         BufferViewKind::Texels { format, writes } => (shader_format(format)?, 0, writes),
     };
-    DeviceError::unsupported("structures as long as this in a view")
+    DeviceError::unsupported("structures as large as this in a view")
         .at_most(stride.into(), D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES.into())?;
     let unit = match kind {
         BufferViewKind::Texels { format, .. } => format.texel_bytes(),
@@ -182,7 +186,7 @@ fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> R
     })
 }
 
-/// The format in which shaders read an aspect.
+/// Returns the format in which shaders read an aspect.
 fn aspect_format(format: Format, aspect: Option<TextureAspect>) -> Result<DXGI_FORMAT, DeviceError> {
     match (aspect, format) {
         (Some(TextureAspect::Stencil), Format::D24UnormS8Uint) => Ok(DXGI_FORMAT_X24_TYPELESS_G8_UINT),
@@ -191,8 +195,8 @@ fn aspect_format(format: Format, aspect: Option<TextureAspect>) -> Result<DXGI_F
     }
 }
 
-/// Whether these layers are shown as a plain texture: a single one is. A plain view has no number of a layer, so that
-/// one behind the first is an array of one layer.
+/// Returns `true` if these layers are shown by a plain view, which is so for the first layer alone. A plain view has no
+/// layer number, so any other single layer is shown as an array of one layer.
 fn is_plain(layers: &std::ops::Range<u32>) -> bool {
     *layers == (0..1)
 }
@@ -204,7 +208,7 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
         _ if desc.samples > 1 => srv_of_samples(view),
         _ => srv_of_texels(dimension, view),
     };
-    // The API has stencil in the second component, shaders of other APIs in the first.
+    // Direct3D 12 returns stencil in the second component, other APIs' shaders read it from the first.
     let mapping = match format {
         DXGI_FORMAT_X24_TYPELESS_G8_UINT | DXGI_FORMAT_X32_TYPELESS_G8X24_UINT => STENCIL_FIRST,
         _ => D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
@@ -217,12 +221,12 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
     }
 }
 
-/// D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING of the second component, 0, 0 and 1.
+/// `D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING` of the second component, 0, 0 and 1.
 const STENCIL_FIRST: u32 = 1 | 4 << 3 | 4 << 6 | 5 << 9 | 1 << 12;
 
 type Srv = (D3D12_SRV_DIMENSION, D3D12_SHADER_RESOURCE_VIEW_DESC_0);
 
-/// A plain cube view begins at the first layer; one behind it is an array of one cube.
+/// A plain cube view starts at the first layer. A cube that starts at a later layer is shown as an array of one cube.
 fn srv_of_cubes(dimension: ViewDimension, view: &TextureView) -> Srv {
     let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
     if dimension == ViewDimension::Cube && view.layers.start == 0 {
@@ -249,7 +253,7 @@ fn srv_of_samples(view: &TextureView) -> Srv {
     (D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray: array })
 }
 
-/// One, two or three dimensions. As two-dimensional ones, plain one-dimensional views are of the first layer.
+/// Describes a view of one, two or three dimensions. A plain one- or two-dimensional view shows the first layer.
 fn srv_of_texels(dimension: ViewDimension, view: &TextureView) -> Srv {
     type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
     let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
@@ -291,7 +295,7 @@ fn srv_of_texels(dimension: ViewDimension, view: &TextureView) -> Srv {
     }
 }
 
-/// Stencil is in the second plane of the formats that have depth too, as all that have stencil here.
+/// Stencil is in the second plane, because all supported formats with stencil also have depth.
 fn plane_of(view: &TextureView) -> u32 {
     u32::from(view.aspect == Some(TextureAspect::Stencil))
 }

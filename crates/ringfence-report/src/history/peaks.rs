@@ -1,42 +1,43 @@
-//! What heaps, rings and descriptors came to at the ends of frames: of each the most since the last moment, so that no peak is
-//! lost where a moment stands for many frames.
+//! Maxima of heaps, rings and descriptors at the ends of frames since the last moment. No peak is lost if a moment
+//! stands for many frames.
 
 use std::collections::HashMap;
 
-/// A ring in the frames since the moment before.
+/// A ring in the frames since the previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct RingMoment {
-    /// The most bytes that were in use at the end of a frame.
+    /// Maximum bytes in use at the end of a frame.
     pub used_bytes: u64,
-    /// The most bytes that it held.
+    /// Maximum capacity, in bytes.
     pub capacity_bytes: u64,
 }
 
-/// The descriptors of one heap that shaders see, or of one allocator of CPU-only ones, since the moment before.
+/// The descriptors of a shader-visible heap, or of an allocator of CPU-only descriptors, since the previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct DescriptorMoment {
-    /// The most that were in use at the end of a frame, those for tables of single frames among them.
+    /// Maximum number in use at the end of a frame, including those in tables of single frames.
     pub used_count: u64,
-    /// The most that were in use for tables of single frames.
+    /// Maximum number in use for tables of single frames.
     pub frame_count: u64,
-    /// The most slots that there were.
+    /// Maximum number of slots.
     pub slot_count: u64,
 }
 
-/// A heap in the frames since the moment before.
+/// A heap in the frames since the previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct HeapMoment {
-    /// The most bytes that ranges had at the end of a frame.
+    /// Maximum bytes of ranges at the end of a frame.
     pub used_bytes: u64,
-    /// The most bytes that memory objects had at the end of a frame.
+    /// Maximum bytes of memory objects at the end of a frame.
     pub reserved_bytes: u64,
-    /// What the driver said last that the process may use.
+    /// The last budget that the driver reported, in bytes.
     pub budget_bytes: Option<u64>,
 }
 
-/// A figure of which the most is kept.
+/// Figures with recorded maxima.
 pub(super) trait Most: Copy + Default {
-    /// Of each part the most of both; of what is no amount, this one's, which is the later.
+    /// Returns the maximum of each amount of `self` and `other`. Values that are not amounts are taken from `self`, the
+    /// later one.
     fn most(self, other: Self) -> Self;
 }
 
@@ -69,7 +70,7 @@ impl Most for DescriptorMoment {
     }
 }
 
-/// Things of a trace, by their numbers there, while it is read.
+/// The current and maximum figures of numbered items while a trace is read.
 #[derive(Default)]
 pub(super) struct Peaks<M> {
     places: HashMap<u64, usize>,
@@ -78,7 +79,7 @@ pub(super) struct Peaks<M> {
 }
 
 impl<M: Most> Peaks<M> {
-    /// A thing of this number begins; a number that is used again is another thing.
+    /// Adds an item with this number. A number that is reused stands for a new item.
     pub(super) fn add(&mut self, number: u64) {
         self.places.insert(number, self.now.len());
         self.now.push(M::default());
@@ -95,26 +96,26 @@ impl<M: Most> Peaks<M> {
         }
     }
 
-    /// The end of a frame: what is now, counts.
+    /// Ends a frame: updates the maxima with the current figures.
     pub(super) fn settle(&mut self) {
         self.most.iter_mut().zip(&self.now).for_each(|(most, now)| *most = most.most(*now));
     }
 
-    /// Everything whose number is not among these is gone.
+    /// Resets the current figures of all items for which `is_there` returns `false`.
     pub(super) fn keep(&mut self, is_there: impl Fn(u64) -> bool) {
         for (_, place) in self.places.iter().filter(|(number, _)| !is_there(**number)) {
             self.now[*place] = M::default();
         }
     }
 
-    /// The most at the ends of frames since the last call.
+    /// Returns the maxima at the ends of frames since the last call.
     pub(super) fn take(&mut self) -> Vec<M> {
         let none = vec![M::default(); self.most.len()];
         std::mem::replace(&mut self.most, none)
     }
 }
 
-/// Of each the most of both.
+/// Stores the maximum of each pair of elements in `into`.
 pub(super) fn fold<M: Most>(into: &mut Vec<M>, other: &[M]) {
     into.resize(into.len().max(other.len()), M::default());
     into.iter_mut().zip(other).for_each(|(into, other)| *into = into.most(*other));

@@ -1,10 +1,10 @@
 "use strict";
-// What the other scripts share: the data, numbers as text, elements, and the box beside the pointer.
+// Shared by the other scripts: the data, numbers as text, elements, and the tooltip.
 
 const report = JSON.parse(document.getElementById("ringfence-data").textContent);
 const byId = (id) => document.getElementById(id);
 
-// The same texts as `units.rs` writes.
+// Writes the same texts as `units.rs`.
 function formatBytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let unit = 0;
@@ -26,7 +26,7 @@ function plural(value, one) {
   return `${formatCount(value)}\u00a0${one}${value === 1 ? "" : "s"}`;
 }
 
-// An element with attributes and children; text stays text.
+// Creates an element with attributes and children. Strings become text, never markup.
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -34,7 +34,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A colour of the style sheet as it is in the present theme.
+// Resolves a colour of the style sheet in the current theme.
 function colour(value) {
   const probe = element("i");
   probe.style.color = value;
@@ -45,7 +45,7 @@ function colour(value) {
 }
 
 const tip = {
-  // Shows a heading and lines under it, near a point of the window.
+  // Shows a heading and lines below it, near a point of the window.
   show(x, y, heading, lines) {
     const box = byId("tip");
     const under = lines.map((line) => element("span", {}, line));

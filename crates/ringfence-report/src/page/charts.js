@@ -1,4 +1,4 @@
-// The charts and the drawings over frames stand in the HTML already. Here they are made readable, frame by frame.
+// The charts and the drawings over frames are part of the HTML. This script makes their values readable frame by frame.
 
 function prepareCharts() {
   for (const chart of document.querySelectorAll(".chart")) prepareChart(chart);
@@ -22,7 +22,7 @@ function prepareChart(chart) {
   });
 }
 
-// A drawing holds its numbers itself: those of the frames, and of each series a value a frame, or null.
+// A drawing contains its own numbers: the frame numbers, and for each series one value or null per frame.
 function prepareDrawing(drawing) {
   const { unit, frames, series, left, right } = JSON.parse(drawing.dataset.series);
   const format = formats[unit];
@@ -30,7 +30,7 @@ function prepareDrawing(drawing) {
   prepareReading(drawing, drawing.querySelector(".title").textContent, {
     count: frames.length,
     heading: (at) => `Frame ${formatCount(frames[at])}`,
-    lines: (at) => series.map(({ name, values }) => `${name}: ${values[at] === null ? "not known" : format(values[at])}`),
+    lines: (at) => series.map(({ name, values }) => `${name}: ${values[at] === null ? "unknown" : format(values[at])}`),
     share: (at) => left + (right - left) * ((frames[at] - first) / span),
     nearest: (share) => {
       const frame = first + ((share - left) / (right - left)) * span;

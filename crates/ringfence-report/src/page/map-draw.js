@@ -1,6 +1,6 @@
-// Drawing the memory map: rows in view, wide ranges alone, narrow ones added up by column.
+// Drawing of the memory map: visible rows only. Wide ranges are drawn separately, narrow ones are summed by column.
 
-const NARROW = 3; // A range of fewer device pixels is not drawn alone: its column shows how full it is.
+const NARROW = 3; // A range of fewer device pixels is not drawn itself: its columns show how full they are.
 
 function watchRows() {
   const watcher = new IntersectionObserver((entries) => {
@@ -22,7 +22,7 @@ function repaint() {
   }
 }
 
-// The colours of the present theme; the pale ones are for what the search did not find.
+// Returns the colours of the current theme. The pale ones are for ranges that the search did not find.
 function ink() {
   if (map.ink) return map.ink;
   map.ink = { hit: colour("var(--hit)") };
@@ -71,7 +71,7 @@ function paintNarrow(pen, columns, height) {
   });
 }
 
-// What was searched for is never narrower than two pixels.
+// Found ranges are at least two pixels wide.
 function paintHits(pen, { block, hits }, perByte, height, sharp) {
   pen.globalAlpha = 1;
   pen.fillStyle = ink().hit;

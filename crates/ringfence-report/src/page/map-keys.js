@@ -1,4 +1,4 @@
-// Walking the memory map by keys, and the listeners of all its rows.
+// Keyboard control of the memory map, and the listeners of all its rows.
 
 function focusRow(row) {
   map.reached.bar.tabIndex = -1;
@@ -27,7 +27,7 @@ function pressKey(row, event) {
   event.preventDefault();
 }
 
-// One listener for all rows: events of a row's parts find their row.
+// Installs one listener for all rows. It finds the row from the event's target.
 function listenToMap() {
   const on = (kind, act) => byId("map").addEventListener(kind, (event) => {
     const row = event.target.closest?.(".block")?.row;

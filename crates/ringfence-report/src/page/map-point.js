@@ -1,6 +1,6 @@
-// Pointing at the memory map: which range lies under a pointer, and what is said of it.
+// Pointing at the memory map: finds the range under the pointer and describes it.
 
-// The index of the first range that begins after `byte`.
+// Returns the index of the first range that starts after `byte`.
 function firstAfter(ranges, byte) {
   let [low, high] = [0, ranges.length];
   while (low < high) {
@@ -11,7 +11,8 @@ function firstAfter(ranges, byte) {
   return low;
 }
 
-// The range under a point, or one that a pixel beside it touches; -1 where there is none. And how many share the pixel.
+// Returns the index of the range at `byte`, or of one that is less than a pixel away, or -1; and the number of ranges
+// that share the pixel.
 function rangeAt({ ranges }, byte, pixelBytes) {
   const after = firstAfter(ranges, byte);
   const before = ranges[after - 1];
@@ -45,7 +46,7 @@ function describeRange(row, index, shared) {
     `range ${formatCount(index + 1)} of ${formatCount(row.block.ranges.length)} in block #${formatCount(row.block.number)}`,
   ];
   if (free > 0) lines.push(`then ${formatBytes(free)} free`);
-  if (shared > 2) lines.push(`${formatCount(shared - 1)} more lie this close`);
+  if (shared > 2) lines.push(`${formatCount(shared - 1)} more at this pixel`);
   return lines;
 }
 

@@ -1,4 +1,4 @@
-// Searching the memory map by name.
+// Search of the memory map by name.
 
 function search(text) {
   const wanted = text.trim().toLowerCase();
@@ -20,7 +20,7 @@ function search(text) {
 function writeFound(wanted) {
   const bytes = map.found.reduce((sum, { row, index }) => sum + row.block.ranges[index].bytes, 0);
   const found = `${plural(map.found.length, "range")}, ${formatBytes(bytes)}`;
-  byId("found").textContent = !wanted ? "" : map.found.length ? found : "nothing of that name";
+  byId("found").textContent = !wanted ? "" : map.found.length ? found : "no range has this name";
   byId("found").dataset.value = map.found.length;
   byId("next").disabled = map.found.length === 0;
 }

@@ -1,15 +1,15 @@
-// The memory map: one row a block, its ranges drawn to scale on a canvas when the row comes into view.
+// The memory map: one row per block. The block's ranges are drawn to scale on a canvas when the row comes into view.
 //
 // A row is { index, block, hits, element, bar, canvas, cursor, at, seen, stale }: `hits` has a 1 for each range that
-// the search found, or is null while nothing is searched; `at` is the range that the arrow keys stand on.
+// the search found, or is null without a search; `at` is the index of the range that the arrow keys selected.
 
-const TALL = 60; // With more rows than this the map scrolls in its own box.
+const TALL = 60; // A map with more rows than this scrolls in its own box.
 const CLASSES = { buffers: "blue", textures: "orange", "render targets": "green", all: "purple" };
 
-// `reached` is the row that the tab key comes to.
+// `reached` is the row that the tab key focuses.
 const map = { rows: [], reached: null, found: [], foundAt: -1, ink: null, onChange: () => {} };
 
-// What lies in a block, in words, as `sections/map.rs` writes it.
+// Returns the class of a block's resources in words, as in `sections/map.rs`.
 const className = (name) => (name === "all" ? "any kind" : name);
 const classColour = (name) => CLASSES[name] ?? "sky";
 const rangeName = (range) => range.name || "(no name)";
@@ -74,11 +74,11 @@ function makeGroup(number, type, rows) {
   const group = element("div", { class: "group", role: "group", "aria-label": `Type ${number}, ${properties}` });
   group.append(element("header", {}, heading, line), ...rows.map((row) => row.element));
   const alone = rows.find((row) => row.block.dedicated);
-  if (alone) alone.element.before(element("p", { class: "alone" }, "Dedicated: memory of one resource each"));
+  if (alone) alone.element.before(element("p", { class: "alone" }, "Dedicated: one resource per block"));
   return group;
 }
 
-// What the map holds, counted from what it is drawn from.
+// Writes the totals of the map, counted from the same data that is drawn.
 function writeSummary() {
   const ranges = map.rows.reduce((sum, row) => sum + row.block.ranges.length, 0);
   const reserved = map.rows.reduce((sum, row) => sum + row.block.bytes, 0);

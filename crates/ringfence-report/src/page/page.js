@@ -1,4 +1,4 @@
-// The start: builds what the script adds to the page, and listens.
+// Start of the page: builds the parts that the script adds, and installs the listeners.
 
 function prepareSearch() {
   let waiting = 0;

@@ -1,14 +1,14 @@
-// The chart of a plan: every rectangle on a canvas under the lines, in a view that may be a part of the whole.
+// The chart of a plan: the rectangles are on a canvas below the lines. The view shows the whole plan or a part of it.
 
-// The rows are columns of the same length; `lower` and `upper` are places in `moments`.
+// The rows are stored as columns of equal length. `lower` and `upper` are indices into `moments`.
 const plan = report;
 const rowCount = plan.size.length;
-// Moments beyond 2^53 come as texts, so that none is shown rounded; where they lie is a number all the same.
+// Moments beyond 2^53 are strings, so that their text is exact. Their positions are computed from rounded numbers.
 const times = Float64Array.from(plan.moments, Number);
 const whole = { x: 0, y: 0, width: plan.width, height: plan.height };
 const view = { ...whole };
 const LOOKS = ["blue", "orange", "green", "sky", "purple"];
-const PIXEL_MIN = 0.75; // Nothing is drawn smaller, in pixels of the screen.
+const PIXEL_MIN = 0.75; // The smallest size of a rectangle, in screen pixels.
 
 const begin = times[0] ?? 0;
 const xOf = (time) => (plan.width * (time - begin)) / Math.max(plan.end - begin, 1);
@@ -16,21 +16,21 @@ const yOf = (offset) => plan.height * (1 - Math.min(offset, plan.top) / plan.top
 const timeOf = (x) => begin + (x / plan.width) * (plan.end - begin);
 const offsetOf = (y) => (1 - y / plan.height) * plan.top;
 
-// A number of bytes to the last one, unless it came rounded.
+// Writes a number of bytes with all digits, if JavaScript represents it exactly.
 const exact = (value) => (value <= Number.MAX_SAFE_INTEGER ? formatCount(value) : formatBytes(value));
 
-// A moment between those that are known: beyond 2^53 not every whole number is one of the script's.
+// Writes a time between the known moments. Beyond 2^53 it is approximate.
 const timeText = (time) =>
   time <= Number.MAX_SAFE_INTEGER ? formatCount(Math.round(time)) : `about ${time.toExponential(6)}`;
 
-// Where a row lies: from the beginning of its heap, if there are several.
+// Writes a row's offset, relative to its heap if there are several heaps.
 function placeOf(offset) {
   if (plan.heaps.length < 2) return exact(offset);
   const heap = plan.heaps.findLastIndex((begin) => begin <= offset);
   return `heap ${heap}, ${exact(offset - plan.heaps[heap])}`;
 }
 
-// A canvas's pen, at the sharpness of the screen.
+// Returns a canvas's context, with the canvas sized to the screen's resolution.
 function penOf(canvas) {
   const sharp = devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(canvas.clientWidth * sharp));
@@ -56,7 +56,7 @@ function paintChart() {
     for (let row = at; row < rowCount; row += LOOKS.length) {
       const [left, top, wide, high] = box(row);
       if (left > canvas.width || top > canvas.height || left + wide < 0 || top + high < 0) continue;
-      // A pixel between neighbours, where there is room for one.
+      // Leaves a pixel between neighbours, if they are large enough.
       const edge = Math.min(wide, high) > 4 * sharp ? sharp : 0;
       pen.fillRect(left, top, Math.max(wide - edge, least), Math.max(high - edge, least));
     }
@@ -64,7 +64,7 @@ function paintChart() {
   label(pen, sharp, canvas, box);
 }
 
-// A name, or its beginning if only that fits; nothing where less than three letters do.
+// Returns a name, or the part of it that fits; empty if less than three letters fit.
 function fitting(pen, name, room) {
   if (pen.measureText(name).width <= room) return name;
   const letters = [...name];
@@ -72,7 +72,7 @@ function fitting(pen, name, room) {
   return count >= 3 ? `${letters.slice(0, count).join("")}…` : "";
 }
 
-// Names, where there is room for them.
+// Writes the names that fit into their rectangles.
 function label(pen, sharp, canvas, box) {
   pen.font = `${12 * sharp}px system-ui, sans-serif`;
   pen.textBaseline = "middle";
@@ -95,7 +95,8 @@ function label(pen, sharp, canvas, box) {
   }
 }
 
-// The same numbers as `axis.rs`: both ends, and round ones between them that do not come too close.
+// Returns the same numbers as `axis.rs`: both ends, and round numbers between them that keep their distance from the
+// ends.
 function ticks(first, last) {
   const span = last - first;
   if (!(span > 0)) return [first];
@@ -134,7 +135,7 @@ function show({ x, y, width, height }) {
   paintChart();
 }
 
-// The row under a point of the view; two that are alive at once never share one.
+// Returns the row at a point of the view. Live rows never overlap.
 function rowAt(time, offset) {
   for (let row = 0; row < rowCount; row += 1) {
     const [low, size] = [plan.offset[row], plan.size[row]];
@@ -143,7 +144,7 @@ function rowAt(time, offset) {
   return null;
 }
 
-// From a pointer to the chart's own units.
+// Converts a pointer position to the units of the chart.
 function pointOf(event) {
   const box = byId("gantt").getBoundingClientRect();
   const share = (at, start, length) => Math.min(1, Math.max(0, (at - start) / length));

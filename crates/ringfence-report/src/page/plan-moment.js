@@ -1,11 +1,11 @@
-// A moment of a plan: what is alive then, where it lies, and what is free.
+// A moment of a plan: the live rows, their offsets, and the free bytes.
 
 const LISTED_MAX = 500;
-// The last moment is an end: nothing is alive there.
+// The last entry of `times` is the end of the plan, where no row is alive.
 const lastMoment = Math.max(times.length - 2, 0);
 let atMoment = 0;
 
-// The last moment that is no later than `time`.
+// Returns the last moment that is not later than `time`.
 function momentBefore(time) {
   let [low, high] = [0, lastMoment];
   while (low < high) {
@@ -16,7 +16,7 @@ function momentBefore(time) {
   return low;
 }
 
-// The rows alive at a moment, by offset.
+// Returns the rows that are alive at a moment, by offset.
 function aliveAt(moment) {
   const rows = [];
   for (let row = 0; row < rowCount; row += 1) {
@@ -39,7 +39,7 @@ function fullestMoment() {
   return found;
 }
 
-// The largest hole between rows by offset; none reaches from one heap into the next.
+// Returns the size of the largest gap between rows. A gap ends at the end of its heap.
 function largestGap(rows) {
   let [end, largest] = [0, 0];
   const walls = plan.heaps.map((begin) => [begin, begin]);
@@ -77,7 +77,7 @@ function goTo(moment) {
   list(rows);
 }
 
-// The bytes from 0 to the peak as they are at the moment.
+// Paints the bytes from 0 to the peak at the current moment.
 function paintStrip(rows) {
   const canvas = byId("strip");
   const { pen, sharp } = penOf(canvas);
@@ -105,6 +105,6 @@ function list(rows) {
     );
   byId("alive").replaceChildren(...rows.slice(0, LISTED_MAX).map(line));
   const left = rows.length - LISTED_MAX;
-  const more = left > 0 ? `; the ${formatCount(left)} above these are not listed` : "";
+  const more = left > 0 ? `; ${formatCount(left)} at higher offsets are not listed` : "";
   byId("alive-caption").textContent = `Alive at ${formatCount(plan.moments[atMoment] ?? "")}, by offset${more}`;
 }

@@ -1,4 +1,4 @@
-// The start of a plan's page.
+// Start of a plan's page.
 
 function repaint() {
   paintChart();

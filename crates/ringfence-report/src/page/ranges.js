@@ -1,4 +1,4 @@
-// The ranges as a table: those that the search found, or else those of the block that was chosen last.
+// The ranges as a table: those that the search found, or else those of the selected block.
 
 const PAGE = 200;
 const list = { row: null, shown: 0 };
@@ -39,7 +39,7 @@ function chooseBlock(row) {
   if (byId("ranges").open) startList();
 }
 
-// Opens the table at a block and goes there.
+// Opens the table of a block's ranges and moves the focus there.
 function listBlock(row) {
   byId("search").value = "";
   search("");

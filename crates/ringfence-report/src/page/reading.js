@@ -1,7 +1,8 @@
-// Reading a chart: a pointer, or the arrow keys once it has the focus, shows the values of a frame beside a line through it.
+// Reading a chart: a pointer, or the arrow keys while the chart has the focus, shows the values of a frame beside a
+// line through the frame.
 
-// `read` says of a place in the row of values: `heading(at)`, `lines(at)`, `share(at)` of the width where it lies; and of a
-// share of the width the nearest place: `nearest(share)`. There are `count` of them.
+// `read` describes the `count` values of a chart: `heading(at)` and `lines(at)` are the texts of value `at`,
+// `share(at)` is its position as a share of the width, and `nearest(share)` is the index of the nearest value.
 function prepareReading(plot, title, read) {
   const cross = plot.appendChild(element("i", { class: "cross", hidden: "" }));
   let at = read.count - 1;

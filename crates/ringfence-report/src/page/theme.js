@@ -1,4 +1,5 @@
-// The button that chooses between light and dark. `repaint` is the page's: canvases hold colours of their own.
+// The button that switches between light and dark. The page defines `repaint`, because canvases contain resolved
+// colours.
 
 function prepareTheme() {
   const themes = ["auto", "light", "dark"];

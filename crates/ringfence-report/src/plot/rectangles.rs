@@ -1,5 +1,5 @@
-//! Time by offset: a rectangle for each resource, of which two that share bytes stand one behind the other. Each is
-//! named in it, or by its number in a list below, as far as there is room.
+//! Time by offset: a rectangle for each resource. Resources that share bytes appear one after the other. If there is
+//! room, each rectangle contains its name, or else a number that a list below explains.
 
 use std::fmt::Write;
 
@@ -9,18 +9,18 @@ use crate::chart::Unit;
 use crate::html::text;
 use crate::units;
 
-/// More cannot be distinguished; the largest are drawn.
+/// Maximum number of rectangles that a reader can distinguish; the largest are drawn.
 const DRAWN_MAX: usize = 400;
-/// Kinds of fill.
+/// Number of fill styles.
 const LOOK_COUNT: usize = 5;
-/// About the width of a letter.
+/// Approximate width of a letter.
 const LETTER: f64 = 6.6;
-/// Names in the list below the drawing, and how they are laid out.
+/// Maximum number of names in the list below the drawing, and the layout of the list.
 const LISTED_MAX: usize = 24;
 const LIST_COLUMNS: usize = 3;
 const LIST_ROW: f64 = 15.0;
 
-/// A resource from `from` to before `to`, in the bytes from `low` to before `high`.
+/// A resource in the passes `from..to` and the bytes `low..high`.
 pub(crate) struct Rectangle {
     pub name: String,
     pub note: String,
@@ -30,7 +30,7 @@ pub(crate) struct Rectangle {
     pub high: u64,
 }
 
-/// From passes and bytes to the drawing.
+/// Converts passes and bytes to positions.
 struct Scale {
     pass_count: u64,
     end: u64,
@@ -46,7 +46,7 @@ impl Scale {
     }
 }
 
-/// The drawing, `pass_count` passes wide and `height_bytes` high.
+/// Returns the drawing, `pass_count` passes wide and `height_bytes` high.
 pub(crate) fn rectangles(id: &str, title: &str, pass_count: u64, height_bytes: u64, all: &[Rectangle]) -> Drawing {
     let scale = Scale { pass_count, end: Unit::Bytes.scale_end(height_bytes) };
     let mut elements = String::new();
@@ -83,7 +83,7 @@ fn byte_marks(elements: &mut String, scale: &Scale) {
     }
 }
 
-/// Draws a rectangle; returns `true` if there was room for its name.
+/// Draws a rectangle; returns `true` if its name fits.
 fn put(elements: &mut String, scale: &Scale, at: usize, held: &Rectangle) -> bool {
     let (left, top) = (scale.x(held.from as f64), scale.y(held.high));
     let (width, height) = ((scale.x(held.to as f64) - left).max(0.5), (scale.y(held.low) - top).max(0.5));
@@ -104,20 +104,20 @@ fn put(elements: &mut String, scale: &Scale, at: usize, held: &Rectangle) -> boo
     has_room
 }
 
-/// The heap's end, and the key.
+/// Draws the line at the heap's end, and the key.
 fn level(elements: &mut String, scale: &Scale, height_bytes: u64) {
     let (level, right) = (scale.y(height_bytes), WIDTH - RIGHT);
     let _ = write!(
         elements,
         "<path class=\"dashes\" d=\"M{LEFT} {level:.1}H{right}\"/><path class=\"dashes\" d=\"M{LEFT} 32h22\"/>\
-         <text x=\"{}\" y=\"36\">bytes of the heap</text>\
-         <text class=\"quiet end\" x=\"{right}\" y=\"36\">colours only tell neighbours apart</text>",
+         <text x=\"{}\" y=\"36\">size of the heap</text>\
+         <text class=\"quiet end\" x=\"{right}\" y=\"36\">colours only distinguish neighbours</text>",
         LEFT + 28.0,
     );
 }
 
-/// The names of rectangles without room for one, from left to right and upwards, each with all that have it; and how
-/// many rectangles have none of these names.
+/// Returns the names of the rectangles that have no room for a name, from left to right and upwards, each with its
+/// rectangles; and the number of rectangles whose names are not listed.
 fn names_of(mut unnamed: Vec<&Rectangle>) -> (Vec<(&str, Vec<&Rectangle>)>, usize) {
     unnamed.sort_by_key(|held| (held.from, held.low));
     let (mut names, mut more): (Vec<(&str, Vec<&Rectangle>)>, usize) = (Vec::new(), 0);
@@ -131,7 +131,7 @@ fn names_of(mut unnamed: Vec<&Rectangle>) -> (Vec<(&str, Vec<&Rectangle>)>, usiz
     (names, more)
 }
 
-/// Numbers in rectangles, and their names below the drawing. Returns the height that the names take.
+/// Writes numbers into rectangles, and their names below the drawing. Returns the height of the list.
 fn list(elements: &mut String, scale: &Scale, names: &[(&str, Vec<&Rectangle>)], more: usize, left_out: usize) -> f64 {
     let rows = names.len().div_ceil(LIST_COLUMNS);
     for (at, (name, all)) in names.iter().enumerate() {
@@ -149,10 +149,10 @@ fn list(elements: &mut String, scale: &Scale, names: &[(&str, Vec<&Rectangle>)],
     let mut height = LIST_ROW * rows as f64 + if rows > 0 { 6.0 } else { 0.0 };
     let mut notes = Vec::new();
     if more > 0 {
-        notes.push(format!("{} more without a name here", units::count(more as u64)));
+        notes.push(format!("{} more whose names are not listed", units::count(more as u64)));
     }
     if left_out > 0 {
-        notes.push(format!("{} smaller not drawn", units::count(left_out as u64)));
+        notes.push(format!("{} smaller ones not drawn", units::count(left_out as u64)));
     }
     if !notes.is_empty() {
         let y = HEIGHT + height + 10.0;
@@ -185,12 +185,12 @@ mod tests {
             assert_eq!(svg.matches(listed).count(), 1, "{listed}: {svg}");
         }
         assert_eq!(svg.matches("class=\"tag\"").count(), 3, "both that are flat have the number of their name");
-        assert!(svg.contains("colours only tell neighbours apart"));
+        assert!(svg.contains("colours only distinguish neighbours"));
         for label in [">pass 0<", ">2<", ">8<", ">10<"] {
             assert!(svg.contains(label), "{label}");
         }
         let names: Vec<_> = (0..60).map(|at| rectangle(&format!("name {at}"), 0, 1, at, at + 1)).collect();
         let svg = rectangles("plan-0", "Plan", 11, 60, &names).file();
-        assert!(svg.contains("36 more without a name here"), "{svg}");
+        assert!(svg.contains("36 more whose names are not listed"), "{svg}");
     }
 }

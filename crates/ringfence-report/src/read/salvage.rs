@@ -1,17 +1,18 @@
-//! JSON that ends too early, ended where something in it is whole.
+//! Repair of truncated JSON: the text is cut after a complete element and closed.
 //!
 //! ```text
-//!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2},{"offs        what there is
-//!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2}]}]}           ended after the range that is whole
+//!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2},{"offs        truncated
+//!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2}]}]}           cut and closed
 //! ```
 
-/// Deeper than any of the files that are read.
+/// Nesting limit. All supported files are less deep.
 const DEPTH_MAX: usize = 16;
 
-/// Texts to try, the one that holds most first, and up to which byte each is that of `text`. O(bytes).
+/// Returns repaired texts to try, the deepest cut first, each with the number of bytes of `text` that it contains.
+/// O(bytes).
 ///
-/// For each depth the last place is kept at which a list, or the outermost object, had just got an element that is
-/// whole: at the deepest one, the object around it may lack fields without which it is nothing.
+/// For each nesting depth, the scan records the last position at which a list, or the outermost object, had received a
+/// complete element. The deepest cut is not always usable, because the object around it may lack required fields.
 pub(super) fn candidates(text: &[u8]) -> impl Iterator<Item = (Vec<u8>, usize)> {
     let (mut open, mut last) = (Vec::new(), [0; DEPTH_MAX]);
     let (mut is_text, mut is_escaped) = (false, false);

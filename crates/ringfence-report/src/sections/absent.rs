@@ -1,4 +1,4 @@
-//! What a page of this kind can show and this one does not: why, and how to have it.
+//! The parts that this page does not have, and how to get them.
 
 use super::nothing;
 use crate::{Report, Source};
@@ -8,15 +8,14 @@ pub(super) fn html(report: &Report) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match source {
         Source::VmaDump => lines.push(
-            "A dump of the Vulkan Memory Allocator holds no calls to the driver, no retired objects, no high-water \
-             marks, no upload rings and no descriptors.",
+            "A dump of the Vulkan Memory Allocator contains no driver calls, retired objects, high-water marks, \
+             upload rings or descriptors.",
         ),
-        Source::Part => lines.push(
-            "The file ends before its upload rings, its descriptors, its retired objects or its calls to the driver.",
-        ),
+        Source::Part => lines
+            .push("The file is truncated: its upload rings, descriptors, retired objects or driver calls are missing."),
         Source::Allocator | Source::Trace => {
             if snapshot.rings.is_empty() {
-                lines.push("There is no upload ring.");
+                lines.push("There are no upload rings.");
             }
             if snapshot.descriptors.is_empty() {
                 lines.push("There are no descriptor heaps.");
@@ -26,7 +25,7 @@ pub(super) fn html(report: &Report) -> String {
     if history.is_none() && *source != Source::VmaDump {
         lines.push(
             "Memory over time: record a trace (<code>Allocator::trace</code>, or <code>ringfence demo --trace \
-             FILE.rft</code>) and give that to <code>ringfence report</code>.",
+             FILE.rft</code>) and pass it to <code>ringfence report</code>.",
         );
     }
     if compared.is_none() {

@@ -1,4 +1,4 @@
-//! Calls to the driver: those that were made beside those that a program without Ringfence would have made.
+//! Driver calls: those that were made, and those that a program without Ringfence would have made.
 
 use ringfence_trace::DriverCalls;
 
@@ -11,8 +11,8 @@ use crate::{Report, Source};
 pub(super) fn html(report: &Report) -> String {
     let calls = &report.snapshot.calls;
     let until = match report.source {
-        // What the allocator makes for itself, and objects that several ranges share, are no events.
-        Source::Trace => "to the end of the trace, by its events: one object for each range",
+        // The allocator's own objects, and objects that several ranges share, are not recorded as events.
+        Source::Trace => "to the end of the trace, from its events: one object per range",
         Source::Allocator => "until the snapshot was taken",
         Source::VmaDump | Source::Part => return String::new(),
     };
@@ -22,7 +22,7 @@ pub(super) fn html(report: &Report) -> String {
         "<p class=\"note\">Counted {until}.</p>\n{KEY}<div class=\"calls\">\n{}{}</div>\n{}",
         bar("With Ringfence", "calls_made", made, &part("used", percent(made, whole))),
         bar(
-            "Without: memory of its own for each resource, a buffer for each write",
+            "Without Ringfence: one memory object per resource, one buffer per write",
             "calls_without",
             whole,
             &format!("{}{}", part("used", percent(made, whole)), part("saved", percent(saved, whole))),
@@ -44,9 +44,9 @@ fn bar(label: &str, name: &str, value: u64, parts: &str) -> String {
 fn table(calls: &DriverCalls, source: Source) -> String {
     let wait = (source != Source::Trace).then_some(calls.wait);
     let rows = [
-        ("Memory objects made", Some(calls.allocate_memory)),
+        ("Memory objects allocated", Some(calls.allocate_memory)),
         ("Memory objects freed", Some(calls.free_memory)),
-        ("Buffers and textures made", Some(calls.create_object)),
+        ("Buffers and textures created", Some(calls.create_object)),
         ("Buffers and textures destroyed", Some(calls.destroy_object)),
         ("Waits for the device", wait),
         ("Resources placed in a block", Some(calls.placed)),

@@ -9,13 +9,13 @@ use crate::table::Table;
 use crate::units;
 use crate::units::{bytes, count};
 
-/// The rest is summed up in a line.
+/// Maximum number of rows. One more row sums up the rest.
 const ROW_COUNT_MAX: usize = 25;
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
     let all = consumers(snapshot);
     if all.is_empty() {
-        return nothing("Nothing is in use.");
+        return nothing("No memory is in use.");
     }
     let sum_of = |some: &[Consumer]| some.iter().fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
     let whole = sum_of(&all);

@@ -1,5 +1,5 @@
-//! Descriptors: each region of slots as a bar, with what is in use, what waits for the device, and the most there ever
-//! was as a mark; and the same as a table. The bar's end is the region's size.
+//! Descriptors: each region of slots as a bar, and all regions as a table. A bar shows the slots in use and the slots
+//! that wait for the device; its length is the region's size, and a mark shows the high-water mark.
 
 use ringfence_trace::DescriptorSnapshot;
 

@@ -1,4 +1,4 @@
-//! The lines of the table that ended the run.
+//! The table of the run's final figures.
 
 use crate::table::Table;
 
@@ -8,7 +8,7 @@ pub(super) fn html(facts: &[(String, String)]) -> String {
     }
     let table = Table {
         caption: "The run in figures",
-        headings: &["What", "Value"],
+        headings: &["Figure", "Value"],
         numbers: &[false, true],
         rows: facts.iter().map(|(label, value)| vec![label.clone(), value.clone()]).collect(),
     };

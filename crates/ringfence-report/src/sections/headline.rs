@@ -1,9 +1,9 @@
-//! The figures that one looks for first.
+//! The most important figures.
 
 use crate::units::{bytes, count, percent, plural};
 use crate::{Figures, Source};
 
-/// A figure: its name in the page, its label, its value and its text, and a line under it.
+/// A figure: its name in the page, its label, its value, its text, and a note under it.
 struct Figure {
     name: &'static str,
     label: &'static str,
@@ -12,7 +12,7 @@ struct Figure {
     note: String,
 }
 
-/// Whether the peak is exact, or without what dedicated memory there was before.
+/// Returns the figures. `is_exact` is `false` if the peak does not include dedicated memory that is already freed.
 pub(super) fn html(figures: &Figures, source: Source, is_exact: bool) -> String {
     let all = memory(figures, is_exact).into_iter().chain(objects(figures, source));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())
@@ -26,19 +26,19 @@ fn memory(of: &Figures, is_exact: bool) -> [Figure; 4] {
         text: bytes(value),
         note,
     };
-    let without = if is_exact { "" } else { ", dedicated memory as now" };
+    let without = if is_exact { "" } else { ", with the current dedicated memory" };
     let most = of.reserved_bytes_high_water.map(|most| format!("at most {} so far{without}", bytes(most)));
-    let most = most.unwrap_or_else(|| "the most so far is unknown".into());
+    let most = most.unwrap_or_else(|| "the maximum so far is unknown".into());
     [
         in_bytes("reserved_bytes", "Reserved", of.reserved_bytes, most),
         in_bytes("used_bytes", "Used", of.used_bytes, "by resources".into()),
-        in_bytes("free_bytes", "Free in blocks", of.free_bytes, "held, but used by nothing".into()),
+        in_bytes("free_bytes", "Free in blocks", of.free_bytes, "reserved but unused".into()),
         Figure {
             name: "waste_percent",
             label: "Waste",
             value: format!("{:.3}", of.waste_percent),
             text: percent(of.waste_percent),
-            note: "free of what is reserved".into(),
+            note: "unused share of the reserved bytes".into(),
         },
     ]
 }

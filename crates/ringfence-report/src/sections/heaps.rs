@@ -1,5 +1,5 @@
-//! Each physical memory as a bar: what resources use, what blocks hold besides, what the rest of the process uses, and
-//! the driver's budget as a mark. The bar's end is the heap's size.
+//! Each memory heap as a bar: bytes used by resources, other bytes of blocks, bytes used by the rest of the process,
+//! and the driver's budget as a mark. A bar's length is the heap's size.
 
 use ringfence_trace::{HeapSnapshot, Snapshot};
 
@@ -10,7 +10,7 @@ use crate::units::bytes;
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
     if snapshot.heaps.is_empty() {
-        return nothing("The snapshot names no heaps.");
+        return nothing("The snapshot contains no heaps.");
     }
     let used = used_bytes(snapshot);
     let heaps = || snapshot.heaps.iter().zip(&used).enumerate();
@@ -28,7 +28,7 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
 const KEY: &str = "<ul class=\"key\"><li><i class=\"used\"></i>used</li><li><i class=\"free\"></i>free in blocks</li>\
     <li><i class=\"others\"></i>rest of the process</li><li><i class=\"budget\"></i>budget</li></ul>\n";
 
-/// Bytes that ranges have, by heap.
+/// Returns the bytes of ranges in each heap.
 fn used_bytes(snapshot: &Snapshot) -> Vec<u64> {
     let mut used = vec![0_u64; snapshot.heaps.len()];
     for block in &snapshot.blocks {

@@ -1,4 +1,4 @@
-//! What a trace shows: use by heap against budget, fragmentation, lifetimes, what is left.
+//! The history from a trace: usage by heap against the budget, fragmentation, lifetimes, and ranges in use at the end.
 
 use crate::chart::Unit;
 use crate::history::{DescriptorMoment, FramePlan, FramePlanRow, History, Lifetime, Moment, RingMoment, TransientRow};
@@ -6,7 +6,7 @@ use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rec
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
 
-/// More bars cannot be distinguished.
+/// Maximum number of bars that a reader can distinguish.
 const BAR_COUNT_MAX: usize = 40;
 
 pub(super) fn html(history: Option<&History>) -> String {
@@ -28,7 +28,7 @@ pub(super) fn html(history: Option<&History>) -> String {
     )
 }
 
-/// The charts, also for files of their own.
+/// Returns the charts, which also become files.
 pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
     let frames: Vec<u64> = history.moments.iter().map(|moment| moment.frame).collect();
     let heap_count = history.moments.first().map_or(0, |moment| moment.heaps.len());
@@ -57,7 +57,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Series { name: "used".into(), look: Look::Area, values: values(|heap| Some(heap.used_bytes)) },
         Series { name: "reserved".into(), look: Look::Line, values: values(|heap| Some(heap.reserved_bytes)) },
     ];
-    // A budget that is a hundred times what is used would leave a flat line of everything else.
+    // A budget of many times the used bytes would flatten all other lines, so it is only mentioned in the title.
     let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
     let reserved = history.moments.iter().map(|moment| moment.heaps[heap].reserved_bytes).max().unwrap_or(0);
     let least = budget.iter().flatten().min().copied();
@@ -66,8 +66,8 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Some(least) if least / 20 < reserved => {
             series.push(Series { name: "budget".into(), look: Look::Dashes, values: budget });
         }
-        Some(least) => title.push_str(&format!(" (the budget is beyond the scale: {} at least)", bytes(least))),
-        None => title.push_str(" (the driver reports none)"),
+        Some(least) => title.push_str(&format!(" (the budget is off the scale: at least {})", bytes(least))),
+        None => title.push_str(" (the driver reports no budget)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
 }
@@ -100,7 +100,7 @@ fn of_descriptors(history: &History, frames: &[u64], heap: usize) -> Drawing {
     over_frames(&format!("descriptors-{heap}"), &format!("Descriptors: {name}"), Unit::Count, frames, &series)
 }
 
-/// A name; of several that are equal, and of none, with its place among all.
+/// Returns a name. Empty names and names that occur several times get their index appended.
 fn distinct(names: &[String], at: usize) -> String {
     let name = &names[at];
     match names.iter().filter(|other| *other == name).count() {
@@ -110,14 +110,15 @@ fn distinct(names: &[String], at: usize) -> String {
     }
 }
 
-/// Objects in transient heaps: many in the same bytes, so that they are more than their heaps.
+/// Charts the objects in transient heaps. Many of them share bytes, so the sum of their sizes exceeds the size of their
+/// heaps.
 fn of_transients(history: &History, frames: &[u64]) -> Drawing {
     let values: Vec<_> = history.moments.iter().map(|moment| Some(moment.transient_bytes)).collect();
-    let series = [Series { name: "side by side they would take".into(), look: Look::Area, values }];
+    let series = [Series { name: "size without aliasing".into(), look: Look::Area, values }];
     over_frames("transients", "Objects in transient heaps", Unit::Bytes, frames, &series)
 }
 
-/// Which resource has which bytes in which pass.
+/// Draws the bytes of each resource in each pass.
 fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     let row = |row: &FramePlanRow| Rectangle {
         note: format!(
@@ -136,7 +137,7 @@ fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     };
     let rows: Vec<_> = plan.rows.iter().map(row).collect();
     let title = format!(
-        "Aliasing plan {}, heap {} (frame {}): {} in place of {}, lower bound {}",
+        "Aliasing plan {}, heap {} (frame {}): {} instead of {}, lower bound {}",
         plan.plan,
         plan.heap,
         count(plan.frame),
@@ -156,9 +157,13 @@ fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
         history.moments.iter().map(|moment| Some(value(moment).round() as u64)).collect()
     };
     let series = [
-        Series { name: "free of the blocks".into(), look: Look::Area, values: values(|moment| moment.free_percent) },
         Series {
-            name: "of that, outside the longest stretch".into(),
+            name: "free share of the blocks".into(),
+            look: Look::Area,
+            values: values(|moment| moment.free_percent),
+        },
+        Series {
+            name: "share of it outside the longest free range".into(),
             look: Look::Line,
             values: values(|moment| moment.fragmentation_percent),
         },
@@ -180,7 +185,7 @@ fn live(history: &History, frames: &[u64]) -> Drawing {
     over_frames("ranges", "Ranges", Unit::Count, frames, &series)
 }
 
-/// Those that took most: bytes × frames.
+/// Draws the heaviest lifetimes, by bytes × frames.
 fn lifetimes(history: &History) -> Drawing {
     let last = history.frame_count.max(1);
     let end = |one: &Lifetime| one.freed.unwrap_or(last);
@@ -198,7 +203,7 @@ fn lifetimes(history: &History) -> Drawing {
     };
     let bars: Vec<_> = heaviest.iter().map(bar).collect();
     let whole = history.left_out_count.saturating_add(history.lifetimes.len() as u64);
-    let title = format!("Lifetimes: the {} that took most of {}", bars.len(), count(whole));
+    let title = format!("Lifetimes: the {} heaviest of {}, by bytes × frames", bars.len(), count(whole));
     gantt("lifetimes", &title, last, &bars)
 }
 
@@ -250,7 +255,7 @@ fn moments(history: &History) -> String {
     table.folded()
 }
 
-/// What lies in transient heaps at the end.
+/// Returns the table of objects in transient heaps at the end.
 fn transients(history: &History) -> String {
     let (made, there) = (history.transient_made_count, history.transient_count);
     if made == 0 {
@@ -267,24 +272,24 @@ fn transients(history: &History) -> String {
     };
     let table = Table {
         caption: "Objects in transient heaps when the trace ended, by heap and offset",
-        headings: &["Name", "Block", "Offset", "Bytes", "Made in frame"],
+        headings: &["Name", "Block", "Offset", "Bytes", "Created in frame"],
         numbers: &[false, true, true, true, true],
         rows: history.transients.iter().map(row).collect(),
     };
     format!(
-        "<p data-figure=\"transient_count\" data-value=\"{there}\">{} made in transient heaps, {} of them there when \
-         the trace ended.</p>\n{}",
+        "<p data-figure=\"transient_count\" data-value=\"{there}\">{} created in transient heaps; {} of them existed \
+         when the trace ended.</p>\n{}",
         plural(made, "object"),
         count(there),
         table.folded()
     )
 }
 
-/// What was still owned when the trace ended: all of it, or leaks, as the program knows.
+/// Returns the table of ranges that were owned when the trace ended. They are leaks only if the program ended there.
 fn left(history: &History) -> String {
     let count_left = history.left_count;
     if count_left == 0 {
-        return "<p data-figure=\"left_count\" data-value=\"0\">Nothing was left when the trace ended.</p>\n"
+        return "<p data-figure=\"left_count\" data-value=\"0\">No range was in use when the trace ended.</p>\n"
             .to_owned();
     }
     let row = |one: &Lifetime| {
@@ -292,8 +297,8 @@ fn left(history: &History) -> String {
         vec![named(&one.name).to_owned(), bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
     };
     let table = Table {
-        caption: "In use when the trace ended, the oldest first: leaks, if the program was to end there",
-        headings: &["Name", "Bytes", "Type", "Born in frame", "Frames old"],
+        caption: "In use when the trace ended, oldest first: leaks, if the program ended there",
+        headings: &["Name", "Bytes", "Type", "Born in frame", "Age in frames"],
         numbers: &[false, true, true, true, true],
         rows: history.oldest_left.iter().map(row).collect(),
     };

@@ -1,4 +1,4 @@
-//! The memory map's table: every block. The map itself is drawn by `page/map.js`.
+//! The memory map's table of all blocks. `page/map.js` draws the map.
 
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
@@ -8,13 +8,13 @@ use crate::units::{bytes, count};
 use crate::{BlockFigures, html};
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
-    // The elements are there even if nothing is to be drawn: the script looks for them.
+    // The elements exist even if there is nothing to draw, because the script looks them up.
     html::fill(include_str!("../page/map.html"), |_| table(snapshot))
 }
 
 fn table(snapshot: &Snapshot) -> String {
     if snapshot.blocks.is_empty() {
-        return nothing("The allocator holds no block.");
+        return nothing("The allocator has no blocks.");
     }
     let mut blocks: Vec<_> = snapshot.blocks.iter().collect();
     blocks.sort_by_key(|block| block.number);
@@ -43,7 +43,7 @@ fn row(snapshot: &Snapshot, block: &BlockSnapshot) -> Vec<String> {
     ]
 }
 
-/// What lies in a block, in words: `page/map.js` writes the same.
+/// Returns the class of a block's resources in words. `page/map.js` writes the same.
 fn class(block: &BlockSnapshot) -> &str {
     if block.class == "all" { "any kind" } else { &block.class }
 }

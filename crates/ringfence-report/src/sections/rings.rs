@@ -1,4 +1,4 @@
-//! The upload rings at the moment of the snapshot: how full, how full ever, how often they had to wait.
+//! The upload rings when the snapshot was taken: use, high-water mark and waits.
 
 use ringfence_trace::RingSnapshot;
 
@@ -28,7 +28,7 @@ fn row(index: usize, ring: &RingSnapshot) -> Vec<String> {
         bytes(ring.written_bytes),
         count(ring.wait_count),
         match (ring.wait_count, ring.wait_ns) {
-            // The simulated device works in no time.
+            // Waits for the simulated device take no time.
             (1.., 0) => "not measured".into(),
             (_, time) => nanoseconds(time),
         },

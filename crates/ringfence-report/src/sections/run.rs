@@ -1,4 +1,4 @@
-//! The run, frame by frame: the rings, the memory, what waits for the device, what is alive.
+//! The run, frame by frame: upload rings, memory, retired objects and live objects.
 
 use ringfence_trace::RingSnapshot;
 
@@ -9,9 +9,9 @@ use crate::table::Table;
 use crate::units::{bytes, count};
 use crate::{FrameSample, Report};
 
-/// A longer table is not read; its rows then stand for several frames each.
+/// Maximum number of rows, because longer tables are not read. In a longer run, each row stands for several frames.
 const ROW_COUNT_MAX: usize = 100;
-/// More points cannot be distinguished.
+/// Maximum number of points that a reader can distinguish.
 const POINT_COUNT_MAX: usize = 500;
 
 pub(super) fn html(report: &Report) -> String {
@@ -27,8 +27,8 @@ fn ring(report: &Report) -> Chart {
     let seen = report.frames.iter().map(|frame| frame.ring_used_bytes).max().unwrap_or(0);
     let level = match measured(report) {
         Some(ring) => Level { name: "high-water", value: ring.high_water_bytes.max(seen) },
-        // The marks of several rings were not reached at the same time.
-        None => Level { name: "most at the end of a frame", value: seen },
+        // Several rings reach their high-water marks at different times, so the sum of the marks would mean nothing.
+        None => Level { name: "maximum at the end of a frame", value: seen },
     };
     Chart {
         id: "ring",
@@ -52,7 +52,7 @@ fn ring(report: &Report) -> Chart {
     }
 }
 
-/// The ring that the frames measure, if it is one.
+/// Returns the ring that the frames measure, if they measure a single one.
 fn measured(report: &Report) -> Option<&RingSnapshot> {
     match (&report.ring, &report.snapshot.rings[..]) {
         (Some(name), rings) => rings.iter().find(|ring| ring.name == *name),
@@ -99,7 +99,7 @@ fn retired(frames: &[FrameSample]) -> Chart {
             look: ChartLook::Area,
             value: |frame| frame.retired_count,
         }],
-        level: Some(Level { name: "most", value: most }),
+        level: Some(Level { name: "maximum", value: most }),
     }
 }
 
@@ -122,7 +122,7 @@ fn table(frames: &[FrameSample]) -> String {
     let runs = buckets(frames, ROW_COUNT_MAX);
     let caption = match frames.len().div_ceil(ROW_COUNT_MAX) {
         0 | 1 => "Frames as a table".to_owned(),
-        each => format!("Frames as a table: each row has the most of {each} frames"),
+        each => format!("Frames as a table: each row shows the maximum of {each} frames"),
     };
     let table = Table {
         caption: &caption,
@@ -145,7 +145,7 @@ fn row(first: u64, last: u64, most: &FrameSample) -> Vec<String> {
     ]
 }
 
-/// The charts with their text, for files of their own.
+/// Returns the charts with their text, for files.
 pub(crate) fn drawings(report: &Report) -> Vec<Drawing> {
     let Report { frames, .. } = report;
     if frames.is_empty() {

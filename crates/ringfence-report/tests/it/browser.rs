@@ -1,6 +1,6 @@
-//! The page in a real browser: its script draws without an error and says the figures that the snapshot holds.
+//! Tests of the page in a real browser: its script draws without an error and shows the figures of the snapshot.
 //!
-//! Without a browser the tests say so and pass, unless `RINGFENCE_REQUIRE_BROWSER` is set.
+//! Without a browser the tests print a note and pass, unless `RINGFENCE_REQUIRE_BROWSER` is set.
 
 use crate::made_up;
 mod plan;
@@ -16,7 +16,7 @@ use ringfence_report::{Figures, History, Report};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// What a person does on the page; what comes of it is written where the tests read it.
+/// A script that acts like a visitor of the page and writes the results into attributes of the root element.
 const VISITOR: &str = include_str!("browser/visitor.html");
 
 #[test]
@@ -47,8 +47,8 @@ fn draws_every_block_to_scale() {
     for (index, block) in report.snapshot.blocks.iter().enumerate() {
         let drawn: f64 = page.root(&format!("data-inked-{index}")).parse().expect("a share of the row");
         let used = 1.0 - block.free_bytes() as f64 / block.bytes as f64;
-        // A range ends a pixel early, so that two can be distinguished; one too small for a pixel is drawn all the
-        // same.
+        // Each range is drawn one pixel shorter, so that neighbours can be distinguished. Ranges smaller than a pixel
+        // are drawn too.
         assert!((drawn - used).abs() < 0.15, "block {index}: {drawn} drawn, {used} used");
     }
 }
@@ -67,7 +67,7 @@ fn answers_keys_and_searches() {
     assert!(page.root("data-tip").starts_with(&in_type_order(0).ranges[last].name));
     assert_eq!(page.root("data-arrived"), "1");
     let number = in_type_order(1).number;
-    assert_eq!(page.root("data-listed-of"), format!("Ranges of block #{number}"), "by the number that a trace knows");
+    assert_eq!(page.root("data-listed-of"), format!("Ranges of block #{number}"), "the block's number, as in a trace");
     assert_eq!(page.root("data-listed"), in_type_order(1).ranges.len().min(200).to_string());
     assert!(page.root("data-chart").starts_with("frame 1, in use: "), "{}", page.root("data-chart"));
     assert_eq!(page.root("data-theme"), "light");
@@ -98,7 +98,8 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     assert!(page.dom.contains("Aliasing plan 1, heap 0 (frame 1): "));
     let [reading, links, dead] = ["percent", "links", "dead"].map(|name| page.root(&format!("data-{name}")));
     assert!(
-        reading.contains("free of the blocks: 30&nbsp;%") || reading.contains("free of the blocks: 30\u{a0}%"),
+        reading.contains("free share of the blocks: 30&nbsp;%")
+            || reading.contains("free share of the blocks: 30\u{a0}%"),
         "{reading}"
     );
     assert_eq!((links, dead), ("10", ""), "each link of the contents leads somewhere");
@@ -106,12 +107,12 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     for drawing in ["heap-0", "fragmentation", "ranges", "lifetimes", "ring-0", "plan-0"] {
         assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");
     }
-    assert!(!page.dom.contains("drawing-heap-1"), "a heap of which nothing is held");
+    assert!(!page.dom.contains("drawing-heap-1"), "a heap without memory objects");
     assert!(page.dom.contains("Changes by the beginning of the name"));
     assert!(page.text("class=\"damage\"").starts_with("The trace is damaged; here is what could be read"));
 }
 
-/// What the page says of descriptors and transient objects, frame by frame and by keys alone, is what the trace holds.
+/// The values of descriptors and transient objects, read frame by frame with the keyboard, equal those of the trace.
 #[test]
 fn descriptors_and_transient_objects_over_time_are_those_of_the_trace() {
     let trace = traced::frames(12);
@@ -145,7 +146,7 @@ fn descriptors_and_transient_objects_over_time_are_those_of_the_trace() {
         assert_eq!(cpu[at], format!("frame {frame}, in use: {}, slots: {}", other.used_count, other.slot_count));
         let mib = transient_bytes >> 20;
         let text = if mib == 0 { "0\u{a0}B".to_owned() } else { format!("{mib}\u{a0}MiB") };
-        assert_eq!(transients[at], format!("frame {frame}, side by side they would take: {text}"));
+        assert_eq!(transients[at], format!("frame {frame}, size without aliasing: {text}"));
     }
     assert_eq!(page.value("data-figure=\"transient_count\""), "3");
     for name in ["depth", "bloom", "blurred"] {
@@ -170,24 +171,24 @@ fn opens_a_hundred_thousand_ranges() {
     println!("ready after {} ms in the browser", page.root("data-ready-ms"));
 }
 
-/// What the browser made of a page.
+/// A page after the browser ran its script.
 struct Page {
     dom: String,
 }
 
 impl Page {
-    /// The `data-value` of the element whose tag holds `mark`.
+    /// Returns the `data-value` of the element whose tag contains `mark`.
     fn value(&self, mark: &str) -> &str {
         attribute(self.tag(mark), "data-value")
     }
 
-    /// The text of the element whose tag holds `mark`.
+    /// Returns the text of the element whose tag contains `mark`.
     fn text(&self, mark: &str) -> &str {
         let rest = self.dom.split_once(mark).and_then(|(_, rest)| rest.split_once('>')).expect("the tag ends").1;
         rest.split('<').next().unwrap_or_default()
     }
 
-    /// An attribute of the page's root.
+    /// Returns an attribute of the page's root element.
     fn root(&self, name: &str) -> &str {
         attribute(self.tag("<html"), name)
     }
@@ -204,12 +205,13 @@ fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
     value.unwrap_or_else(|| panic!("{tag} has no {name}"))
 }
 
-/// Opens `report` with `extra` at the end of the page, and checks that all went well; nothing without a browser.
+/// Opens `report` with `extra` at the end of the page, and checks that no error occurred. Returns `None` without a
+/// browser.
 fn open(name: &str, report: &Report, extra: &str) -> Option<Page> {
     open_html(name, &report.to_html(), extra)
 }
 
-/// The same for a page that is written already.
+/// As [`open`], for a given HTML text.
 fn open_html(name: &str, html: &str, extra: &str) -> Option<Page> {
     let Some(browser) = browser() else {
         assert!(env::var_os("RINGFENCE_REQUIRE_BROWSER").is_none(), "no browser on PATH: {BROWSERS:?}");
@@ -237,7 +239,7 @@ fn browser() -> Option<PathBuf> {
     all.into_iter().find(|path| path.is_file())
 }
 
-/// The page after its script has run, and what the browser logged.
+/// Returns the page after its script has run, and the browser's log.
 fn visit(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
     let arguments = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync \
                      --disable-background-networking --disable-component-update --disable-dev-shm-usage \

@@ -1,12 +1,11 @@
-//! Whatever becomes of a file, reading it ends in a page or in one line that says what is wrong, never in a panic; and
-//! what stands before a cut is read.
+//! Reading a damaged file returns a page or a one-line error, and never panics. The part before a cut is read.
 
 use crate::made_up;
 
 use ringfence_report::{Figures, History, Report};
 use ringfence_trace::{Chunk, Event, Snapshot, Writer};
 
-/// A small generator of numbers (xorshift).
+/// A small random number generator (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -18,7 +17,7 @@ impl Dice {
     }
 }
 
-/// Cuts, flips, repeats, leaves out, puts digits and brackets where they do not belong.
+/// Damages `bytes`: cuts, flips, repeats or removes bytes, and inserts digits and brackets.
 fn damaged(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=dice.roll(3) {
@@ -47,7 +46,7 @@ fn damaged(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A page out of what could be read, or a line.
+/// Checks that reading `bytes` returns a complete page or a one-line error.
 fn look(bytes: &[u8]) {
     match Report::from_json(bytes) {
         Ok(report) => assert!(report.to_html().ends_with("</html>\n") && !report.to_svgs().is_empty()),
@@ -84,7 +83,7 @@ fn no_damage_to_json_panics() {
     }
 }
 
-/// Every number, or by lot; versions and indices stay, so that it is read at all.
+/// Replaces numbers by `number` where `chance` says so. Versions and indices stay, so that the file can still be read.
 fn enlarge(value: &mut serde_json::Value, number: u64, mut chance: impl FnMut() -> bool + Copy) {
     match value {
         serde_json::Value::Object(parts) => {
@@ -130,12 +129,12 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
             assert!(all.ranges.starts_with(&part.ranges) && part.bytes == all.bytes);
         }
         let count = Figures::of(&read).allocation_count;
-        assert!(count >= most, "a later cut leaves no less");
+        assert!(count >= most, "a later cut keeps at least as much");
         most = count;
         assert!(report_of(read).to_html().contains("The file is damaged; here is what could be read"));
     }
-    assert_eq!(most, Figures::of(&whole).allocation_count, "cut in what comes after the blocks");
-    // Damaged in the middle.
+    assert_eq!(most, Figures::of(&whole).allocation_count, "a cut after the blocks");
+    // Damage in the middle of the file.
     let mut damaged = bytes.clone();
     let half = bytes.len() / 2;
     let at = half + bytes[half..].windows(8).position(|part| part == b"\"offset\"").expect("there are ranges");
@@ -144,7 +143,7 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     assert!(report.damage.expect("it is damaged").contains("damaged in line 1"));
 }
 
-/// A chunk is missing and another there twice, so that the count of events is right.
+/// A trace with a missing chunk and a duplicated one is reported as damaged, although its event count is right.
 #[test]
 fn a_trace_whose_events_cannot_follow_each_other_is_damaged() {
     let trace = |blocks: [u64; 3]| {
@@ -158,7 +157,7 @@ fn a_trace_whose_events_cannot_follow_each_other_is_damaged() {
         History::read(&bytes[..]).expect("a trace").0.damage
     };
     assert_eq!(trace([1, 2, 3]), None);
-    assert_eq!(trace([1, 1, 3]).as_deref(), Some("1 of its events cannot follow those before them"));
+    assert_eq!(trace([1, 1, 3]).as_deref(), Some("1 of its events contradict the events before them"));
 }
 
 #[test]
@@ -175,12 +174,12 @@ fn what_no_memory_can_be_like_is_named() {
     let named = |found: Option<String>, part: &str| {
         assert!(found.as_ref().is_some_and(|found| found.contains(part)), "{found:?}")
     };
-    let (range, of) = (format!("range 1 of block {block} has"), format!("block {block} is of memory type 99"));
+    let (range, of) = (format!("range 1 of block {block} has"), format!("block {block} names memory type 99"));
     named(damage(&|snapshot| snapshot.blocks[block].ranges[1].offset = 0), &range);
     named(damage(&|snapshot| snapshot.blocks[block].ranges[1].bytes = 1 << 63), &range);
     named(damage(&|snapshot| snapshot.blocks[block].ranges[1].bytes = u64::MAX), &range);
     named(damage(&|snapshot| snapshot.blocks[block].memory_type = 99), &of);
-    named(damage(&|snapshot| snapshot.types[0].heap = 9), "memory type 0 lies in heap 9");
+    named(damage(&|snapshot| snapshot.types[0].heap = 9), "memory type 0 names heap 9");
 }
 
 fn report_of(snapshot: Snapshot) -> Report {
@@ -197,14 +196,14 @@ fn of_a_dump_that_is_cut_off_what_stands_before_the_cut_is_read() {
     assert!(report.damage.is_some());
 }
 
-/// CRC-32C, bit by bit.
+/// Computes CRC-32C bit by bit.
 fn checksum(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(!0_u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| (sum >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(sum & 1)))
     })
 }
 
-/// A trace whose checksums fit, whatever its events are.
+/// Returns a trace with valid checksums and arbitrary events.
 fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89RFT\r\n\x1a\n\x01\0\0\0".to_vec();
     let head: Vec<u8> = [payload.len() as u32, count].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -227,7 +226,7 @@ fn a_trace_of_events_that_cannot_be_makes_a_page_or_a_line_and_never_a_panic() {
                 .flatten()
                 .collect();
             payload.push(codes[dice.roll(codes.len())]);
-            // Small numbers, so that blocks and ranges meet, and now and then a huge one.
+            // Mostly small numbers, so that events refer to the same blocks and ranges, and sometimes a huge one.
             for _ in 0..dice.roll(7) {
                 match dice.roll(9) {
                     0 => payload.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),

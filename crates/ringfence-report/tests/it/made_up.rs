@@ -1,5 +1,5 @@
-//! A made-up snapshot of any size, the same at each run: blocks of several kinds, ranges with gaps between them, names
-//! of which some would like to do harm, and a run of frames.
+//! Generated reports of any size, the same in each run: blocks of several kinds, ranges with gaps between them, hostile
+//! names, and a run of frames.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -12,7 +12,7 @@ use ringfence_trace::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
 
-/// Names that must stay names.
+/// Names that would break a page that does not escape them.
 pub const HOSTILE: [&str; 10] = [
     "</script><script>document.documentElement.dataset.hacked = 1</script>",
     "<!--<script>",
@@ -31,7 +31,7 @@ const CLASSES: [&str; 4] = ["buffers", "textures", "render targets", "all"];
 const SUBJECTS: [&str; 6] = ["terrain/tile", "crowd/person", "harbour/ship", "sky/cloud", "ui/glyphs", "water/wave"];
 const PARTS: [&str; 5] = ["albedo", "normals", "vertices", "indices", "instances"];
 
-/// A small generator of numbers (xorshift), so that each run sees the same.
+/// A small random number generator (xorshift) with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// A report over `block_count` blocks with `range_count` ranges in all, and `frame_count` frames.
+/// Returns a report with `block_count` blocks, `range_count` ranges in total, and `frame_count` frames.
 pub fn report(block_count: u64, range_count: u64, frame_count: u64) -> Report {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let blocks = blocks(&mut numbers, block_count, range_count);
@@ -62,14 +62,14 @@ fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<Bloc
         blocks.push(shared_block(numbers, index, shared_ranges / shared_count + extra));
     }
     blocks.extend((0..dedicated_count).map(|index| dedicated_block(numbers, index)));
-    // Numbers go on where blocks were freed.
+    // The numbers have gaps, as if other blocks had been freed.
     (0..).zip(&mut blocks).for_each(|(index, block)| block.number = 3 + 2 * index);
     blocks
 }
 
 fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSnapshot {
     let bytes = [64, 128, 256][numbers.next(3) as usize] * MIB;
-    // Sizes over several powers of two, and then gaps: few in some blocks, many in others.
+    // Sizes over several powers of two, followed by gaps: few gaps in some blocks, many in others.
     let size = |_| {
         let least = 256 << numbers.next(9);
         least + numbers.next(least)
@@ -237,7 +237,7 @@ fn facts() -> Vec<(String, String)> {
     .into()
 }
 
-/// What a trace could have recorded: frames and lifetimes, names that would like to do harm among them.
+/// Returns a history as a trace could record it: frames, and lifetimes, some with hostile names.
 pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     let mut numbers = Numbers(77);
     let moment = |frame: u64| Moment {
@@ -289,7 +289,7 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     }
 }
 
-/// A frame of ten resources in twelve passes, each in the bytes of the one before the last.
+/// Returns a plan of ten resources in twelve passes, in which each reuses the bytes of the resource two before it.
 fn plan() -> FramePlan {
     let row = |at: u64| FramePlanRow {
         name: HOSTILE[at as usize].into(),
@@ -303,7 +303,7 @@ fn plan() -> FramePlan {
     FramePlan { frame: 1, plan: 1, heap: 0, height_bytes, lower_bound_bytes, pass_count: 12, rows }
 }
 
-/// Another snapshot to compare with.
+/// Returns another snapshot to compare with.
 pub fn compared() -> Compared {
     Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, ..Compared::default() }
 }

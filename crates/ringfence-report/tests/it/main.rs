@@ -1,4 +1,4 @@
-//! The tests of the pages, in one program. Those of `browser` open a page in Chromium.
+//! Tests of the pages, in one program. The tests in `browser` open pages in Chromium.
 
 mod browser;
 mod corrupt;

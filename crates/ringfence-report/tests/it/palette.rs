@@ -1,15 +1,16 @@
-//! The page's colours, read out of its style sheet: distinguishable by those who see fewer colours, and text that can
-//! be read.
+//! Tests of the page's colours, read from its style sheet: colour-blind readers can distinguish them, and text has
+//! enough contrast.
 
 use std::collections::HashMap;
 
 const STYLE: &str = include_str!("../../src/page/page.css");
-/// The fills of maps and charts.
+/// The fill colours of maps and charts.
 const FILLS: [&str; 5] = ["blue", "sky", "orange", "green", "purple"];
 
 type Color = [f64; 3];
 
-/// How each kind of dichromat sees linear light: Machado, Oliveira and Fernandes 2009, severity 1.
+/// Matrices that convert linear light to the perception of each kind of dichromat: Machado, Oliveira and Fernandes
+/// 2009, severity 1.
 const SIGHTS: [(&str, [Color; 3]); 4] = [
     ("all", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
@@ -26,7 +27,7 @@ const SIGHTS: [(&str, [Color; 3]); 4] = [
     ),
 ];
 
-/// Each variable's colour in the light theme and in the dark one, as linear light.
+/// Returns the colour of each variable in the light theme and in the dark one, as linear light.
 fn palette() -> HashMap<&'static str, [Color; 2]> {
     let pairs = STYLE.lines().filter_map(|line| {
         let (name, rest) = line.trim().strip_prefix("--")?.split_once(": light-dark(")?;
@@ -48,7 +49,7 @@ fn through(matrix: &[Color; 3], color: Color) -> Color {
     matrix.map(|row| row.iter().zip(color).map(|(factor, part)| factor * part).sum::<f64>().clamp(0.0, 1.0))
 }
 
-/// CIELAB under D65.
+/// Converts linear light to CIELAB under D65.
 fn lab([red, green, blue]: Color) -> Color {
     let x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505;
     let y = luminance([red, green, blue]);
@@ -95,7 +96,7 @@ fn text_and_marks_stand_out_from_what_they_are_on() {
         for (name, least) in [("text", 7.0), ("quiet", 4.5), ("warn", 3.0), ("hit", 7.0)] {
             assert!(on_card(name) >= least, "theme {theme}: {name} at {:.2}", on_card(name));
         }
-        // A fill is distinct from what is free beside it.
+        // Each fill can be distinguished from free space beside it.
         for name in FILLS {
             let apart = distance(palette[name][theme], palette["free"][theme]);
             assert!(apart >= 19.0, "theme {theme}: {name} and free are {apart:.1} apart");

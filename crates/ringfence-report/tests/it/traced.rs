@@ -1,4 +1,4 @@
-//! A recorded run with descriptors and transient objects, and what its trace holds, read apart from the report.
+//! A recorded run with descriptors and transient objects, and its moments, read without the report.
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
@@ -9,15 +9,15 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::fixture::Recording;
 use ringfence_trace::{DescriptorUse, Event, Reader, State};
 
-/// So many frames: persistent descriptors come and go, tables of single frames grow and shrink, three targets share a
-/// heap.
+/// Records `count` frames in which persistent descriptors are allocated and freed, tables of single frames grow and
+/// shrink, and three targets share a heap.
 pub fn frames(count: u32) -> Vec<u8> {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let recording = Recording::default();
     memory.trace().start(recording.clone()).expect("it has made nothing");
     let fence = device.create_fence(0);
-    // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
+    // SAFETY: the fence lives as long as the device, and every submitted frame signals it.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let visible = ShaderVisibleDesc {
         frame_slots: 64,
@@ -68,7 +68,7 @@ pub fn frames(count: u32) -> Vec<u8> {
     recording.bytes()
 }
 
-/// The end of a frame.
+/// The state at the end of a frame.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moment {
     pub frame: u64,
@@ -77,7 +77,7 @@ pub struct Moment {
     pub transient_bytes: u64,
 }
 
-/// At every frame's end, and at the trace's.
+/// Returns the moments at each frame's end and at the trace's end.
 pub fn moments(trace: &[u8]) -> Vec<Moment> {
     let (mut state, mut moments) = (State::new(), Vec::new());
     let moment = |state: &State| {

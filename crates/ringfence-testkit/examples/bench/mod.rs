@@ -1,11 +1,11 @@
-//! A bare Vulkan queue for the measurements: command buffers in turns, one timeline, timestamps.
+//! A bare Vulkan queue for measurements: command buffers used in turn, one timeline, timestamps.
 
 use ash::vk;
 use ringfence::vulkan::Device;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 
-/// Opens the device that the command line names (part of its name), or the best one.
+/// Opens the device that the command line names (by a part of its name), or the best one.
 pub fn open(name: Option<String>) -> VulkanGpu {
     VulkanGpu::open(&Options { name, ..Default::default() }).unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -18,7 +18,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// One queue, recorded and submitted without any ado.
+/// One queue with minimal recording and submission.
 pub struct Bench {
     device: ash::Device,
     queue: vk::Queue,
@@ -31,7 +31,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The first queue of the device, which nothing else may use meanwhile.
+    /// Uses the first queue of the device. No other code may use it meanwhile.
     pub fn new(gpu: &VulkanGpu, frames: usize) -> Self {
         let ringfence: Device = gpu.device();
         let device = ringfence.raw().clone();
@@ -61,8 +61,8 @@ impl Bench {
         }
     }
 
-    /// Records and submits; gives the value that the timeline will reach. The work of `frames` submissions before is
-    /// waited for.
+    /// Records and submits. Waits first for the submission whose command buffer is reused. Returns the value that the
+    /// timeline will reach.
     pub fn submit(&mut self, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) -> u64 {
         let value = self.submitted + 1;
         let frames = self.commands.len() as u64;
@@ -73,7 +73,7 @@ impl Bench {
         let mut signal = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submit =
             vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&signals).push_next(&mut signal);
-        // SAFETY: the command buffer is not pending, as was waited for; the queue is this thread's alone.
+        // SAFETY: the command buffer is not pending after the wait; only this thread uses the queue.
         unsafe {
             self.device.begin_command_buffer(commands, &begin).expect("begin");
             record(&self.device, commands);
@@ -91,7 +91,7 @@ impl Bench {
         unsafe { self.device.wait_semaphores(&wait, u64::MAX) }.expect("the device is not lost");
     }
 
-    /// Records the timestamp `index` (0 or 1), once everything before is done.
+    /// Records the timestamp `index` (0 or 1), once all earlier work is complete.
     #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamp(stamps: vk::QueryPool, device: &ash::Device, commands: vk::CommandBuffer, index: u32) {
         // SAFETY: the command buffer is being recorded, the query pool has two queries.
@@ -108,12 +108,12 @@ impl Bench {
         self.stamps
     }
 
-    /// Nanoseconds between the two timestamps of the last submission, which is complete.
+    /// Returns the nanoseconds between the two timestamps of the last submission, which must be complete.
     #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamped_ns(&self) -> f64 {
         let mut ticks = [0_u64; 2];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
-        // SAFETY: both queries were written by work that is complete.
+        // SAFETY: completed work wrote both queries.
         unsafe { self.device.get_query_pool_results(self.stamps, 0, &mut ticks, flags) }.expect("timestamps");
         ticks[1].wrapping_sub(ticks[0]) as f64 * self.ns_per_tick
     }
@@ -121,7 +121,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // SAFETY: all work is waited for, and nothing of this is used afterwards.
+        // SAFETY: all work is complete, and none of these objects is used afterwards.
         unsafe {
             let _ = self.device.device_wait_idle();
             self.device.destroy_query_pool(self.stamps, None);

@@ -17,7 +17,7 @@ use crate::rig::{PATIENCE, Rig, pattern};
 type Constants<G, V = ()> = ConstantBuffers<<G as Gpu>::Device, V>;
 type Bound<G, W = ()> = BoundConstants<<G as Gpu>::Device, W>;
 
-/// Small pools, which tests can read back.
+/// Describes small pools that tests can read back.
 fn small() -> ConstantsDesc<'static> {
     ConstantsDesc {
         dynamic_slots: 64,
@@ -33,7 +33,7 @@ fn constants<G: Gpu>(rig: &Rig<G>, desc: ConstantsDesc<'_>) -> Constants<G> {
     ConstantBuffers::new(&rig.memory, desc, ()).expect("there is room")
 }
 
-/// Copies what is bound to `at` of a buffer.
+/// Returns a copy of bound constants to offset `at` of a buffer.
 fn show<G: Gpu, W>(bound: &Bound<G, W>, to: &Buffer<G::Device>, at: u64, size: u64) -> Command<G::Device> {
     Command::CopyBuffer {
         src: bound.buffer.clone(),
@@ -114,20 +114,20 @@ pub fn seed_002_03_six_pools<G: Gpu>(rig: &mut Rig<G>) {
     let objects: Vec<_> = held.iter().flat_map(|(bound, fixed)| [&bound.buffer, &fixed.bound().buffer]).collect();
     for (at, object) in objects.iter().enumerate() {
         let same: Vec<_> = (0..12).filter(|other| objects[*other] == *object).collect();
-        assert_eq!(same, [at % 6, at % 6 + 6], "by size and kind alone");
+        assert_eq!(same, [at % 6, at % 6 + 6], "pools depend only on size and kind");
     }
     drop(writer);
     rig.submit(frame, &[]);
 }
 
-/// Numbers the pools, and gives a slot's view as (pool, slot, bytes of a slot).
+/// Numbers the pools. The view of a slot is (pool, slot, bytes of a slot).
 #[derive(Default)]
 struct NumberedViews {
     pools: AtomicU32,
 }
 
 impl<D: Device> ConstantViews<D> for NumberedViews {
-    /// The pool, bytes of a slot, slots.
+    /// The pool, bytes of a slot, number of slots.
     type Heap = (u32, u64, u32);
     type View = (u32, u32, u64);
 
@@ -161,7 +161,7 @@ pub fn seed_002_04_every_slot_has_a_view<G: Gpu>(rig: &mut Rig<G>) {
         }
         held.push(fixed);
     }
-    // 100 of each class: 13 static pools of 8 slots each, and dynamic ones of 64 and 128.
+    // 100 of each class: 13 static pools of 8 slots each, and dynamic pools of 64 and 128 slots.
     assert_eq!((constants.static_pool_count(), pools.len()), (3 * 13, 3 * 13 + 3 * 2));
     let mut batch = UploadBatch::new();
     assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(300));
@@ -178,7 +178,7 @@ pub fn seed_002_05_dynamic_content_is_copied_when_it_is_bound<G: Gpu>(rig: &mut 
     let (mut commands, mut expected) = (Vec::new(), Vec::new());
     for number in 0..5_u64 {
         dynamic.set(8 * number, &pattern(number, 40)).expect("it fits");
-        assert_eq!(writer.figures().copy_count, number, "setting the content copies nothing");
+        assert_eq!(writer.figures().copy_count, number, "setting the content makes no copy");
         let bound = writer.bind(&dynamic).expect("there is room");
         commands.push(show::<G, ()>(&bound, &target, expected.len() as u64, 200));
         expected.extend(dynamic.content());
@@ -188,7 +188,11 @@ pub fn seed_002_05_dynamic_content_is_copied_when_it_is_bound<G: Gpu>(rig: &mut 
     assert!(dynamic.set(u64::MAX, &[1]).is_err());
     drop(writer);
     rig.submit(frame, &commands);
-    assert_eq!(rig.download(&target, expected.len() as u64), expected, "each draw sees what it was bound with");
+    assert_eq!(
+        rig.download(&target, expected.len() as u64),
+        expected,
+        "each draw reads the content that was bound for it"
+    );
 }
 
 pub fn seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one<G: Gpu>(rig: &mut Rig<G>) {
@@ -209,13 +213,13 @@ pub fn seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one<G: Gpu>(rig: &m
     rig.memory.reclaim();
     let live = |rig: &Rig<G>| (rig.memory.statistics().total().range_count, rig.memory.statistics().retired_count);
     let (before, retired) = live(rig);
-    assert_eq!(retired, 0, "the pools before are whole as long as the frame may bind them");
+    assert_eq!(retired, 0, "earlier pools are kept while the frame may bind them");
     let value = rig.submit(frame, &commands);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
     rig.memory.reclaim();
     let (after, retired) = live(rig);
-    assert!(retired == 0 && after <= before - 2, "and go after it: {before}, then {after}");
+    assert!(retired == 0 && after <= before - 2, "and are freed after it: {before}, then {after}");
     assert_eq!(rig.download(&target, expected.len() as u64), expected);
 }
 
@@ -230,7 +234,7 @@ pub fn seed_002_07_unchanged_content_is_copied_once_a_frame<G: Gpu>(rig: &mut Ri
         copies += 10; // a new frame: each once
         for (buffer, first) in buffers.iter().zip(&firsts) {
             for _ in 0..7 {
-                assert_eq!(writer.bind(buffer).expect("nothing is needed").offset, *first, "the earlier place");
+                assert_eq!(writer.bind(buffer).expect("no space is needed").offset, *first, "the same location");
             }
         }
         let changed = &mut buffers[3];
@@ -240,7 +244,7 @@ pub fn seed_002_07_unchanged_content_is_copied_once_a_frame<G: Gpu>(rig: &mut Ri
         assert_eq!(changed.version(), version + 1);
         assert_ne!(writer.bind(changed).expect("there is room").offset, firsts[3], "the draws before keep theirs");
         copies += 1;
-        writer.bind(changed).expect("nothing is needed");
+        writer.bind(changed).expect("no space is needed");
         drop(writer);
         rig.submit(frame, &[]);
         rig.memory.reclaim();
@@ -264,7 +268,7 @@ pub fn fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool<G: Gpu>(ri
         let frame = rig.timeline().begin();
         let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
         let first = writer.bind(&buffer).expect("there is room");
-        // The pool is exchanged within the frame.
+        // The pool is replaced within the frame.
         for number in 1..100_u32 {
             let mut other = constants.dynamic(64).expect("a size that is served");
             other.set(0, &number.to_le_bytes()).expect("it fits");
@@ -298,7 +302,7 @@ pub fn equal_content_of_a_frame_shares_one_copy<G: Gpu>(rig: &mut Rig<G>) {
         buffer.set(0, &[number % 4; 128]).expect("it fits");
         offsets.insert(writer.bind(&buffer).expect("there is room").offset);
     }
-    // As long as another size, equal bytes are another content.
+    // Contents of different sizes are not shared, even if their bytes are equal.
     let mut longer = constants.dynamic(132).expect("a size that is served");
     longer.set(0, &[1; 132]).expect("it fits");
     offsets.insert(writer.bind(&longer).expect("there is room").offset);
@@ -308,12 +312,12 @@ pub fn equal_content_of_a_frame_shares_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     writer.begin(&frame).expect("the frame is the allocator's own");
     writer.bind(&longer).expect("there is room");
-    assert_eq!(writer.figures().shared_count, 0, "nothing is shared with the frame before");
+    assert_eq!(writer.figures().shared_count, 0, "copies are not shared with the previous frame");
     drop(writer);
     rig.submit(frame, &[]);
 }
 
-/// Uploads what is pending in a frame of its own.
+/// Uploads the pending static constants in a separate frame.
 fn upload<G: Gpu>(rig: &mut Rig<G>, constants: &Constants<G>) -> BatchFigures {
     let frame = rig.timeline().begin();
     let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
@@ -325,7 +329,7 @@ fn upload<G: Gpu>(rig: &mut Rig<G>, constants: &Constants<G>) -> BatchFigures {
     figures
 }
 
-/// What static constants hold on the device.
+/// Reads back the contents of static constants from the device.
 fn contents<G: Gpu>(rig: &mut Rig<G>, held: &[StaticConstants<G::Device, ()>], size: u64) -> Vec<u8> {
     let target = rig.buffer(held.len() as u64 * size, Location::Device, "target");
     let at = (0..).step_by(size as usize);
@@ -343,7 +347,7 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     upload(rig, &constants);
     let expected: Vec<u8> = (0..20).flat_map(|number| pattern(number, 300)).collect();
     assert_eq!(contents(rig, &held, 300), expected);
-    // Updated, twice before the upload: the last counts, and the place is the same.
+    // Updated twice before the upload: the last content counts, and the location stays.
     for (number, held) in (100..).zip(&mut held) {
         held.update(&pattern(7, 512)).expect("it fits");
         held.update(&pattern(number, 300)).expect("it fits");
@@ -362,7 +366,7 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(upload(rig, &constants), BatchFigures::default(), "nothing is pending");
 }
 
-/// Of a pool's buffer, by the name that the pool gave it.
+/// Returns the memory types of a pool's buffers, found by the name that the pool gave them.
 fn memory_type_of<G: Gpu>(rig: &Rig<G>, name: &str) -> Vec<u32> {
     let blocks = rig.memory.snapshot().blocks;
     let has = |block: &BlockSnapshot| block.ranges.iter().any(|range| range.name == name);
@@ -374,7 +378,7 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
     let constants = ConstantBuffers::new(&rig.memory, desc, NumberedViews::default()).expect("there is room");
     let create = |seed: u64| constants.create_static(&pattern(seed, 300)).expect("there is room");
     let mut held: Vec<_> = (0..8).map(create).collect();
-    // The pools of dynamic constants have names of their own.
+    // The pools of dynamic constants have different names.
     let like = crate::rig::buffer(&rig.memory, 4096, desc.usage | BufferUsage::COPY_DST, Location::Device, "like");
     assert_eq!(memory_type_of(rig, desc.name), [like.memory_type()], "the memory that the device reads fastest");
     let place = |held: &StaticConstants<G::Device, NumberedViews>| {
@@ -383,7 +387,7 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
     };
     let places: Vec<_> = held.iter().map(place).collect();
     for (slot, place) in places.iter().enumerate() {
-        assert!(places[..slot].iter().all(|other| other.3 != place.3), "a view of its own");
+        assert!(places[..slot].iter().all(|other| other.3 != place.3), "each slot has its own view");
     }
     let frame_of = |rig: &mut Rig<G>, seed: u64, held: &mut [StaticConstants<G::Device, NumberedViews>]| {
         held.iter_mut().for_each(|held| held.update(&pattern(seed, 300)).expect("it fits"));
@@ -397,9 +401,9 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
     for seed in 0..3 {
         frame_of(rig, seed, &mut held);
         rig.memory.reclaim();
-        assert!(held.iter().map(place).eq(places.iter().cloned()), "neither an update nor an upload moves one");
+        assert!(held.iter().map(place).eq(places.iter().cloned()), "updates and uploads do not move constants");
     }
-    // A free list: a slot is free again once the device is done with it, and no sooner; the others stay.
+    // A free list: a slot is free again once the device has completed its uses, and not before. The others stay.
     drop(held.remove(3));
     let frame = rig.timeline().begin();
     let value = rig.submit_behind_gate(1, frame, &[]);
@@ -419,11 +423,15 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
             "slot {freed} is used again, under its handle"
         );
     }
-    assert_eq!(constants.static_pool_count(), pools, "there was room in what there is");
+    assert_eq!(constants.static_pool_count(), pools, "the existing pools had room");
     drop((again, held));
     let frame = rig.timeline().begin();
     let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
-    assert_eq!(constants.upload_statics(&mut writer, &mut UploadBatch::new()), Ok(0), "what is gone is not uploaded");
+    assert_eq!(
+        constants.upload_statics(&mut writer, &mut UploadBatch::new()),
+        Ok(0),
+        "destroyed constants are not uploaded"
+    );
     drop(writer);
     rig.submit(frame, &[]);
 }
@@ -449,11 +457,11 @@ pub fn seed_002_09_a_full_static_pool_gets_a_companion<G: Gpu>(rig: &mut Rig<G>)
 pub fn seed_002_10_statics_are_staged_through_the_dynamic_pool<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
     let held: Vec<_> = (0..6).map(|number| constants.create_static(&pattern(number, 1000)).expect("room")).collect();
-    assert_eq!(constants.dynamic_pools()[2].written_bytes, 0, "gathered until the frame asks for them");
+    assert_eq!(constants.dynamic_pools()[2].written_bytes, 0, "updates are collected until the frame uploads them");
     let figures = upload(rig, &constants);
     let pools = constants.dynamic_pools();
     assert_eq!(pools.map(|pool| pool.written_bytes), [0, 0, 6 * 1024, 0]);
-    assert_eq!((figures.copy_bytes, figures.region_count), (6 * 1024, 1), "neighbours are one copy");
+    assert_eq!((figures.copy_bytes, figures.region_count), (6 * 1024, 1), "adjacent slots are merged into one copy");
     let expected: Vec<u8> = (0..6).flat_map(|number| pattern(number, 1000)).collect();
     assert_eq!(contents(rig, &held, 1000), expected);
     assert_eq!(constants.figures().static_count, 6);
@@ -466,7 +474,7 @@ pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
         .collect();
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "24 buffers in 3 pools: {figures:?}");
-    // Those of the pools that are touched, and of no other of their class.
+    // Only the changed pools get barriers, not the other pools of their class.
     held.extend((0..20).map(|_| constants.create_static(&[2; 200]).expect("there is room")));
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "20 buffers in 3 pools: {figures:?}");
@@ -475,17 +483,17 @@ pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((figures.target_count, figures.barrier_count()), (1, 2), "one buffer: {figures:?}");
 }
 
-/// What a command list would get to see.
+/// The calls that a command list would receive.
 struct Recorded<D: Device> {
     calls: Vec<Call>,
     region_count: usize,
-    /// Of the barriers before.
+    /// The buffers of the first barriers.
     targets: Vec<RawBuffer<D>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
-    /// With a barrier for each of this number of buffers.
+    /// Barriers for this number of buffers.
     Begin(usize),
     Copy,
     End(usize),
@@ -522,8 +530,8 @@ impl<D: Device> Record<D> for Recorded<D> {
     }
 }
 
-/// Counted where they are recorded, with two pools of each class: every other slot is copied to, so that no copy is
-/// another's neighbour.
+/// Barriers are recorded once around all copies. They are counted while recording, with two pools of each class. Every
+/// other slot is copied to, so that no copies are adjacent.
 pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
     let all: Vec<_> = (0..48_usize)
@@ -537,10 +545,10 @@ pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mu
     assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(24));
     drop(writer);
     let mut recorded = Recorded { calls: Vec::new(), region_count: 0, targets: Vec::new() };
-    // SAFETY: nothing is submitted of it.
+    // SAFETY: the recorded commands are not submitted.
     unsafe { batch.record(&mut recorded) }.expect("its frame is open");
     assert_eq!(recorded.calls, [&[Call::Begin(6)][..], &[Call::Copy; 6], &[Call::End(6)]].concat());
-    assert_eq!(recorded.region_count, 24, "each slot is a copy, and has no barrier of its own");
+    assert_eq!(recorded.region_count, 24, "each slot is one copy without a separate barrier");
     assert!(held.iter().all(|(_, held)| recorded.targets.contains(&held.bound().buffer)));
     assert_eq!(batch.figures().barrier_count(), 12);
     rig.submit(frame, &[Command::Upload(Box::new(batch))]);
@@ -598,7 +606,7 @@ pub fn what_could_not_be_staged_is_staged_the_next_time<G: Gpu>(rig: &mut Rig<G>
             }
             Err(error) => panic!("{error}"),
         }
-        assert!(frames < 40, "it comes to an end");
+        assert!(frames < 40, "the loop ends");
     }
     drop(dropped);
     let expected: Vec<u8> =
@@ -670,18 +678,19 @@ pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &m
             assert_eq!(rig.download(&target, 512), expected, "frame {number}");
             rig.memory.reclaim();
         }
-        assert_eq!(promoted, [false, true, true, true, false], "by what the frame before did");
+        assert_eq!(promoted, [false, true, true, true, false], "promotion depends on the previous frame");
     }
 }
 
-/// Reads of a copy, in the frame before: the number that is set promotes, and one less does not.
+/// Constants are promoted if the previous frame read a copy of them at least as often as the configured number.
 pub fn seed_002_12_promotion_begins_at_the_number_that_is_set<G: Gpu>(rig: &mut Rig<G>) {
     for share_equal in [false, true] {
         let desc = ConstantsDesc { promote_reads: Some(4), share_equal, ..small() };
         let constants = constants(rig, desc);
         let mut buffer = constants.dynamic(256).expect("a size that is served");
         let mut seed = 0;
-        // Of each frame: how often each of its copies is bound; whether those of the frame are promoted.
+        // For each frame: the number of binds of each of its copies, and `true` if the copies of that frame are
+        // promoted.
         let frames: [(&[u64], bool); 8] = [
             (&[3], false),
             (&[4], false),

@@ -1,4 +1,4 @@
-//! Moving what is in memory together: bytes and texels are the same afterwards, and what is in the way is respected.
+//! Defragmentation: bytes and texels are unchanged afterwards, and resources that must not move stay.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::algorithms::algorithm::Algorithm;
@@ -17,7 +17,7 @@ use crate::rig::{PATIENCE, Rig, copy, pattern};
 const BLOCK_BYTES: u64 = 1 << 20;
 const SIZE: u64 = 64 << 10;
 
-/// What is recorded, as commands of the test kit.
+/// Collects recorded copies as commands of the test kit.
 struct Commands<D: Device>(Vec<Command<D>>);
 
 impl<D: Device> Record<D> for Commands<D> {
@@ -58,7 +58,7 @@ fn movable(name: &str, user_data: u64) -> AllocationDesc<'_> {
     AllocationDesc { name, user_data, movable: true, ..Default::default() }
 }
 
-/// A pool for buffers of the device's own memory, in blocks of [`BLOCK_BYTES`].
+/// Creates a pool for buffers in device memory, with blocks of [`BLOCK_BYTES`].
 fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
     let measured = rig.memory.create_buffer(&buffer_info(rig, SIZE), AllocationDesc::default()).expect("there is room");
     let desc = PoolDesc {
@@ -71,7 +71,7 @@ fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
     rig.memory.create_pool(desc).expect("there is such a type")
 }
 
-/// Movable buffers of a pool, each full of a pattern of its own; the user data is the index.
+/// Creates movable buffers in a pool, each filled with its own pattern. The user data is the index.
 fn fill_pool<G: Gpu>(rig: &mut Rig<G>, pool: &Pool<G::Device>, count: u64) -> Vec<Option<Buffer<G::Device>>> {
     let info = buffer_info(rig, SIZE);
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
@@ -92,18 +92,18 @@ fn check<G: Gpu>(rig: &mut Rig<G>, held: &[Option<Buffer<G::Device>>]) {
     }
 }
 
-/// Passes until there is nothing more to do; says how many had moves.
+/// Runs passes until the run is done. Returns the number of passes with moves.
 fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [Option<Buffer<G::Device>>]) -> u64 {
     for _ in 0..1000 {
         if run.state() == DefragState::Done {
             return run.statistics().pass_count;
         }
         let frame = rig.timeline().begin();
-        let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+        let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
-            let buffer = held[number].as_mut().expect("what was dropped is not moved");
-            // Where descriptors are kept in buffers, a description without addresses says less than what is needed.
+            let buffer = held[number].as_mut().expect("dropped buffers are not moved");
+            // If descriptors are stored in buffers, a portable description without device addresses is not sufficient.
             match pass.copy_buffer(buffer) {
                 Err(MoveError::NeedsInfo) => {
                     let info =
@@ -125,7 +125,7 @@ fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [O
         rig.memory.reclaim();
         rig.memory.debug().validate().expect("the allocator is sound");
     }
-    panic!("it does not end: {run:?}");
+    panic!("the run does not end: {run:?}");
 }
 
 pub fn buffers_are_moved_together_with_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
@@ -144,7 +144,7 @@ pub fn buffers_are_moved_together_with_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((before.block_count, pool.statistics().block_count), (3, 1), "{done:?}");
     assert_eq!(done.freed_block_bytes, 2 * BLOCK_BYTES);
     assert_eq!((done.moved_count, done.moved_bytes), (8, 8 * SIZE), "no range is moved twice");
-    assert_eq!(passes, 2, "as many bytes a pass as are allowed");
+    assert_eq!(passes, 2, "each pass moves at most the allowed bytes");
     assert!(done.waste() < scattered.waste() / 2.0, "{scattered:?}, {done:?}");
     assert_eq!(rig.memory.statistics().moved_count, 8);
     check(rig, &held);
@@ -163,7 +163,8 @@ pub fn what_is_pinned_or_not_movable_stays<G: Gpu>(rig: &mut Rig<G>) {
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     assert_eq!(held.iter().map(place).collect::<Vec<_>>(), places);
-    // One in each block that stays: no block can be emptied, the others are compacted around it.
+    // One buffer in each block is pinned: no block can be emptied, but the others are compacted around the pinned
+    // buffers.
     held.iter().flatten().for_each(|buffer| buffer.set_pinned(false));
     let stays = |number: usize| number % 16 == 13;
     for (number, buffer) in held.iter().enumerate().filter(|(number, _)| stays(*number)) {
@@ -186,15 +187,15 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     let ranges = |pool: &Pool<G::Device>| pool.statistics().range_count;
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     let frame = rig.timeline().begin();
-    let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+    let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
     assert_eq!(pass.moves().len(), 4);
-    assert_eq!(ranges(&pool), 8 + 4, "room is allocated");
+    assert_eq!(ranges(&pool), 8 + 4, "the destinations are allocated");
     rig.memory.debug().validate().expect("the allocator is sound");
     let owners: Vec<_> = pass.moves().iter().map(|planned| planned.user_data as usize).collect();
-    // Dropped by itself; dropped through the pass; pinned; ignored.
+    // One buffer is dropped, one is dropped through the pass, one is pinned, one is ignored.
     held[owners[0]] = None;
     pass.discard(held[owners[1]].take().expect("it is held"));
-    assert_eq!(ranges(&pool), 8 + 3, "the room of the discarded one is back");
+    assert_eq!(ranges(&pool), 8 + 3, "the destination of the discarded move is freed");
     let pinned = held[owners[2]].as_mut().expect("it is held");
     pinned.set_pinned(true);
     assert_eq!(pass.copy_buffer(pinned).map(drop), Err(MoveError::NotInPass));
@@ -207,7 +208,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     assert!(elsewhere.is_none_or(|buffer| !pass.has(buffer)));
     assert!(pass.copies().is_empty());
     drop(pass);
-    assert_eq!(ranges(&pool), 8, "two are retired and hold their ranges still, the room of all is back");
+    assert_eq!(ranges(&pool), 8, "two retired ranges are still held; all destinations are freed");
     rig.submit(frame, &[]);
     rig.gpu.wait_idle().expect("the device is not lost");
     rig.memory.reclaim();
@@ -215,7 +216,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     rig.memory.debug().validate().expect("the allocator is sound");
     assert_eq!(run.statistics().moved_count, 0);
     check(rig, &held);
-    // The run goes on, and another one takes up what this one has left.
+    // The run continues, and another run moves the buffers that this one left.
     converge(rig, &mut run, &mut held);
     let mut again = Defrag::of_pool(&pool, DefragDesc::default());
     converge(rig, &mut again, &mut held);
@@ -226,7 +227,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     assert_eq!(run.begin_pass(&foreign).map(drop), Err(BeginPassError::ForeignFrame));
 }
 
-/// The old place is read by work that is held back, and is not given to others before that has run.
+/// Held-back work still reads the old location, which is not allocated again before that work has run.
 pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut Rig<G>) {
     let pool = pool(rig, Algorithm::Tlsf);
     let mut held = fill_pool(rig, &pool, 20);
@@ -235,7 +236,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     let mut run = Defrag::of_pool(&pool, DefragDesc { compacts: false, ..Default::default() });
     let back = rig.buffer(SIZE, Location::Readback, "back");
     let frame = rig.timeline().begin();
-    let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+    let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
     assert_eq!(pass.moves().iter().map(|planned| planned.user_data).collect::<Vec<_>>(), [0]);
     let info = buffer_info(rig, SIZE);
     let moved = pass.copy_buffer_as(held[0].as_mut().expect("it is held"), &info).expect("there is room");
@@ -252,7 +253,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     rig.memory.reclaim();
     assert_eq!(pool.statistics().range_count, 6, "the old range is held");
     assert_eq!(run.state(), DefragState::Waiting);
-    // A new allocation meanwhile gets other bytes.
+    // New allocations meanwhile get other bytes.
     let others: Vec<_> =
         (0..15).map(|_| pool.create_buffer(&info, AllocationDesc::default()).expect("there is room")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
@@ -285,7 +286,7 @@ pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     let copies_on_device = rig.memory.device().capabilities().properties(desc.memory_type);
-    // An upload heap of Direct3D 12 is no destination of copies.
+    // An upload heap of Direct3D 12 cannot be a destination of copies.
     let is_device = copies_on_device.contains(ringfence::device::MemoryProperties::DEVICE_LOCAL);
     if is_device {
         let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
@@ -297,7 +298,7 @@ pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig
         assert!(buffer.is_mapped());
         if is_device {
             assert!(rig.download(buffer, SIZE) == pattern(number as u64, SIZE as usize), "bytes of {number}");
-            buffer.write(0, &pattern(99, SIZE as usize)).expect("it is mapped, where it lies now");
+            buffer.write(0, &pattern(99, SIZE as usize)).expect("it is mapped at its new location");
             assert!(rig.download(buffer, SIZE) == pattern(99, SIZE as usize));
         }
     }
@@ -329,14 +330,14 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     let mut run = Defrag::of_pool(&pool, DefragDesc { moves_per_pass_max: 1, ..Default::default() });
     while run.state() != DefragState::Done {
         let frame = rig.timeline().begin();
-        let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+        let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
         assert!(pass.moves().len() <= 1);
         let mut commands = Vec::new();
         if let Some(planned) = pass.moves().first() {
-            let texture = held[planned.user_data as usize].as_mut().expect("what was dropped is not moved");
-            let moved = pass.copy_texture(texture).expect("a portable description says it all");
+            let texture = held[planned.user_data as usize].as_mut().expect("dropped buffers are not moved");
+            let moved = pass.copy_texture(texture).expect("a portable description is sufficient");
             assert_eq!((pass.texture_copies().len(), moved.len()), (1, desc.mips as usize));
-            // By the library, and every other one by the program.
+            // The library and the program record the copies in turn.
             recorded_count += 1;
             if recorded_count % 2 == 1 {
                 let mut recorded = Commands(Vec::new());
@@ -344,7 +345,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
                 unsafe { pass.record(&mut recorded) };
                 // SAFETY: as above.
                 unsafe { pass.record(&mut recorded) };
-                assert_eq!(recorded.0.len(), 1, "what was recorded is not recorded again");
+                assert_eq!(recorded.0.len(), 1, "copies are recorded only once");
                 commands = recorded.0;
             } else {
                 commands = copies_of(rig, &moved);
@@ -356,7 +357,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
-    assert!(recorded_count > 1, "some of either sort");
+    assert!(recorded_count > 1, "some of each kind");
     for (number, texture) in held.iter().enumerate() {
         let Some(texture) = texture else { continue };
         each_part(&desc, |part| {
@@ -366,7 +367,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     }
 }
 
-/// A mip of a layer.
+/// A mip level of a layer.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     mip: u32,
@@ -408,7 +409,7 @@ fn read_part<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, part: Part)
     bytes.chunks(region.row_bytes as usize).flat_map(|row| row[..part.side as usize * 4].to_vec()).collect()
 }
 
-/// The copies by way of a buffer, as the test kit has none between textures.
+/// Returns the copies, by way of a buffer, because the test kit has no copies between parts of textures.
 fn copies_of<G: Gpu>(rig: &mut Rig<G>, moved: &[MipCopy<G::Device>]) -> Vec<Command<G::Device>> {
     let mut commands = Vec::new();
     for copy in moved {
@@ -441,7 +442,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
         .map(|number| Some(pool.allocate(needs, movable("bytes", number)).expect("there is room")))
         .collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 4 != 1).for_each(|(_, one)| *one = None);
-    // One with a resource in it: it shares its bytes, and stays permanently.
+    // This allocation contains a resource that shares its bytes, so it can never move.
     let shared = held[1].as_mut().expect("it is held");
     let inside = shared.create_aliasing_buffer(&info, 0, "inside");
     let shares = inside.is_ok();
@@ -449,11 +450,11 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     while run.state() != DefragState::Done {
         let frame = rig.timeline().begin();
-        let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+        let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
-            assert!(!(shares && number == 1), "what shares its bytes stays");
-            let allocation = held[number].as_mut().expect("what was dropped is not moved");
+            assert!(!(shares && number == 1), "an allocation that shares its bytes stays");
+            let allocation = held[number].as_mut().expect("dropped buffers are not moved");
             let old = pass.move_allocation(allocation).expect("it is in the pass");
             assert_eq!(old.size(), allocation.size());
             assert_eq!((allocation.offset() % SIZE, allocation.user_data()), (0, number as u64));
@@ -467,7 +468,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
 }
 
-/// Blocks of the allocator's own and of a pool, by one run, and a trace of it all.
+/// One run works on the allocator's own blocks and on a pool, and a trace records all moves.
 pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig<G>) {
     let desc =
         AllocatorDesc { device_block_bytes_max: BLOCK_BYTES, host_block_bytes_max: BLOCK_BYTES, ..Default::default() };
@@ -483,13 +484,13 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     let mut run = memory.defragment(DefragDesc::default());
     for _ in 0..100 {
         let frame = timelines[0].begin();
-        let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+        let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
             pass.copy_buffer_as(held[number].as_mut().expect("it is held"), &info).expect("the room is there");
         }
         drop(pass);
-        // Never submitted: nothing has to be copied, for nothing was ever put there.
+        // Never submitted: the buffers were never written, so no bytes need to be copied.
         frame.discard();
         memory.reclaim();
     }
@@ -501,7 +502,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     let bytes = recording.bytes();
     let (mut reader, mut state, mut moves) =
         (ringfence::trace::Reader::new(bytes.as_slice()).expect("a trace"), ringfence::trace::State::default(), 0);
-    while let Some(event) = reader.next().transpose().expect("the trace is whole") {
+    while let Some(event) = reader.next().transpose().expect("the trace is complete") {
         moves += u64::from(matches!(event, ringfence::trace::Event::Moved { .. }));
         state.apply(&event);
     }
@@ -510,7 +511,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     memory.shutdown(PATIENCE).expect("all work is complete");
 }
 
-/// A second run finds nothing left to do.
+/// A second run finds nothing to do.
 pub fn a_run_converges_and_another_has_nothing_to_do<G: Gpu>(rig: &mut Rig<G>) {
     let pool = pool(rig, Algorithm::Tlsf);
     let mut held = fill_pool(rig, &pool, 16);

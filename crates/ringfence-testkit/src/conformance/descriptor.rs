@@ -1,4 +1,4 @@
-//! Descriptors on real and simulated heaps, and work that goes through them.
+//! Descriptors on real and simulated heaps, and work that uses them.
 
 use std::sync::Barrier;
 
@@ -28,7 +28,7 @@ use crate::rig::{PATIENCE, Rig, buffer, skipped};
 /// Bytes that each descriptor shows.
 const BYTES: u64 = 256;
 const WORDS: u32 = 64;
-/// Slots of the heap that most tests use: few enough for every device.
+/// Slots of the heap of most tests: few enough for every device.
 const FRAME_SLOTS: u32 = 16;
 const PERSISTENT_SLOTS: u32 = 8;
 const TYPES: ViewTypes = ViewTypes::STORAGE_BUFFER;
@@ -82,7 +82,7 @@ fn fill<G: Gpu>(to: Slot<G::Device>, value: u32) -> Job<G::Device> {
     Job::Fill { to, words: WORDS, value }
 }
 
-/// Runs jobs as one command list and waits for them.
+/// Runs jobs in one command list and waits for them.
 fn run<G: Gpu>(rig: &mut Rig<G>, heap: &Heap<G>, frame: Frame, jobs: &[Job<G::Device>]) {
     let value = submit(rig, heap, frame, &[], jobs);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
@@ -124,7 +124,7 @@ pub fn seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list<G: Gpu>(rig:
     assert!(matches!(binding.and(&heap), Err(DescriptorError::AlreadyBound { .. })));
     let twice = heap.bind(&frame).expect("another list").and(&heap);
     assert_eq!(twice.err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Resources }));
-    // Nor is a heap added to a list that began without one of its kind, whichever of the two it is.
+    // A heap cannot be added to a list that began without a heap of its kind, for either kind.
     let mut binding = heap.bind(&frame).expect("another list");
     assert_eq!(binding.set_once().expect("the first time").count(), 1);
     assert_eq!(binding.and(&samplers).err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Samplers }));
@@ -132,7 +132,7 @@ pub fn seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list<G: Gpu>(rig:
     assert_eq!(binding.set_once().expect("the first time").count(), 1);
     assert_eq!(binding.and(&heap).err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Resources }));
     let value = rig.submit_behind_gate(1, frame, &[]);
-    // The heap lives until its handles are gone and its frames complete; then there may be another.
+    // The heap lives until its handles are dropped and its frames are complete. Then another may be created.
     drop((heap, samplers));
     rig.memory.reclaim();
     for kind in [HeapKind::Resources, HeapKind::Samplers] {
@@ -152,7 +152,7 @@ pub fn seed_000_02_many_requests_share_few_heaps<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(
         (statistics.block_count, statistics.capacity, statistics.free_size),
         (4, 64, 0),
-        "single ones waste nothing"
+        "single slots waste no space"
     );
     let large = heap.allocate(40).expect("a block of its own size");
     assert_eq!(heap.statistics().block_count, 5);
@@ -160,7 +160,7 @@ pub fn seed_000_02_many_requests_share_few_heaps<G: Gpu>(rig: &mut Rig<G>) {
     drop((held, large));
     heap.validate().expect("sound");
     assert_eq!(heap.statistics().live_count, 0);
-    // Runs of several slots share heaps too, with each other and with single ones, and take what was freed.
+    // Runs of several slots share blocks with each other and with single slots, and reuse freed slots.
     let heap = cpu(rig);
     let mut runs: Vec<_> = [4, 2, 4, 1, 1, 4].map(|count| heap.allocate(count).expect("blocks grow")).into();
     runs.extend((0..4).map(|_| heap.allocate(8).expect("blocks grow")));
@@ -187,7 +187,7 @@ pub fn seed_000_19_handles_are_a_start_and_an_increment<G: Gpu>(rig: &mut Rig<G>
     let HeapStart { cpu: start, gpu, increment } = start_of::<G>(rig, HeapKind::Resources, true);
     let gpu = gpu.expect("shaders see it");
     assert_eq!(visible.gpu_handle(7, &frame).0, visible.gpu_handle(0, &frame).0 + 7 * increment);
-    // The simulated device counts far apart for the host and for shaders.
+    // The simulated device uses distant address ranges for the host and for shaders.
     let distance = visible.gpu_handle(0, &frame).0.abs_diff(gpu);
     assert!(G::NAME != "sim" || distance < gpu.abs_diff(start) / 2, "{distance}");
     rig.submit(frame, &[]);
@@ -197,11 +197,11 @@ pub fn seed_000_19_handles_are_a_start_and_an_increment<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(samplers.cpu_handle(2).0, samplers.cpu_handle(0).0 + 2 * increment, "each kind has its own");
 }
 
-/// As the device says of a heap that it makes by itself.
+/// Returns the start and the increment of a heap that is created directly on the device.
 fn start_of<G: Gpu>(rig: &Rig<G>, kind: HeapKind, shader_visible: bool) -> HeapStart {
     let desc = HeapDesc { kind, types: TYPES, slots: 8, layout_slots: 8, shader_visible, name: "by itself" };
     let (heap, start) = rig.memory.device().make_heap(&desc).expect("a small heap");
-    // SAFETY: the device made it, and nothing uses it.
+    // SAFETY: the device created it, and no work uses it.
     unsafe { rig.memory.device().destroy_heap(heap) };
     start
 }
@@ -210,7 +210,7 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     let (mut cpu, mut visible) = (cpu(rig), visible(rig));
     assert_eq!(cpu.allocate(0).err(), Some(DescriptorError::ZeroCount));
     assert!(matches!(cpu.allocate(u32::MAX), Err(DescriptorError::TooMany { .. })));
-    // Through the contract, counts are 64-bit: 2³² + 1 must not become 1.
+    // Counts in the trait are 64-bit: 2³² + 1 must not become 1.
     let count = (1 << 32) + 1;
     let refused = Allocate::allocate(&mut cpu, count, 1);
     assert!(matches!(refused, Err(DescriptorError::TooMany { count: asked, .. }) if asked == count), "{refused:?}");
@@ -228,10 +228,10 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     drop(held);
 }
 
-/// A buddy rounds a run up to a power of two, and places it at a multiple of that; a free list does neither.
+/// A buddy allocator rounds a run up to a power of two and places it at a multiple of that; a free list does neither.
 pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
     let (cpu, visible) = (cpu(rig), visible(rig));
-    // Of other defaults this would not compile.
+    // With other defaults this would not compile.
     let _: &CpuDescriptorHeap<G::Device, Buddy> = &cpu;
     let _: &ShaderVisibleHeap<G::Device, FreeList> = &visible;
     let three = cpu.allocate(3).expect("room");
@@ -241,13 +241,13 @@ pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &
     assert_eq!((cpu.statistics().block_count, sixteen.start()), (2, 0), "CPU-only heaps grow by blocks");
     let runs = [3, 1, 2].map(|count| visible.allocate(count).expect("room"));
     let starts = runs.each_ref().map(|run| run.start() - runs[0].start());
-    assert_eq!(starts, [0, 3, 4], "the free list cuts runs as long as asked for, one after the other");
+    assert_eq!(starts, [0, 3, 4], "the free list allocates runs of the exact length, one after the other");
     let full = DescriptorError::Full { region: Region::Persistent, need: 3, free: 2, largest_free: 2 };
     assert_eq!(visible.allocate(3).err(), Some(full), "the shader-visible heap is one, and fixed");
     drop((three, sixteen, runs));
 }
 
-/// One test of the contract for every algorithm inside, of both outer allocators.
+/// One test of the trait runs with every inner algorithm, in both outer allocators.
 pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>) {
     fn contract<T: Allocate<Error = DescriptorError>>(one: &mut T, other: &mut T) {
         let (first, second) = (one.allocate(2, 1).expect("room"), one.allocate(1, 1).expect("room"));
@@ -323,7 +323,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     assert!(holds(rig, &to, 77));
 }
 
-/// The gate holds the first frame back; its slot is freed, and is not used again until the frame is complete.
+/// A freed slot is reused only when its frame is complete; the gate holds the frame back.
 pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>) {
     let (heap, cpu) = (visible(rig), cpu(rig));
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 2, clear_freed: true });
@@ -350,7 +350,7 @@ pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>)
     let third = table.insert(&words(&buffers[2])).expect("the slot came back").into_index();
     assert_eq!(third.slot(), first.slot(), "the same slot");
     assert_ne!(third, first, "of another generation");
-    assert!(holds(rig, &buffers[0], 5), "the late work went where it was meant to");
+    assert!(holds(rig, &buffers[0], 5), "the late work used its own buffer");
     table.validate().expect("sound");
 }
 
@@ -392,7 +392,7 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     let turned = one.table(&[shown[1].all(), shown[0].all()]).expect("room");
     assert_ne!(turned, table);
     drop((one, other));
-    // A descriptor that was written again is another content, wherever it lies.
+    // A rewritten descriptor counts as different content, even in the same slot.
     shown[0].write(0, &words(&buffers[0])).expect("a storage buffer");
     let fresh =
         heap.frame_descriptors(&frame).expect("its own frame").table(&[shown[0].all(), shown[1].all()]).expect("room");
@@ -402,7 +402,7 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
     let frame = rig.timeline().begin();
     heap.frame_descriptors(&frame).expect("its own frame").table(&[shown[1].all()]).expect("room");
-    assert_eq!(heap.statistics().tables_made, 4, "another frame has copies of its own");
+    assert_eq!(heap.statistics().tables_made, 4, "another frame has its own copies");
     rig.submit(frame, &[]);
 }
 
@@ -451,7 +451,8 @@ pub fn threads_take_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
                 move || {
                     let mut frame_tables = heap.frame_descriptors(frame).expect("its own frame");
                     barrier.wait();
-                    // Four slots, all of the chunk: tables of one that differ by what lies behind them.
+                    // Four slots, the whole chunk: tables that start with the same descriptor and differ in the
+                    // next one.
                     let own = frame_tables.table(&[shown[at].all()]).expect("room");
                     let pair = frame_tables.table(&[shown[at].all(), shown[(at + 1) % THREADS].all()]).expect("room");
                     (own, pair)
@@ -511,7 +512,7 @@ pub fn two_thousand_requests_for_forty_samplers_use_forty_slots<G: Gpu>(rig: &mu
 }
 
 pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<G>) {
-    // SwiftShader has 30 slots of storage buffers.
+    // SwiftShader has 30 slots for storage buffers.
     let most = rig.memory.device().visible_slots_max(HeapKind::Resources, TYPES);
     let more = (most - FRAME_SLOTS - PERSISTENT_SLOTS).min(8);
     let slots_max = FRAME_SLOTS + PERSISTENT_SLOTS + more;
@@ -522,7 +523,7 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     let mut before = heap.allocate(PERSISTENT_SLOTS).expect("all of it");
     before.write(3, &words(&buffers[0])).expect("fresh");
     assert!(heap.allocate(1).is_err());
-    // A frame that began before goes on in the old heap, and sees what is written after the growth too.
+    // A frame that began before the growth continues in the old heap, and also sees writes after the growth.
     let frame = rig.timeline().begin();
     assert!(matches!(heap.grow(more + 1), Err(DescriptorError::TooMany { .. })));
     heap.grow(more).expect("up to the maximum");
@@ -536,7 +537,7 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     run(rig, &heap, frame, &jobs);
     rig.memory.reclaim();
     rig.memory.reclaim();
-    assert_eq!(heap.statistics().heap_count, 1, "the old heap went with its last frame");
+    assert_eq!(heap.statistics().heap_count, 1, "the old heap was destroyed with its last frame");
     let mut after = heap.allocate(more).expect("the new slots");
     assert_eq!(after.start(), FRAME_SLOTS + PERSISTENT_SLOTS);
     after.write(more - 1, &words(&buffers[2])).expect("fresh");
@@ -550,14 +551,14 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     heap.validate().expect("sound");
 }
 
-/// What says nothing of slots works wherever there are descriptors, and says what was given.
+/// Descriptions without slot counts work on every device with descriptors, and the actual counts are reported.
 pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G>) {
     for kind in [HeapKind::Resources, HeapKind::Samplers] {
         let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { kind, ..Default::default() });
         let heap = heap.expect("a default is for every device");
         let most = rig.memory.device().visible_slots_max(kind, ViewTypes::all());
         let wanted = ShaderVisibleDesc::FRAME_SLOTS + ShaderVisibleDesc::PERSISTENT_SLOTS;
-        assert_eq!(heap.slots(), most.min(wanted), "as many as there are, up to the default");
+        assert_eq!(heap.slots(), most.min(wanted), "as many slots as the device has, up to the default");
         let given = heap.statistics();
         let (frame, persistent) = if most < wanted {
             (most / 4, most - most / 4)
@@ -568,7 +569,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
         assert!(frame > 0 && persistent > 0, "{given:?}");
         let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc::default()).expect("and so is its table");
         let fitted = if persistent < BindlessDesc::CAPACITY { persistent.div_ceil(2) } else { BindlessDesc::CAPACITY };
-        assert_eq!(table.capacity(), fitted, "half of what there is, where that is less than the default");
+        assert_eq!(table.capacity(), fitted, "half of the device's slots, if that is less than the default");
         if kind == HeapKind::Resources {
             let target = storage(rig, "shown by default");
             let index = table.insert(&words(&target)).expect("it has an entry").into_index();
@@ -583,7 +584,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
         }
         drop((table, heap));
         end_heap(rig);
-        // Beside a number of slots that is asked for, the default takes what is left.
+        // If one slot count is explicit, the default uses the remaining slots.
         for (frame_slots, persistent_slots) in
             [(4, ShaderVisibleDesc::PERSISTENT_SLOTS), (ShaderVisibleDesc::FRAME_SLOTS, 4)]
         {
@@ -596,7 +597,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
     }
 }
 
-/// After this, what was dropped is gone: the next heap of its kind may be made.
+/// Releases dropped heaps, so that the next heap of their kind can be created.
 fn end_heap<G: Gpu>(rig: &mut Rig<G>) {
     rig.run(&[]);
     rig.memory.reclaim();
@@ -619,7 +620,7 @@ pub fn explicit_slots_beyond_the_device_are_refused_with_the_numbers<G: Gpu>(rig
     assert_eq!(made(0, beyond, 0), refused(beyond));
     assert_eq!(made(beyond, 0, 0), refused(beyond));
     assert_eq!(made(1, 1, beyond), refused(beyond));
-    // Nothing was left behind: the kind is free.
+    // No heap was left: another heap of the kind can be created.
     drop(visible(rig));
 }
 
@@ -632,7 +633,7 @@ pub fn empty_cpu_heaps_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
         heap.statistics().block_count == 0
     });
-    assert_eq!(went, Some(4), "the first reclaim learns of it, and three more pass");
+    assert_eq!(went, Some(4), "the first reclaim notices it, and three more pass");
     heap.allocate(1).expect("another block");
 }
 
@@ -655,7 +656,7 @@ pub fn texels_of_every_format_are_shown_or_refused_by_name<G: Gpu>(rig: &mut Rig
             }
         }
         println!("{usage:?}, written {writes}: {} formats", formats.len());
-        // Whole numbers beside floats have no array in plain sets as a program has them by default.
+        // With the default description, plain sets have no arrays for integer texels, only for float ones.
         let every = [Format::R32Float, Format::Rgba8Unorm, Format::Rgba16Float, Format::Rgba32Float];
         assert!(every.iter().all(|format| formats.contains(format)), "{usage:?} {writes}: {formats:?}");
     }
@@ -677,7 +678,7 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     for (slot, kind) in (0..).zip(kinds) {
         let view = BufferView { kind, offset: 256, size: 512 };
         slots.write(slot, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
-        // Rewritten, as another type: the slot shows one thing.
+        // The slot is rewritten with another type: a slot shows one view at a time.
         slots.write(10, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
         let refused = View::buffer(&plain, view).err();
         if kind != BufferViewKind::Constants || refused.is_some() {
@@ -714,13 +715,13 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     assert_eq!(wrong, Err(DescriptorError::WrongType { heap: TYPES, found: ViewTypes::SAMPLED_TEXTURE }));
 }
 
-/// Direct3D 12 knows no usage of buffers but writes by shaders.
+/// Direct3D 12 checks no usage of buffers except writes by shaders.
 fn is_lenient(kind: BufferViewKind) -> bool {
     matches!(kind, BufferViewKind::Texels { writes: false, .. } | BufferViewKind::Storage { writes: false, .. })
 }
 
-/// Words and structures that shaders only read, in memory that the host writes: on Direct3D 12 no buffer there may be
-/// written by shaders.
+/// Words and structures that shaders only read may be in host-written memory. On Direct3D 12 shaders cannot write
+/// buffers there.
 pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_SRC;
     let mut from = buffer(&rig.memory, BYTES, usage, Location::Upload, "read by shaders");
@@ -735,7 +736,7 @@ pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>)
         slots.write(slot, &view).expect("every device has it");
     }
     let written = BufferView { kind: STORAGE, offset: 0, size: BYTES };
-    // Vulkan has one word for both.
+    // Vulkan has one usage flag for both.
     let may_be_written = from.desc().is_some_and(|desc| desc.usage.contains(BufferUsage::STORAGE));
     assert_eq!(View::buffer(&from, written).is_ok(), may_be_written, "shaders never write it");
     let small = BufferDesc { size: 100, usage };
@@ -750,7 +751,7 @@ fn texture<G: Gpu>(rig: &Rig<G>, format: Format, usage: TextureUsage) -> Texture
     rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
 }
 
-/// What descriptors show may go before them; heaps may go before the work that they serve is complete.
+/// Resources may be dropped before their descriptors, and heaps before the work that uses them is complete.
 pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     let (heap, cpu) = (visible(rig), cpu(rig));
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
@@ -772,12 +773,12 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert!(holds(rig, &target, 9));
     rig.memory.reclaim();
-    // The kind is free again once everything has gone.
+    // Another heap of the kind can be created once all objects are destroyed.
     rig.memory.reclaim();
     drop(visible(rig));
 }
 
-/// One call, and each slot of constants has its descriptor, dynamic or static; it goes with its pool.
+/// With one call, each slot of dynamic or static constants gets a descriptor, which is destroyed with its pool.
 pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
     let views =
@@ -819,7 +820,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     for (number, value) in (0..6).zip(70..).chain((0..6).zip(80..)) {
         let frame = rig.timeline().begin();
         let view = if value < 80 {
-            // The dynamic ones anew: what was bound was the other frame's.
+            // Dynamic constants are bound again, because earlier binds belong to another frame.
             let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
             let views = dynamics.each_ref().map(|dynamic| writer.bind(dynamic).expect("there is room").view);
             views[number].clone().expect("a slot has a view")
@@ -829,8 +830,8 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
         let table = frame_tables.table(&[view.source(), shown.all()]).expect("room");
         drop(frame_tables);
-        assert_eq!(table.start(), 0, "nothing else is under way");
-        // What is read is the constants' own buffer; what it is called does not matter to the job.
+        assert_eq!(table.start(), 0, "no other frame is open");
+        // The job reads the constants' own buffer; the buffer named here does not matter to it.
         let at = |index: u32, cpu| Slot {
             index: table.start() + index,
             gpu: heap.gpu_handle(table.start() + index, &frame),
@@ -848,7 +849,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
 
-    // Every slot of every pool has one; they come back when the pools go.
+    // Every slot of every pool has a descriptor. They are freed with the pools.
     let pools = 3 * (64 + 8);
     let used = |cpu: &CpuDescriptorHeap<G::Device>| cpu.statistics().capacity - cpu.statistics().free_size;
     assert_eq!(used(&cpu), pools + 1);
@@ -860,15 +861,15 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     drop(shown);
     cpu.validate().expect("sound");
 
-    // A heap that takes no constants: no pool, and a typed error.
+    // A heap without constant views is refused with a typed error, and no pool is created.
     let wrong = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { types: TYPES, ..Default::default() }).expect("small");
     let refused = ConstantBuffers::new(&rig.memory, desc, wrong).err();
     let expected = DescriptorError::WrongType { heap: TYPES, found: ViewTypes::CONSTANTS };
     assert_eq!(refused, Some(Error::Descriptors(expected)));
 }
 
-/// A view of dynamic constants serves the frame that bound it, although their pool grows or shrinks in that frame,
-/// before the table or after it.
+/// A view of dynamic constants stays valid for the frame that bound it, even if the pool grows or shrinks in that
+/// frame, before or after the table is made.
 pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G: Gpu>(rig: &mut Rig<G>) {
     if !rig.gpu.can_copy_through() {
         return skipped("the test kit cannot copy through descriptors here");
@@ -892,7 +893,8 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
         let pool = &constants.dynamic_pools()[0];
         pool.grow_count + pool.shrink_count
     };
-    // Frames that bind more and more constants after the one that is read; then ones that reclaim until the pool shrinks.
+    // First, frames that bind more and more constants after the tested one; then, frames that reclaim until the pool
+    // shrinks.
     let mut meanwhile = 0;
     for (number, more) in (0..).zip([0, 20, 50, 0, 0, 0, 0, 0, 0]) {
         let (frame, value, before) = (rig.timeline().begin(), 0x0505_0000 + number, exchanges());
@@ -913,7 +915,7 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
             index,
             gpu: heap.gpu_handle(index, &frame),
             cpu,
-            // What is read is the constants' own buffer; what it is called does not matter to the job.
+            // The job reads the constants' own buffer; the buffer named here does not matter to it.
             buffer: target.object().clone(),
         };
         let (from, to) = (slot(start, view.cpu_handle()), slot(start + 1, shown.cpu_handle(0)));
@@ -924,13 +926,13 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
     }
     let pool = &constants.dynamic_pools()[0];
     assert!(pool.grow_count >= 2 && meanwhile > pool.grow_count, "within open frames {meanwhile}: {pool:?}");
-    // Nothing of the pools before stays.
+    // No part of the previous pools is left.
     rig.run(&[]);
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
-/// What a trace can tell of the regions: it does not know what waits, nor tables of which every entry is free.
+/// Returns the parts of regions that a trace knows. It knows neither waiting slots nor tables with only free entries.
 fn comparable(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
     let regions = regions.into_iter().map(|region| {
         let used_count = region.used_count - if region.region == "bindless" { region.waiting_count } else { 0 };
@@ -987,18 +989,18 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
     assert_eq!(memory.snapshot().descriptors, []);
 }
 
-/// The regions at the end of what was recorded so far, which is all of it once the recording has been stopped.
+/// Returns the regions at the end of the recording so far. The recording is complete once it has been stopped.
 fn replayed<D: Descriptors>(
     recording: &Recording,
     memory: &Allocator<D>,
     stop: bool,
 ) -> (Vec<DescriptorSnapshot>, State) {
     if stop {
-        memory.trace().stop().expect("memory takes it all");
+        memory.trace().stop().expect("writing to memory succeeds");
     }
     let bytes = recording.bytes();
     let mut state = State::new();
-    for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+    for event in Reader::new(&bytes[..]).expect("the header is complete").flatten() {
         state.apply(&event);
         assert_eq!(state.odd_count(), 0, "{event:?}");
     }

@@ -6,7 +6,7 @@ use ringfence::{FastConstants, FastConstantsDesc, Frame, Location, UploadError};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
-/// A frame whose constants are read back.
+/// Runs a frame and reads its constants back.
 fn fast_frame<G: Gpu>(
     rig: &mut Rig<G>,
     frame: Frame,
@@ -60,12 +60,12 @@ pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: 
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });
     let frame = rig.timeline().begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
-    assert_eq!(fast.snapshot().capacity_bytes, 0, "nothing before the first write");
+    assert_eq!(fast.snapshot().capacity_bytes, 0, "no page before the first write");
     let pages = fast_frame(rig, frame, &mut writer, 600, 0);
     assert_eq!(pages, 3, "256 in a page of 64 KiB");
     let figures = fast.snapshot();
     assert_eq!((figures.used_bytes, figures.capacity_bytes), (3 * (64 << 10), 1 << 20), "of one buddy");
-    // The next frames use the same pages again once the frames are complete.
+    // Later frames reuse the pages once their frames are complete.
     for number in 0..10 {
         rig.memory.reclaim();
         let frame = rig.timeline().begin();
@@ -92,7 +92,7 @@ pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut R
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     let first = writer.write(&[1; 256]).expect("there is a page");
     for _ in 0..511 {
-        drop(writer.write(&[1; 256]).expect("there is a page")); // giving it back does nothing
+        drop(writer.write(&[1; 256]).expect("there is a page")); // dropping it has no effect
     }
     let refused = writer.write(&[1; 256]).err();
     assert!(matches!(refused, Some(UploadError::Full { .. })), "both pages are in use: {refused:?}");
@@ -127,7 +127,7 @@ pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(fast.snapshot().capacity_bytes, 0, "{:?}", fast.snapshot());
 }
 
-/// The passes of a graph are recorded by several threads, and all constants of the execution are fast ones.
+/// Several threads record the passes of a graph, and all constants of the execution are fast constants.
 pub fn seed_004_27_constants_of_a_graph_are_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 6;
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });

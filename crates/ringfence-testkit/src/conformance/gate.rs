@@ -1,4 +1,4 @@
-//! The gate itself: a test that fails while work is held back ends, rather than waiting for that work for ever.
+//! The gate itself: a test that fails while work is held back ends, instead of waiting forever for that work.
 
 use std::panic::catch_unwind;
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use ringfence::{AllocatorDesc, Frame, Location, Timeline};
 
 use crate::rig::{PATIENCE, Rig, buffer, caught, run_on};
 
-/// Submits an empty frame of this timeline, of the first queue, behind the gate.
+/// Submits an empty frame of this timeline to the first queue, behind the gate.
 fn hold_back<G: Gpu>(rig: &mut Rig<G>, timeline: &Timeline<G::Device>, frame: Frame) -> u64 {
     let (gate, value) = (rig.gpu.gate(), frame.value());
     rig.gpu.submit(0, &[(gate, 1)], &[], value).expect("the device is not lost");
@@ -18,7 +18,8 @@ fn hold_back<G: Gpu>(rig: &mut Rig<G>, timeline: &Timeline<G::Device>, frame: Fr
     value
 }
 
-/// Fails behind the gate, and holds what waits for the device when it is dropped: a second allocator.
+/// Fails while work is behind the gate, and owns an object that waits for the device when it is dropped: a second
+/// allocator.
 fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let held = buffer(&memory, 64, BufferUsage::COPY_DST, Location::Device, "held");
@@ -28,16 +29,16 @@ fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
     panic!("planted");
 }
 
-/// The failing test has a thread of its own: were it to hang, this one would say so.
+/// A gated test that fails ends. It runs on its own thread, so that this test can report a hang.
 pub fn a_gated_test_that_fails_ends<G: Gpu>(rig: &mut Rig<G>) {
     let options = rig.options.clone();
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let failed = catch_unwind(|| run_on::<G>(&options, fail_behind_the_gate)).expect_err("it fails");
-        sender.send(failed.downcast_ref().copied()).expect("it is waited for");
+        sender.send(failed.downcast_ref().copied()).expect("the test ends in time");
     });
     let failure: Option<&str> = receiver.recv_timeout(PATIENCE).expect("a test that fails behind the gate ends");
-    assert_eq!(failure, Some("planted"), "what is reported is its own failure");
+    assert_eq!(failure, Some("planted"), "the reported failure is the test's own");
 }
 
 pub fn a_panic_that_is_caught_leaves_the_gate_closed<G: Gpu>(rig: &mut Rig<G>) {

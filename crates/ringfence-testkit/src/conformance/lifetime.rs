@@ -1,4 +1,4 @@
-//! What is retired, and when it is destroyed.
+//! Retirement: retired objects, and the time of their destruction.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 0);
     frame.discard();
     assert_eq!(rig.memory.reclaim().objects, 1);
-    // A later frame in flight does not hold what was retired before it.
+    // A later frame in flight does not hold objects that were retired before it.
     let frame = rig.timeline().begin();
     let later = rig.timeline().begin();
     drop(rig.buffer(1024, Location::Device, "between two frames"));
@@ -49,7 +49,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 1);
 }
 
-/// The submission is under way, and an early return has dropped its frame: nothing that it uses may go.
+/// If an early return drops the frame of a pending submission, the resources that the submission uses are still held.
 pub fn a_frame_that_is_dropped_after_its_submission_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
     let bytes = pattern(3, 1024);
     let mut upload = rig.buffer(1024, Location::Upload, "source");
@@ -79,7 +79,7 @@ pub fn a_frame_that_a_panic_drops_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
         *value.lock().expect("no panic") = frame.value();
         let commands = [copy(&from, 0, &to, 0, 1024)];
         rig.gpu.submit(0, &[(gate, 1)], &commands, frame.value()).expect("the device is not lost");
-        std::panic::resume_unwind(Box::new("between the submission and the word of it"));
+        std::panic::resume_unwind(Box::new("between the submission and its report"));
     }));
     assert!(unwound.is_err());
     drop((from, to));
@@ -90,22 +90,22 @@ pub fn a_frame_that_a_panic_drops_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.reclaim().objects, 2);
 }
 
-/// One that never came: what it holds goes with the next frame that does.
+/// If a dropped frame was never submitted, the objects that it holds are released with the next submitted frame.
 pub fn a_dropped_frame_is_resolved_by_a_later_one<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     let dropped = frame.value();
-    drop(rig.buffer(1024, Location::Device, "in a frame of which nothing is known"));
+    drop(rig.buffer(1024, Location::Device, "held by a dropped frame"));
     drop(frame);
     assert_eq!(rig.memory.reclaim().objects, 0, "it may have been submitted");
     let discarded = rig.timeline().begin();
     discarded.discard();
-    assert_eq!(rig.memory.reclaim().objects, 0, "a discarded frame says nothing of the one before");
+    assert_eq!(rig.memory.reclaim().objects, 0, "a discarded frame does not resolve the previous one");
     rig.run(&[]);
     assert_eq!(rig.memory.reclaim().objects, 1, "a later value is reached");
     assert!(rig.timeline().wait(dropped, PATIENCE).expect("the device is not lost"));
-    // Or with the word that none of them is under way.
+    // The caller can also state that no dropped frame was submitted.
     drop(rig.timeline().begin());
-    drop(rig.buffer(1024, Location::Device, "after a frame of which nothing is known"));
+    drop(rig.buffer(1024, Location::Device, "after a dropped frame"));
     assert_eq!(rig.memory.reclaim().objects, 0);
     rig.timeline().discard_dropped();
     assert_eq!(rig.memory.reclaim().objects, 1);
@@ -125,7 +125,7 @@ pub fn a_frame_that_was_overtaken_comes_back_open<G: Gpu>(rig: &mut Rig<G>) {
     ring.write_for(&first, &[1; 16], 4).expect("it is open");
     drop((ring, first));
     rig.run(&[]);
-    assert_eq!(memory.reclaim().waiting, 0, "dropped, it is covered by the later one");
+    assert_eq!(memory.reclaim().waiting, 0, "the later frame covers the dropped one");
 }
 
 pub fn a_ring_that_waits_for_a_dropped_frame_names_it<G: Gpu>(rig: &mut Rig<G>) {
@@ -154,20 +154,21 @@ pub fn shutdown_is_refused_while_a_frame_is_open_or_dropped<G: Gpu>(rig: &mut Ri
     let refused = rig.memory.shutdown(Duration::MAX);
     assert_eq!(refused, Err(ShutdownError::OpenFrames { frame: point, open: 1, waiting: 2 }));
     drop(frame);
-    // Never waited for without a bound, as it may never come.
+    // Shutdown does not wait without a timeout for a frame that may never be submitted.
     let refused = rig.memory.shutdown(Duration::MAX);
     assert!(
         matches!(refused, Err(ShutdownError::DroppedFrame { frame, waiting: 2, .. }) if frame == point),
         "{refused:?}"
     );
-    assert_eq!(rig.memory.statistics().retired_count, 2, "what was waiting still waits");
-    // It was submitted after all, as far as the allocator knows.
+    assert_eq!(rig.memory.statistics().retired_count, 2, "the waiting objects still wait");
+    // Now the frame's value is signalled, as if it had been submitted.
     rig.gpu.submit(0, &[], &[], point.value).expect("the device is not lost");
     let done = rig.memory.shutdown(PATIENCE).expect("it is complete in time");
     assert_eq!((done.objects, done.waiting), (2, 0));
 }
 
-/// The second allocator's timeline has the same index and gets far ahead of the first one's.
+/// A bin of two allocators releases nothing early, although the second allocator's timeline has the same index and gets
+/// far ahead of the first one's.
 pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) {
     let (other, others) = rig.allocator(AllocatorDesc::default());
     let theirs = &others[0];
@@ -175,8 +176,8 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
     rig.memory.retirement().retire_into(&bin, "mine");
-    // Nothing is begun there. With turns that are counted by each, the set of the item before would be taken for its
-    // own.
+    // The other allocator has no open frame. If each allocator counted its own epochs, the sync points of the previous
+    // item would be mistaken for those of this one.
     other.retirement().retire_into(&bin, "theirs");
     let mut out = Vec::new();
     other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
@@ -184,18 +185,18 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     let value = rig.submit(mine, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
-    assert_eq!(out, ["theirs"], "no progress of another allocator lets it pass");
+    assert_eq!(out, ["theirs"], "progress of another allocator does not complete it");
     rig.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, ["theirs", "mine"]);
-    // A point of another allocator is refused where it would decide over memory.
+    // A point of another allocator is refused if it would control the release of memory.
     let frame = theirs.begin();
     let held = rig.buffer(1024, Location::Device, "for a foreign point");
     let set = SyncSet::from(frame.point());
-    // SAFETY: nothing uses it.
+    // SAFETY: no work uses it.
     let foreign = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { held.retire_after(&set) }));
     let message = *foreign.expect_err("refused").downcast::<String>().expect("a message");
     assert!(message.contains(&frame.point().to_string()), "{message}");
-    assert_eq!(rig.memory.reclaim().objects, 1, "it goes as if it were dropped");
+    assert_eq!(rig.memory.reclaim().objects, 1, "it is released like a dropped one");
     frame.discard();
     drop((others, other));
 }
@@ -211,13 +212,13 @@ pub fn frames_are_submitted_in_order_on_their_own_timeline<G: Gpu>(rig: &mut Rig
     if let [one, other, ..] = rig.timelines.as_slice() {
         let refused = other.submitted(one.begin()).expect_err("a frame of another timeline");
         assert!(matches!(refused, FrameError::WrongTimeline { .. }), "{refused:?}");
-        // It comes back, as open as before.
+        // The error returns the frame, which is still open.
         let frame = refused.into_frame();
         let value = frame.value();
         rig.gpu.submit(0, &[], &[], value).expect("the device is not lost");
         assert_eq!(rig.timeline().submitted(frame).expect("its own timeline").value, value);
     }
-    // The timeline goes on.
+    // The timeline still works.
     rig.run(&[]);
 }
 
@@ -251,7 +252,7 @@ pub fn an_allocator_that_is_dropped_first_waits_for_the_device<G: Gpu>(rig: &mut
     let usage = BufferUsage::COPY_DST;
     let held = buffer(&memory, 1 << 16, usage, Location::Device, "filled");
     let fill = Command::FillBuffer { dst: held.object().clone(), offset: 0, size: 1 << 16, value: 1 };
-    // Both allocators follow the same queue, so both have to know of the submission.
+    // Both allocators follow the same queue, so both must know of the submission.
     let (frame, theirs) = (rig.timeline().begin(), timelines[0].begin());
     assert_eq!(frame.value(), theirs.value());
     let value = rig.submit(frame, &[fill]);
@@ -276,12 +277,12 @@ pub fn a_thousand_frames_stream_and_leave_nothing_behind<G: Gpu>(rig: &mut Rig<G
         drop(target);
         in_flight.push_back(rig.submit(frame, &commands));
         rig.memory.reclaim();
-        assert!(rig.memory.statistics().retired_count <= 4, "at most what is in flight");
+        assert!(rig.memory.statistics().retired_count <= 4, "at most the buffers in flight");
     }
     rig.memory.debug().validate().expect("the allocator is sound");
 }
 
-/// The old buffer is read by work that is held back; the new one is in use before that work has run.
+/// A buffer can be replaced while held-back work reads the old one; the new buffer is in use before that work has run.
 pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>) {
     let old_bytes = pattern(1, 1024);
     let mut source = rig.buffer(1024, Location::Upload, "old");
@@ -299,7 +300,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     let new_bytes = pattern(2, 1024);
     source.write(1024, &new_bytes).expect("upload memory is mapped");
     assert_eq!(rig.memory.statistics().calls.wait, waits, "no thread waited");
-    assert_eq!(rig.memory.reclaim().objects, 0, "the old one is still to be read");
+    assert_eq!(rig.memory.reclaim().objects, 0, "the old buffer is still going to be read");
     rig.gpu.open_gate(1).expect("the device is not lost");
     rig.run(&[copy(&source, 1024, &backs[1], 0, 1024)]);
     for (back, bytes) in backs.iter().zip([old_bytes, new_bytes]) {
@@ -308,7 +309,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
         assert_eq!(read, bytes);
     }
     assert_eq!(rig.memory.reclaim().objects, 1);
-    // A replacement that cannot be made changes nothing.
+    // A replacement that fails changes nothing.
     let held = (format!("{:?}", source.object()), source.offset());
     let absurd = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1 << 50, ..desc });
     assert!(absurd.map_err(Error::from).and_then(|info| source.replace(&info, allocation)).is_err());
@@ -328,7 +329,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
         let frame = rig.timeline().begin();
         let moved = held.resize(&frame, &info, keep, allocation).expect("there is room").expect("there are bytes");
         let BufferCopy { src, src_offset, dst, dst_offset, size } = moved;
-        // One after the other, without a wait: each waits for its own frame.
+        // One after the other, without a wait: each old buffer waits for its own frame.
         rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
         rig.memory.reclaim();
     }
@@ -343,7 +344,8 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
     frame.discard();
 }
 
-/// A texture of 16 x 16 texels gains its larger mip, then drops down to the third. Texels are compared after each.
+/// A texture of 16 x 16 texels gets its larger mip level, and is then reduced to the third. The texels are compared
+/// after each step.
 pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };
@@ -398,7 +400,7 @@ pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
     frame.discard();
 }
 
-/// Writes a square mip with a pattern of its side's.
+/// Writes a square mip level with a pattern that depends on its side.
 fn fill_mip<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32, side: u32, seed: u32) {
     let region = crate::TextureRegion { mip, ..rig.region(side, side, 0) };
     let texels = pattern(u64::from(seed), (side * side * 4) as usize);

@@ -15,7 +15,7 @@ pub fn a_buffer_in_each_location_holds_what_was_written<G: Gpu>(rig: &mut Rig<G>
     for location in [Location::Device, Location::DeviceUpload, Location::Upload] {
         let buffer = rig.buffer(8192, location, "target");
         if !rig.gpu.can_copy_to(buffer.memory_type()) {
-            continue; // written by the host alone, as `upload` is
+            continue; // written only by the host, like `upload`
         }
         rig.run(&[copy(&upload, 0, &buffer, 4096, 4096), copy(&buffer, 4096, &buffer, 0, 4096)]);
         assert_eq!(rig.download(&buffer, 4096), bytes, "{location:?}");
@@ -90,7 +90,8 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
         let info = Create::<Textures>::describe(rig.memory.device(), &desc).expect("a small target");
         rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
     };
-    // The first makes the block: on Direct3D 12 one for multisampled targets too would have to be aligned to 4 MiB.
+    // The first target creates the block. On Direct3D 12, a block that also holds multisampled targets must be aligned
+    // to 4 MiB.
     let (plain, multisampled) = (target(1), target(4));
     drop((plain, multisampled));
     rig.memory.reclaim();
@@ -99,7 +100,7 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
 pub fn bad_descriptions_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let before = rig.memory.snapshot();
     let usage = BufferUsage::COPY_DST;
-    // Refused when it is described, measured, or placed; by name each time.
+    // The driver refuses these when they are described, measured or placed, each time by name.
     let buffer = |size| -> Result<_, Error> {
         let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage })?;
         rig.memory.create_buffer(&info, AllocationDesc::default())
@@ -108,7 +109,7 @@ pub fn bad_descriptions_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Ri
     let absurd = buffer(1 << 50);
     assert!(
         matches!(absurd, Err(Error::TooLarge { .. } | Error::OutOfMemory { .. } | Error::Device(_))),
-        "more than any heap has: {absurd:?}"
+        "larger than any heap: {absurd:?}"
     );
     let texture = |desc| -> Result<_, Error> {
         let info = Create::<Textures>::describe(rig.memory.device(), &desc)?;
@@ -133,7 +134,7 @@ pub fn host_access_is_bounded<G: Gpu>(rig: &mut Rig<G>) {
     let beyond = AccessError::OutOfRange { offset: size - 1, size: 2, resource_size: size };
     assert_eq!(upload.write(size - 1, &[0; 2]), Err(beyond));
     assert!(matches!(upload.write(u64::MAX, &[0; 2]), Err(AccessError::OutOfRange { .. })));
-    assert_eq!(upload.write(size, &[]), Ok(()), "nothing, at the very end");
+    assert_eq!(upload.write(size, &[]), Ok(()), "an empty write at the end");
     let device = rig.buffer(256, Location::Device, "device");
     if !device.is_mapped() {
         assert_eq!(device.read(0, &mut [0; 4]), Err(AccessError::NotMapped));
@@ -151,7 +152,7 @@ pub fn names_show_in_the_snapshot<G: Gpu>(rig: &mut Rig<G>) {
     drop(named);
     rig.memory.reclaim();
     let third = rig.buffer(512, Location::Device, "");
-    assert!(names(rig).iter().all(String::is_empty), "a name goes with its range");
+    assert!(names(rig).iter().all(String::is_empty), "a name is removed with its range");
     drop((unnamed, third));
 }
 

@@ -1,7 +1,7 @@
-//! What is not used is evicted under pressure, comes back with its bytes, and is never touched while it is used. On
-//! devices that leave this to the system nothing happens, and says so.
+//! Unused memory is evicted under pressure, becomes resident again with its bytes, and is never evicted while it is in
+//! use. On devices that leave residency to the system, no memory is evicted, and the library reports that.
 //!
-//! The pressure is made by a headroom larger than any heap: whatever may go is to go.
+//! The tests create pressure with a headroom that is larger than any heap, so that everything evictable is evicted.
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
@@ -14,7 +14,7 @@ use crate::rig::{PATIENCE, Rig, copy, pattern};
 const SIZE: u64 = 256 << 10;
 
 fn pressed<G: Gpu>(rig: &Rig<G>) -> Residency<G::Device> {
-    // SAFETY: the tests list what their submissions use of what is evictable.
+    // SAFETY: the tests list the evictable resources that their submissions use.
     unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2)
 }
 
@@ -22,21 +22,21 @@ fn evictable(dedicated: Dedicated) -> AllocationDesc<'static> {
     AllocationDesc { name: "evictable", dedicated, evictable: true, ..Default::default() }
 }
 
-/// A buffer of the device's memory, alone in its memory object.
+/// Creates a buffer in device memory, with its own memory object.
 fn make<G: Gpu>(rig: &Rig<G>) -> Buffer<G::Device> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
     rig.memory.create_buffer(&info, evictable(Dedicated::Always)).expect("there is room")
 }
 
-/// Whether memory of this type can be evicted at all.
+/// Returns `true` if memory of this type can be evicted.
 fn can_evict(capabilities: &Capabilities, memory_type: u32) -> bool {
     let properties = capabilities.properties(memory_type);
     let mapped = ringfence::device::MemoryProperties::HOST_VISIBLE;
     capabilities.residency && !properties.contains(mapped)
 }
 
-/// Copies a buffer to another in a frame of its own, after it has been committed.
+/// Copies a buffer to another in a separate frame, after it has been committed.
 fn use_one<G: Gpu>(
     rig: &mut Rig<G>,
     residency: &Residency<G::Device>,
@@ -57,7 +57,7 @@ fn use_one<G: Gpu>(
 pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let held: Vec<_> = (0..6).map(|_| make(rig)).collect();
     let has = can_evict(rig.memory.device().capabilities(), held[0].memory_type());
-    // SAFETY: as for what is pressed.
+    // SAFETY: as for the residency under pressure.
     let calm = unsafe { rig.memory.residency() };
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
     for (number, buffer) in held.iter().enumerate() {
@@ -85,7 +85,7 @@ pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: 
     if !has {
         assert_eq!(pressed.totals().evicted_count, 0);
     }
-    // What is evicted can be dropped, and the rest brought back.
+    // Evicted buffers can be dropped, and the others become resident again.
     drop(held);
     rig.memory.reclaim();
     rig.memory.debug().validate().expect("the allocator is sound");
@@ -104,7 +104,7 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     assert_eq!((list.len(), list.is_empty()), (expected, !has));
     pressed.commit(&list, &frame).expect("there is room");
     rig.submit_behind_gate(1, frame, &[copy(&first, 0, &back, 0, SIZE)]);
-    // Another frame, which does not use it; the first has not run yet.
+    // Another frame, which does not use the buffer. The first frame has not run yet.
     let frame = rig.timeline().begin();
     list.clear();
     list.add(&second);
@@ -115,20 +115,20 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let frame = rig.timeline().begin();
     list.clear();
-    let committed = pressed.commit(&list, &frame).expect("there is nothing to bring back");
+    let committed = pressed.commit(&list, &frame).expect("no memory has to become resident");
     rig.submit(frame, &[]);
     assert_eq!(committed.evicted_bytes >= 2 * SIZE, has);
     let (_, theirs) = rig.allocator(AllocatorDesc::default());
     assert_eq!(pressed.commit(&list, &theirs[0].begin()), Err(ResidencyError::ForeignFrame));
     let (other, _) = rig.allocator(AllocatorDesc::default());
-    // SAFETY: nothing is submitted that uses anything of it.
+    // SAFETY: no submission uses any of its resources.
     let other = unsafe { other.residency() }.list();
     let frame = rig.timeline().begin();
     assert_eq!(pressed.commit(&other, &frame), Err(ResidencyError::ForeignList));
     frame.discard();
 }
 
-/// Once it is replaced, a resource cannot be listed any more, and the copy reads it all the same.
+/// A replaced resource cannot be listed any more, but the copy can still read it.
 pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>) {
     let mut held = make(rig);
     let expected = pattern(5, SIZE as usize);
@@ -139,7 +139,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
     use_one(rig, &pressed, &upload, &held);
     let mut list = pressed.list();
     let frame = rig.timeline().begin();
-    pressed.commit(&list, &frame).expect("nothing is to come back");
+    pressed.commit(&list, &frame).expect("no memory has to become resident");
     rig.submit(frame, &[]);
     assert_eq!(pressed.absent_bytes() >= SIZE, has, "it is not used");
 
@@ -147,7 +147,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 2 * SIZE, usage }).expect("plain");
     let copy = held.resize(&frame, &info, SIZE, evictable(Dedicated::Always)).expect("there is room");
-    let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.expect("there is something to keep");
+    let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.expect("some memory must be kept");
     list.add(&held);
     pressed.commit(&list, &frame).expect("there is room");
     assert_eq!(pressed.absent_bytes(), 0, "{pressed:?}");
@@ -182,18 +182,18 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     use_one(rig, &pressed, &upload, &held[0]);
     let nothing = |rig: &mut Rig<G>| {
         let frame = rig.timeline().begin();
-        let committed = pressed.commit(&pressed.list(), &frame).expect("there is nothing to bring back");
+        let committed = pressed.commit(&pressed.list(), &frame).expect("no memory has to become resident");
         rig.submit(frame, &[]);
         committed.evicted_bytes
     };
-    assert_eq!(nothing(rig), 0, "one of its four must not go");
+    assert_eq!(nothing(rig), 0, "one of its four buffers is not evictable");
     drop(stays);
     rig.gpu.wait_idle().expect("the device is not lost");
     rig.memory.reclaim();
     assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the block as a whole");
-    // One that must not go brings the block back, and with it the others.
+    // A buffer that is not evictable makes the block resident, and with it the other buffers.
     let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
-    assert_eq!(stays.offset(), 3 * measured.size(), "it lies in the same block");
+    assert_eq!(stays.offset(), 3 * measured.size(), "it is in the same block");
     assert_eq!(pressed.absent_bytes(), 0);
     rig.run(&[copy(&upload, 0, &stays, 0, SIZE)]);
     assert!(rig.download(&held[0], SIZE) == bytes && rig.download(&stays, SIZE) == bytes);
@@ -203,10 +203,10 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
 pub fn priorities_are_reported_where_the_system_listens<G: Gpu>(rig: &mut Rig<G>) {
     let held = make(rig);
     for priority in Priority::ALL {
-        assert!(held.set_priority(priority), "it has memory of its own");
+        assert!(held.set_priority(priority), "it has its own memory");
     }
     let placed = rig.buffer(SIZE, Location::Device, "placed");
-    assert_eq!(placed.set_priority(Priority::High), placed.is_dedicated(), "a block has that of its pool");
+    assert_eq!(placed.set_priority(Priority::High), placed.is_dedicated(), "a block has the priority of its pool");
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
     for priority in Priority::ALL {

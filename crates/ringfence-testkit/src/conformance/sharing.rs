@@ -1,4 +1,4 @@
-//! Memory that two allocators see, each as a process of its own would: exported by one, imported by the other.
+//! Shared memory, with two allocators that stand for two processes: one exports, the other imports.
 
 use crate::{Command, Gpu};
 use ringfence::defrag::{Defrag, DefragDesc};
@@ -10,7 +10,7 @@ use crate::rig::{self, PATIENCE, Rig, skipped};
 
 const BYTES: u64 = 100_000;
 
-/// The kinds of handles that the device both makes and takes for buffers; says so if there is none.
+/// Returns the kinds of handles that the device can export and import for buffers. Reports a skip if there are none.
 fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let info = info::<G>(memory);
     let works = |kind: &ShareKind| {
@@ -19,15 +19,15 @@ fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     };
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
     if found.is_empty() {
-        skipped("the device shares no memory of buffers");
-        // Mesa's driver has file descriptors, and the simulated device its own.
+        skipped("the device cannot share buffers");
+        // Mesa's driver supports file descriptors, and the simulated device its own kind.
         let is_required = G::NAME == "sim" || std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
         assert!(!is_required || G::NAME == "d3d12", "required");
     }
     found
 }
 
-/// The first of them.
+/// Returns the first of these kinds.
 fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
     kinds::<G>(memory).into_iter().next()
 }
@@ -41,7 +41,7 @@ fn shared(kind: ShareKind) -> AllocationDesc<'static> {
     AllocationDesc { name: "shared", share: Some(kind), ..Default::default() }
 }
 
-/// A handle; `None` on a Direct3D 12 that is not Windows' own and has none.
+/// Exports a buffer. `None` on implementations of Direct3D 12 other than Windows', which do not support it.
 fn export<G: Gpu>(buffer: &Buffer<G::Device>) -> Option<(<G::Device as Share>::Handle, SharedMemory)> {
     match buffer.export() {
         Ok(exported) => Some(exported),
@@ -63,18 +63,18 @@ pub fn an_exported_buffer_is_the_importers_too<G: Gpu>(rig: &mut Rig<G>) {
 fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
-    assert!(buffer.is_dedicated(), "it would show its neighbours else");
+    assert!(buffer.is_dedicated(), "it has its own memory, so that its neighbours are not shared");
     let Some((handle, shared)) = export::<G>(&buffer) else { return };
     assert_eq!((shared.kind, shared.offset, shared.memory_bytes), (kind, 0, buffer.memory_bytes()));
     let shared = SharedMemory::from_bytes(&shared.to_bytes()).expect("its own bytes");
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
-    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    // SAFETY: the handle was just exported, and the host does not read the memory.
     let imported =
         unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, desc) }.expect("the same device");
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
-    // The exporter's work writes, the importer's copies out, and the other way round.
+    // Work writes through one buffer and copies out of the other, in both directions.
     for (seed, (from, to)) in [(1, (&buffer, &imported)), (2, (&imported, &buffer))] {
         let expected = rig::pattern(seed, BYTES as usize);
         let mut source = rig.buffer(BYTES, Location::Upload, "source");
@@ -94,11 +94,11 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
     let Some((handle, shared)) = export::<G>(&exported) else { return };
     let (info, desc) = (info::<G>(&rig.memory), AllocationDesc::default());
-    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    // SAFETY: the handle was just exported, and the host does not read the memory.
     let imported = unsafe { sharing::import_buffer(&rig.memory, &info, handle, &shared, desc) };
     let imported = imported.expect("the same device");
-    // The exporter is gone: the bytes are the importer's.
-    // SAFETY: nothing was submitted with it.
+    // The exporter is destroyed: the importer now owns the bytes alone.
+    // SAFETY: no submission uses it.
     unsafe { exported.destroy_now() };
     drop(other);
     let expected = rig::pattern(3, BYTES as usize);
@@ -124,7 +124,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
 pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
-        return skipped("the device shares no blocks");
+        return skipped("the device cannot share blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
     let desc = PoolDesc { memory_type, block_bytes: 4 << 20, share: Some(kind), ..Default::default() };
@@ -137,13 +137,13 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let others: Vec<_> = buffers.iter().map(Buffer::offset).collect();
 
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    // SAFETY: the handle was exported just now.
+    // SAFETY: the handle was just exported.
     let block =
         unsafe { sharing::import_memory(&other, handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) };
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
-        .map(|offset| block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it lies there"))
+        .map(|offset| block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it fits"))
         .collect();
     for (seed, (from, to)) in (10..).zip(buffers.iter().zip(&imported)) {
         let expected = rig::pattern(seed, BYTES as usize);
@@ -163,7 +163,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
 pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
-        return skipped("the device shares no blocks");
+        return skipped("the device cannot share blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
     let desc = PoolDesc { memory_type, block_bytes: 1 << 20, share: Some(kind), ..Default::default() };
@@ -172,7 +172,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
         let desc = AllocationDesc { movable: true, ..Default::default() };
         pool.create_buffer(&info::<G>(&rig.memory), desc).expect("room")
     };
-    // One of the second block, into the first.
+    // Moves a buffer of the second block into the first.
     let mut held: Vec<_> = (0..8).map(make).collect();
     while pool.statistics().block_count < 2 {
         held.push(make(held.len()));
@@ -189,7 +189,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
     let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
     let frame = rig.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("the frame is the allocator's own");
-    let copy = pass.copy_buffer(&mut moved).expect("the block of which it is all can be emptied");
+    let copy = pass.copy_buffer(&mut moved).expect("the block contains only this buffer and can be emptied");
     let copy = Command::CopyBuffer { src: copy.src, src_offset: 0, dst: copy.dst, dst_offset: 0, size: copy.size };
     drop(pass);
     let value = rig.submit(frame, &[copy]);
@@ -198,7 +198,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
     let Some((handle, shared)) = export::<G>(&moved) else { return };
     assert_eq!((shared.offset, shared.kind), (moved.offset(), kind));
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    // SAFETY: the handle was just exported, and the host does not read the memory.
     let imported =
         unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
@@ -212,27 +212,27 @@ pub fn an_imported_buffer_is_not_evicted<G: Gpu>(rig: &mut Rig<G>) {
     let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
     let Some((handle, shared)) = export::<G>(&buffer) else { return };
     let (other, timelines) = rig.allocator(AllocatorDesc::default());
-    // SAFETY: the handle was exported just now, and nothing reads through the host.
+    // SAFETY: the handle was just exported, and the host does not read the memory.
     let imported =
         unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
-    // SAFETY: nothing was called evictable.
+    // SAFETY: no resource is evictable.
     let residency = unsafe { other.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let frame = timelines[0].begin();
-    let committed = residency.commit(&residency.list(), &frame).expect("nothing is to come back");
+    let committed = residency.commit(&residency.list(), &frame).expect("no memory has to become resident");
     assert_eq!((committed.evicted_count, residency.absent_bytes()), (0, 0), "{residency:?}");
     frame.discard();
     drop(imported);
     other.shutdown(PATIENCE).expect("all is complete");
 }
 
-/// A kind of handle that is not this one.
+/// Returns another kind of handle.
 fn unlike(kind: ShareKind) -> ShareKind {
     if kind == ShareKind::OpaqueFd { ShareKind::Simulated } else { ShareKind::OpaqueFd }
 }
 
 fn memory_type<G: Gpu>(memory: &Allocator<G::Device>, kind: ShareKind) -> u32 {
-    // SAFETY: what is prepared is discarded.
+    // SAFETY: the prepared resource is discarded.
     let bits = unsafe {
         let (unplaced, needs) =
             Create::<Buffers>::prepare_shared(memory.device(), &info::<G>(memory), kind).expect("it can be shared");
@@ -250,7 +250,7 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
         let support = sharing::texture_support(&rig.memory, &describe(&rig.memory), *kind);
         support.can_export && support.can_import
     }) else {
-        return skipped("the device shares no memory of textures");
+        return skipped("the device cannot share textures");
     };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let texture = rig.memory.create_texture(&describe(&rig.memory), shared(kind)).expect("there is room");
@@ -258,7 +258,7 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
         Err(ShareError::Device(error)) if G::NAME == "d3d12" => return skipped(&error.to_string()),
         exported => exported.expect("the device has handles"),
     };
-    // SAFETY: the handle was exported just now.
+    // SAFETY: the handle was just exported.
     let imported =
         unsafe { sharing::import_texture(&other, &describe(&other), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
@@ -278,7 +278,8 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     let rows = |bytes: &[u8]| bytes.chunks(region.row_bytes as usize).flat_map(|line| line[..row].to_vec()).collect();
     let (got, wanted): (Vec<u8>, Vec<u8>) = (rows(&texels), rows(&expected));
     assert_eq!(got, wanted);
-    // Its layout is the exporter's to hand over; what is shown here is that it lies on the same bytes and goes.
+    // The exporter would have to hand over the layout. This test only checks that the import uses the same bytes and
+    // can be destroyed.
     assert_eq!(imported.size(), texture.size());
     // SAFETY: no work uses it.
     unsafe { imported.destroy_now() };
@@ -290,9 +291,9 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let plain = rig.memory.create_buffer(&info(), AllocationDesc::default()).expect("there is room");
     assert!(matches!(plain.export(), Err(ShareError::NotShared)));
     let missing = [ShareKind::Simulated, ShareKind::D3d12Heap].into_iter().find(|kind| !G::SHARE_KINDS.contains(kind));
-    let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one is another device's")));
+    let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one kind belongs to another device")));
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
-    // What its API has, and this device has not: nothing is half made.
+    // A kind that the API has and the device does not support is refused, and no object is left.
     for kind in G::SHARE_KINDS {
         let support = sharing::buffer_support(&rig.memory, &info(), *kind);
         eprintln!("{kind:?}: {support:?}");
@@ -302,7 +303,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
         let before = rig.memory.statistics();
         let refused = rig.memory.create_buffer(&info(), shared(*kind));
         assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
-        assert_eq!(before.types, rig.memory.statistics().types, "nothing has changed");
+        assert_eq!(before.types, rig.memory.statistics().types, "a refused import changes nothing");
     }
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     let buffer = rig.memory.create_buffer(&info(), shared(kind)).expect("there is room");
@@ -310,7 +311,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let before = rig.memory.statistics();
     let import = |shared: SharedMemory| {
         let (handle, _) = buffer.export().expect("it can be shared");
-        // SAFETY: a wrong description is refused before the driver sees the handle.
+        // SAFETY: a wrong description is refused before the driver gets the handle.
         let made = unsafe { sharing::import_buffer(&rig.memory, &info(), handle, &shared, AllocationDesc::default()) };
         made.expect_err("it is wrong")
     };
@@ -329,5 +330,5 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     };
     assert_eq!(whole.expect_err("it is tied"), ShareError::Tied);
     let after = rig.memory.statistics();
-    assert_eq!(before.types, after.types, "nothing has changed");
+    assert_eq!(before.types, after.types, "a refused import changes nothing");
 }

@@ -1,5 +1,5 @@
-//! Sparse buffers: pages that get memory and lose it, on every device that has such buffers. Of Mesa's software driver
-//! version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
+//! Sparse buffers: binding and unbinding of pages, on every device that supports them. Version 25 of Mesa's software
+//! driver supports them (`ci/drivers.sh` runs it); with version 22 the tests only check the reported lack of support.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 
-/// A sparse buffer of `pages` pages; `None` where the device has none.
+/// Creates a sparse buffer with `pages` pages; `None` if the device does not support them.
 fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     if rig.gpu.bind_queue(0).is_none() {
-        skipped("the device has no sparse buffers, or its queue binds none");
+        skipped("the device or its queue does not support sparse buffers");
         return None;
     }
     let make = |size: u64| {
@@ -28,11 +28,11 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     Some(make(pages * page_bytes))
 }
 
-/// Submits what is pending to the first queue, as a frame of its own.
+/// Submits the pending binds to the first queue, in a separate frame.
 fn bind<G: Gpu>(rig: &Rig<G>, buffer: &mut SparseBuffer<G::Device>) {
     let queue = rig.gpu.bind_queue(0).expect("it can bind");
     let frame = rig.timeline().begin();
-    // SAFETY: the frame is open, and all work goes to this one queue, in order.
+    // SAFETY: the frame is open, and all work is submitted to this one queue, in order.
     unsafe { buffer.submit(&queue, &[], (rig.gpu.fence(0), frame.value())) }.expect("the device is not lost");
     rig.timeline().submitted(frame).expect("in order");
 }
@@ -74,7 +74,7 @@ pub fn bound_pages_hold_their_bytes_and_unbound_ones_none<G: Gpu>(rig: &mut Rig<
     write(rig, &buffer, 3 * page, &expected);
     assert_eq!(read(rig, &buffer, 3 * page..6 * page), expected);
 
-    // The middle one loses its memory, and gets other.
+    // The middle page is unbound, and then bound to other memory.
     buffer.unbind(4..5).expect("it is there");
     bind(rig, &mut buffer);
     assert!(buffer.behind(4).is_none() && buffer.behind(5).is_some());
@@ -104,14 +104,14 @@ pub fn pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit_behind_gate(1, frame, &[copy::<G>((buffer.object(), 0), (back.object(), 0), 8 * page)]);
     rig.memory.reclaim();
     let before = rig.memory.statistics();
-    // Behind the copy in its queue, which is held up.
+    // In its queue behind the copy, which is held back.
     buffer.unbind(0..8).expect("they are there");
     bind(rig, &mut buffer);
     rig.memory.reclaim();
     let held = rig.memory.statistics();
     assert_eq!(held.retired_count, before.retired_count + 8, "pages wait for the copy that reads them");
     assert_eq!(held.total().range_count, before.total().range_count);
-    // What is taken meanwhile lies elsewhere, and is written while the copy waits.
+    // Memory that is allocated meanwhile is elsewhere, and is written while the copy waits.
     let mut others: Vec<_> = (0..8).map(|_| rig.buffer(page, Location::Device, "other")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
     let fills =
@@ -123,7 +123,7 @@ pub fn pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>) {
     let mut bytes = vec![0; 8 * page as usize];
     back.read(0, &mut bytes).expect("it is mapped");
     assert_eq!(bytes, expected);
-    assert_eq!(rig.memory.statistics().retired_count, 8, "the pages are gone, and the others wait");
+    assert_eq!(rig.memory.statistics().retired_count, 8, "the pages are freed, and the others wait");
 }
 
 pub fn a_batch_is_data_until_it_is_submitted<G: Gpu>(rig: &mut Rig<G>) {
@@ -136,12 +136,12 @@ pub fn a_batch_is_data_until_it_is_submitted<G: Gpu>(rig: &mut Rig<G>) {
     assert!(buffer.is_bound(7) && buffer.behind(7).is_none(), "not yet");
     buffer.unbind(5..21).expect("inside");
     assert_eq!(buffer.batch(), [run(2, 3, true)]);
-    assert_eq!(rig.memory.statistics().total().range_count, 3, "what was never bound goes back at once");
+    assert_eq!(rig.memory.statistics().total().range_count, 3, "pages that were never bound are freed at once");
     bind(rig, &mut buffer);
     assert_eq!(buffer.batch(), []);
     buffer.unbind(3..5).expect("inside");
     buffer.bind(4..6).expect("there is room");
-    assert_eq!(buffer.batch(), [run(3, 1, false), run(5, 1, true)], "page 4 keeps the memory that it has");
+    assert_eq!(buffer.batch(), [run(3, 1, false), run(5, 1, true)], "page 4 keeps its memory");
     bind(rig, &mut buffer);
     let page = buffer.page_bytes();
     assert_eq!((buffer.bound_count(), buffer.pages_of(0..1), buffer.pages_of(page..page + 1)), (3, 0..1, 1..2));
@@ -177,7 +177,7 @@ pub fn random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut Rig<G>) {
         let bound = twin.iter().flatten().count() as u64;
         assert_eq!(buffer.bound_count(), bound, "round {round}");
         bind(rig, &mut buffer);
-        // What is bound now gets bytes of its own; what kept its memory keeps its bytes.
+        // Newly bound pages get their own bytes; pages that stayed bound keep theirs.
         let mut fills = Vec::new();
         for (at, slot) in twin.iter_mut().enumerate().filter(|(_, slot)| slot.is_some()) {
             if *slot == Some(0) || fresh.contains(&(at as u64)) {
@@ -208,14 +208,14 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(buffer.bind(6..9), Err(outside));
     assert_eq!(buffer.unbind(6..9), Err(outside));
     assert_eq!(buffer.batch(), []);
-    // Memory for some pages only.
+    // There is memory for some pages only.
     let page = buffer.page_bytes();
     drop(buffer);
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
     let (memory, _timelines) = rig.allocator(limit);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 64 * page, usage }).expect("plain");
-    let mut buffer = SparseBuffer::new(&memory, &info, AllocationDesc::default()).expect("addresses are many");
+    let mut buffer = SparseBuffer::new(&memory, &info, AllocationDesc::default()).expect("address space is plentiful");
     buffer.bind(0..2).expect("there is room for two");
     let held = memory.statistics().total().range_count;
     let batch = buffer.batch();
@@ -226,12 +226,12 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     memory.debug().validate().expect("the allocator is sound");
 }
 
-/// No list of uses takes a sparse resource, and no pass of a defragmentation can move its pages.
+/// Use lists do not accept sparse resources, and defragmentation does not move their pages.
 pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     if sparse(rig, 1).is_none() {
         return;
     }
-    // SAFETY: nothing but the pages is called evictable, and those are not.
+    // SAFETY: only the pages are described as evictable, and they never are.
     let residency = unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 8 << 20, usage }).expect("plain");
@@ -242,12 +242,12 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     bind(rig, &mut buffer);
     let expected = rig::pattern(3, page as usize);
     write(rig, &buffer, 0, &expected);
-    // Every other page, so that there is something to bring together.
+    // Every other page is unbound, so that there are holes to defragment.
     (0..count).step_by(2).skip(1).for_each(|page| buffer.unbind(page..page + 1).expect("it is there"));
     bind(rig, &mut buffer);
     rig.memory.shutdown(PATIENCE).expect("no frame is open");
     let frame = rig.timeline().begin();
-    residency.commit(&residency.list(), &frame).expect("nothing is to come back");
+    residency.commit(&residency.list(), &frame).expect("no memory has to become resident");
     assert_eq!(residency.absent_bytes(), 0, "{residency:?}");
     let mut run = rig.memory.defragment(DefragDesc::default());
     assert_eq!(run.begin_pass(&frame).expect("the frame is the allocator's own").moves(), []);
@@ -257,7 +257,7 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
     if rig.memory.device().sparse_support().is_some() {
-        return crate::report::skipped("the device has sparse buffers: there is nothing to refuse");
+        return crate::report::skipped("the device supports sparse buffers, so they are not refused");
     }
     let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
     let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");

@@ -1,5 +1,6 @@
-//! Sparse textures: tiles and tails that get memory and lose it, on every device that has such textures. Of Mesa's
-//! software driver version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
+//! Sparse textures: binding and unbinding of tiles and mip tails, on every device that supports them. Version 25 of
+//! Mesa's software driver supports them (`ci/drivers.sh` runs it); with version 22 the tests only check the reported
+//! lack of support.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::device::{Create, DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage, Textures};
@@ -14,10 +15,10 @@ fn desc(width: u32, height: u32, mips: u32, layers: u32) -> TextureDesc {
     TextureDesc { width, height, mips, layers, usage: USAGE, ..Default::default() }
 }
 
-/// A sparse texture, each part in the state that copies want; `None` where the device has none.
+/// Creates a sparse texture, with each part in the state for copies; `None` if the device does not support it.
 fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<G::Device>> {
     if rig.memory.device().sparse_texture_support().is_none() || rig.gpu.bind_queue(0).is_none() {
-        skipped("the device has no sparse textures, or its queue binds none");
+        skipped("the device or its queue does not support sparse textures");
         return None;
     }
     let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");
@@ -29,11 +30,11 @@ fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<
     Some(texture)
 }
 
-/// Submits what is pending to the first queue, as a frame of its own.
+/// Submits the pending binds to the first queue, in a separate frame.
 fn bind<G: Gpu>(rig: &Rig<G>, texture: &mut SparseTexture<G::Device>) {
     let queue = rig.gpu.bind_queue(0).expect("it can bind");
     let frame = rig.timeline().begin();
-    // SAFETY: the frame is open, and all work goes to this one queue, in order.
+    // SAFETY: the frame is open, and all work is submitted to this one queue, in order.
     unsafe { texture.submit(&queue, &[], (rig.gpu.fence(0), frame.value())) }.expect("the device is not lost");
     rig.timeline().submitted(frame).expect("in order");
 }
@@ -43,12 +44,12 @@ fn region<G: Gpu>(rig: &Rig<G>, texture: &SparseTexture<G::Device>, (mip, layer)
     TextureRegion { mip, layer, ..rig.region(width, height, 0) }
 }
 
-/// The texel at a place of a picture: no two of one picture are alike, nor those of two seeds.
+/// Returns the texel at a position of a picture. All texels of a picture differ, and those of different seeds.
 fn texel(seed: u32, x: u32, y: u32) -> [u8; 4] {
     (seed << 24 | x << 12 | y).to_le_bytes()
 }
 
-/// Writes a whole mip of a layer, whatever of it has memory.
+/// Writes a whole mip level of a layer, including its unbound tiles.
 fn write<G: Gpu>(rig: &mut Rig<G>, to: &SparseTexture<G::Device>, part: (u32, u32), seed: u32, discard: bool) {
     let region = region(rig, to, part);
     let mut bytes = vec![0; (region.row_bytes * u64::from(region.height)) as usize];
@@ -63,7 +64,7 @@ fn write<G: Gpu>(rig: &mut Rig<G>, to: &SparseTexture<G::Device>, part: (u32, u3
     rig.run(&[Command::CopyBufferToTexture { src, dst, region, discard }]);
 }
 
-/// The texels of a whole mip of a layer, a row after the other.
+/// Returns the texels of a whole mip level of a layer, row by row.
 fn read<G: Gpu>(rig: &mut Rig<G>, from: &SparseTexture<G::Device>, part: (u32, u32)) -> Vec<[u8; 4]> {
     let region = region(rig, from, part);
     let size = region.row_bytes * u64::from(region.height);
@@ -77,7 +78,8 @@ fn read<G: Gpu>(rig: &mut Rig<G>, from: &SparseTexture<G::Device>, part: (u32, u
     texels.map(|texel| texel.try_into().expect("four bytes")).collect()
 }
 
-/// Looks at each texel of a mip of a layer: `expected` says by tile which seed wrote it last, if it has memory.
+/// Checks each texel of a mip level of a layer. For each tile, `expected` returns the seed of the last write; `None` if
+/// the tile is unbound.
 fn check<G: Gpu>(
     rig: &mut Rig<G>,
     texture: &SparseTexture<G::Device>,
@@ -109,7 +111,7 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
     let [columns, rows] = tiling.tiles(0);
     assert!(columns >= 3 && rows >= 2, "{tiling:?}");
     let [tile_width, tile_height] = tiling.tile;
-    // From inside one tile into the next, in the last row.
+    // From the inside of one tile into the next, in the last row.
     let (x, y) = (tile_width + 1, (rows - 1) * tile_height);
     let some = TexelBox { x, y, width: tile_width, height: 1, ..texture.whole(0, 0) };
     texture.bind(some).expect("there is room");
@@ -132,7 +134,7 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
         assert!(texture.is_bound(texture.whole(mip, 0)), "a tail is bound as a whole");
     }
 
-    // One loses its memory, the others keep theirs; and then all of the mip has some.
+    // One tile is unbound, the others stay bound. Then the whole mip level is bound.
     texture.unbind(TexelBox { x: tile_width, width: 1, ..some }).expect("inside");
     bind(rig, &mut texture);
     check(rig, &texture, (0, 0), |column, row| (is_bound(column, row) && column == 2).then_some(1));
@@ -161,7 +163,7 @@ pub fn sparse_texture_pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>
     rig.submit_behind_gate(1, frame, &[Command::CopyTextureToBuffer { src, dst, region }]);
     rig.memory.reclaim();
     let before = rig.memory.statistics();
-    // Behind the copy in its queue, which is held up.
+    // In its queue behind the copy, which is held back.
     texture.unbind(texture.whole(0, 0)).expect("inside");
     bind(rig, &mut texture);
     rig.memory.reclaim();
@@ -197,13 +199,13 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     texture.unbind(second).expect("inside");
     assert_eq!(texture.batch(), (0..rows).filter(|at| *at != 1).map(row).collect::<Vec<_>>());
     let held = u64::from(columns) * u64::from(rows - 1);
-    assert_eq!(rig.memory.statistics().total().range_count, held, "what was never bound goes back at once");
+    assert_eq!(rig.memory.statistics().total().range_count, held, "tiles that were never bound are freed at once");
     bind(rig, &mut texture);
     assert_eq!(texture.batch(), []);
     texture.unbind(texture.whole(0, 0)).expect("inside");
     texture.bind(TexelBox { height: 1, ..texture.whole(0, 0) }).expect("there is room");
     let freed = (2..rows).map(|at| PageRun { is_bound: false, ..row(at) }).collect::<Vec<_>>();
-    assert_eq!(texture.batch(), freed, "the first row keeps the memory that it has");
+    assert_eq!(texture.batch(), freed, "the first row keeps its memory");
     if tiling.tail_first_mip < tiling.mips {
         texture.bind(texture.whole(tiling.mips - 1, 0)).expect("there is room");
         let tail = PageRun { first: TilePlace::Tail { layer: 0, page: 0 }, count: tiling.tail_pages, is_bound: true };
@@ -213,8 +215,8 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     bind(rig, &mut texture);
 }
 
-/// Whether a sparse texture of several layers may have mips smaller than a tile: not below tier 4 of Direct3D 12, which is
-/// refused by name.
+/// Returns `true` if a sparse texture with several layers may have mip levels smaller than a tile. Direct3D 12 below
+/// tier 4 refuses them by name.
 fn has_packed_arrays<G: Gpu>(rig: &Rig<G>) -> bool {
     let info = Create::<Textures>::describe(rig.memory.device(), &desc(400, 260, 9, 2)).expect("a plain texture");
     match SparseTexture::new(&rig.memory, &info, AllocationDesc::default()) {
@@ -229,7 +231,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
     let desc = desc(400, 260, 9, layers);
     let Some(mut texture) = sparse(rig, &desc) else { return };
     let tiling = texture.tiling().clone();
-    // By page: who wrote it last, 0 for none; none without memory.
+    // For each page, the seed of its last write, or 0 if it was not written; `None` if it is unbound.
     let mut twin: Vec<Option<u32>> = vec![None; tiling.page_count() as usize];
     let seed = 0x1234_5678_9abc_def1_u64;
     let mut dice = seed;
@@ -273,7 +275,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
         }
         assert_eq!(texture.bound_count(), twin.iter().flatten().count() as u64, "seed {seed:#x}, round {round}");
         bind(rig, &mut texture);
-        // A part is written, whatever of it has memory; what has kept its memory elsewhere has kept its texels.
+        // One part is written, including its unbound tiles. Tiles elsewhere that stayed bound keep their texels.
         let part = (roll(tiling.tail_first_mip.min(desc.mips)), roll(desc.layers));
         write(rig, &texture, part, round, false);
         pages_of(texture.whole(part.0, part.1)).into_iter().for_each(|page| {
@@ -292,7 +294,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
                 _ => false,
             };
             let fresh = (0..twin.len()).any(|at| twin[at] == Some(0) && is_of(at));
-            // What was bound and never written holds anything.
+            // Tiles that were bound and never written have undefined contents.
             if !fresh {
                 check(rig, &texture, (mip, layer), |column, row| twin[page(column, row)]);
             }
@@ -321,7 +323,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
         assert!(!texture.is_bound(region));
     }
     assert_eq!(texture.batch(), []);
-    // Memory for some tiles only.
+    // There is memory for some tiles only.
     let page = texture.tiling().page_bytes;
     drop(texture);
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
@@ -343,7 +345,7 @@ pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
     let refused = if device.sparse_texture_support().is_none() {
         desc(256, 256, 1, 1)
     } else {
-        // None has several samples here.
+        // The tested devices do not support sparse textures with several samples.
         let samples = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
         TextureDesc { samples: 4, usage: samples, ..desc(256, 256, 1, 1) }
     };

@@ -1,4 +1,4 @@
-//! What is built on rings: merged copies, texels, results, a copy queue.
+//! Features on top of the rings: merged copies, texels, readbacks, a copy queue.
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferUsage, Driver};
@@ -18,7 +18,7 @@ pub fn copies_of_a_frame_are_merged_and_their_barriers_grouped<G: Gpu>(rig: &mut
     let mut batch = UploadBatch::new();
     let frame = rig.timeline().begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
-    // Two runs that meet, in turns with another destination; added from the middle outwards.
+    // Two adjacent runs, interleaved with another destination, added from the middle outwards.
     for (target, offset) in [(0, 1024), (0, 2048), (1, 512), (0, 0), (1, 4096)] {
         let bytes = pattern(offset + target, 1024);
         let staged = writer.write(&bytes, 4).expect("there is room");
@@ -40,7 +40,7 @@ pub fn copies_of_a_frame_are_merged_and_their_barriers_grouped<G: Gpu>(rig: &mut
         target_count: 2,
         hidden_bytes: 0,
     };
-    assert_eq!(figures, wanted, "1024 and 2048 lie next to each other on both sides");
+    assert_eq!(figures, wanted, "1024 and 2048 are adjacent in source and destination");
     assert_eq!((figures.barrier_count(), figures.barriers_spared()), (4, 6));
     let [first, second] = clear;
     rig.submit(frame, &[first, second, Command::Upload(Box::new(batch.clone()))]);
@@ -94,7 +94,7 @@ pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
         let row = width as usize * 4;
         let bytes = pattern(number as u64, row * height as usize);
         let frame = rig.timeline().begin();
-        ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // so that the next is not aligned by chance
+        ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // the next write is then not aligned by chance
         let texels = Texels::new(width, height, 4, &bytes);
         let staged = if number % 2 == 0 {
             ring.write_texels(&frame, &texels)
@@ -175,9 +175,9 @@ pub fn results_that_are_not_read_are_named_when_the_ring_is_full<G: Gpu>(rig: &m
     assert!(matches!(refused, Some(UploadError::Unread { capacity: 4096, .. })), "{refused:?}");
     let mut read = vec![0; 3000];
     held.read(&mut read).expect("it is there");
-    assert_eq!(read, [1; 3000], "what was not read was not overwritten");
+    assert_eq!(read, [1; 3000], "an unread result is not overwritten");
     drop(held);
-    let next = results.reserve(&frame, 3000, 4).expect("the room is free");
+    let next = results.reserve(&frame, 3000, 4).expect("the space is free");
     drop(next);
     rig.submit(frame, &[]);
 }
@@ -203,7 +203,7 @@ pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(read, bytes);
 }
 
-/// Uploads on the second queue where there is one; the first waits for the point and uses them.
+/// Uploads run on the second queue, if there is one; the first queue waits for their point and uses the data.
 pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mut Rig<G>) {
     let queue = usize::from(rig.gpu.queue_count() > 1);
     let mut transfer = TransferQueue::new(rig.timelines[queue].clone(), ring(rig, 256 << 10, WAIT));
@@ -220,7 +220,7 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
         let failed = transfer.submit(|_, _| Err("the queue was busy"));
         assert!(matches!(failed, Err(SubmitError::Submit(_))), "{failed:?}");
         let point = transfer.submit(|batch, value| {
-            assert_eq!(batch.figures().region_count, 1, "all is still there, and merged");
+            assert_eq!(batch.figures().region_count, 1, "all uploads are still pending, and merged");
             rig.gpu.submit(queue, &[], &[Command::Upload(Box::new(batch.clone()))], value)
         });
         let point = point.expect("the device is not lost").expect("something was gathered");
@@ -243,8 +243,8 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     transfer.abandon();
 }
 
-/// A submission that the driver has refused is discarded: nothing waits for it. Where that is not known it is abandoned,
-/// and all that is dropped waits for a later value of its timeline.
+/// A submission that the driver refused is discarded, and no object waits for it. If the driver's answer is unknown,
+/// the frame is abandoned, and dropped objects wait for a later value of its timeline.
 pub fn uploads_that_were_not_submitted_are_discarded<G: Gpu>(rig: &mut Rig<G>) {
     let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
     let target = rig.buffer(64, Location::Device, "target");
@@ -265,7 +265,7 @@ pub fn uploads_that_were_not_submitted_are_discarded<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
-/// A frame that was begun for what was refused would hold back whatever is dropped, until something else is submitted.
+/// A refused upload leaves no frame open. An open frame would hold back all dropped objects until the next submission.
 pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) {
     let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
     let target = rig.buffer(64, Location::Device, "target");
@@ -283,11 +283,11 @@ pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) 
     assert!(matches!(nothing, Ok(None)), "{nothing:?}");
     drop((target, texture));
     rig.memory.shutdown(PATIENCE).expect("no frame is open");
-    // What was gathered before and after a refusal is one submission.
+    // Uploads before and after a refused one are in one submission.
     let target = rig.buffer(64, Location::Device, "target");
     for part in 0..4_u8 {
         transfer.upload(&[part; 16], &target, u64::from(part) * 16).expect("there is room");
-        transfer.upload(&[9; 4], &target, 64).expect_err("it lies outside");
+        transfer.upload(&[9; 4], &target, 64).expect_err("it is out of range");
     }
     let submit =
         |batch: &mut UploadBatch<_>, value| rig.gpu.submit(0, &[], &[Command::Upload(Box::new(batch.clone()))], value);
@@ -300,7 +300,7 @@ pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) 
 pub fn what_is_staged_has_an_address_where_buffers_have_one<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS;
     let desc = UploadDesc { capacity: 64 << 10, usage, ..Default::default() };
-    // A device without addresses refuses such a ring.
+    // A device without buffer addresses refuses such a ring.
     let Ok(ring) = UploadRing::new(&rig.memory, desc) else { return };
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage, ..Default::default() });
     let frame = rig.timeline().begin();

@@ -1,5 +1,6 @@
-//! Texels of every format, shape, mip, layer and aspect: uploaded by the library and read plainly, written plainly and
-//! read back by the library, whole and in parts. What is expected is reckoned here from the name of the format alone.
+//! Texels of every format, shape, mip level, layer and aspect: uploaded by the library and read with plain copies, and
+//! written with plain copies and read back by the library, whole and in parts. The expected bytes are computed only
+//! from the name of the format.
 
 use crate::{Command, Gpu, Subresource};
 use ringfence::device::{
@@ -15,7 +16,7 @@ use ringfence::{
 use super::upload::{WAIT, ring};
 use crate::rig::{PATIENCE, Rig, pattern};
 
-/// What the name of a format says: the size of a block, and the bytes that each aspect of one has.
+/// The facts in the name of a format: the size of a block, and the bytes of each aspect of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Facts {
     name: String,
@@ -55,7 +56,7 @@ impl Facts {
         self.aspects.iter().find(|(held, _)| *held == aspect).expect("it has that aspect").1
     }
 
-    /// Blocks across, and rows of blocks in all slices.
+    /// Returns the number of blocks in a row, and the number of rows of blocks in all slices.
     fn blocks(&self, [width, height, depth]: [u32; 3]) -> [usize; 2] {
         [width.div_ceil(self.block[0]) as usize, (height.div_ceil(self.block[1]) * depth) as usize]
     }
@@ -65,7 +66,8 @@ impl Facts {
         across * rows * self.bytes(aspect) as usize
     }
 
-    /// Bytes that are texels of this format: depth is a number from 0 to 1, and 24 bits of it leave 8 bits open.
+    /// Returns bytes that are valid texels of this format: depth is a number from 0 to 1, and 24-bit depth leaves 8
+    /// bits unused.
     fn content(&self, seed: u64, size: usize, aspect: TextureAspect) -> Vec<u8> {
         let mut bytes = pattern(seed, size);
         for (index, texel) in bytes.chunks_exact_mut(4).enumerate().filter(|_| aspect == TextureAspect::Depth) {
@@ -78,7 +80,7 @@ impl Facts {
         bytes
     }
 
-    /// As [`Facts::content`], for bytes that came back.
+    /// Clears the unused bits of bytes that were read back, as in [`Facts::content`].
     fn masked(&self, mut bytes: Vec<u8>, aspect: TextureAspect) -> Vec<u8> {
         if self.name.contains("D24") && aspect == TextureAspect::Depth {
             bytes.chunks_exact_mut(4).for_each(|texel| texel[3] = 0);
@@ -95,7 +97,7 @@ impl Facts {
     }
 }
 
-/// The bits of all channels: letters, then how many bits each of them has.
+/// Returns the number of bits of all channels: each group of letters is followed by the bits of each channel.
 fn channel_bits(name: &str) -> u32 {
     let (mut bits, mut letters, mut number) = (0, 0, 0);
     for letter in name.chars().chain(['.']) {
@@ -120,7 +122,7 @@ fn mip_extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
     [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
 }
 
-/// Replaces the rows of blocks of a box in the bytes of a whole subresource, or takes them out of it.
+/// Visits the rows of blocks of a box in the bytes of a whole subresource, to replace or extract them.
 fn rows_of(facts: &Facts, size: [u32; 3], part: &TexelBox, mut visit: impl FnMut(usize, usize, usize)) {
     let bytes = facts.bytes(part.aspect) as usize;
     let [across, down] = facts.block;
@@ -141,7 +143,7 @@ fn paste(facts: &Facts, size: [u32; 3], part: &TexelBox, from: &[u8], whole: &mu
     rows_of(facts, size, part, |at, to, count| whole[to..to + count].copy_from_slice(&from[at..at + count]));
 }
 
-/// A texture and what it has to hold: the bytes of each aspect of each layer of each mip.
+/// A texture and its expected contents: the bytes of each aspect of each layer of each mip level.
 struct Subject<D: Device> {
     facts: Facts,
     desc: TextureDesc,
@@ -149,7 +151,7 @@ struct Subject<D: Device> {
     whole: Vec<(Part, Vec<u8>)>,
 }
 
-/// One aspect of one mip of one layer.
+/// One aspect of one mip level of one layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
     mip: u32,
@@ -167,7 +169,7 @@ impl<D: Device> Subject<D> {
         })
     }
 
-    /// Other content for every part.
+    /// Sets new expected contents for every part.
     fn refill(&mut self, seed: u64) {
         let fill = |(index, part): (usize, Part)| {
             let size = self.facts.tight_bytes(mip_extent(&self.desc, part.mip), part.aspect);
@@ -180,7 +182,7 @@ impl<D: Device> Subject<D> {
         &mut self.whole.iter_mut().find(|(held, _)| *held == part).expect("it has that part").1
     }
 
-    /// The bytes of a mip in all of some layers, one after another.
+    /// Returns the bytes of a mip level in a range of layers, one after another.
     fn layers_of(&self, mip: u32, layers: std::ops::Range<u32>, aspect: TextureAspect) -> Vec<u8> {
         let held = self
             .whole
@@ -190,7 +192,7 @@ impl<D: Device> Subject<D> {
     }
 }
 
-/// What the tests of one texture share.
+/// The rings and buffers that the checks of all textures share.
 struct Bench<D: Device> {
     ring: UploadRing<D>,
     results: ReadbackRing<D>,
@@ -199,9 +201,9 @@ struct Bench<D: Device> {
     back: Buffer<D>,
 }
 
-/// Bytes of each buffer and ring.
+/// Size of each buffer and ring, in bytes.
 const ROOM: u64 = 4 << 20;
-/// Where plain copies begin in their buffer: a multiple of 512 and of every texel.
+/// Alignment of plain copies in their buffer: a multiple of 512 and of every texel's size.
 const PLAIN_ALIGNMENT: u64 = 1536;
 
 impl<D: Device> Bench<D> {
@@ -216,10 +218,10 @@ impl<D: Device> Bench<D> {
     }
 }
 
-/// Parts, and where each lies in a buffer.
+/// Parts, and the layout of each in a buffer.
 type PlainParts = Vec<(Part, Subresource)>;
 
-/// Plain copies of every part, to the texture or from it, and where each lies in the buffer.
+/// Returns plain copies of every part, to the texture or from it, and the layout of each part in the buffer.
 fn plain_copies<G: Gpu>(
     rig: &Rig<G>,
     subject: &Subject<G::Device>,
@@ -231,7 +233,7 @@ fn plain_copies<G: Gpu>(
         let extent = mip_extent(&subject.desc, part.mip);
         let [across, rows] = facts.blocks(extent);
         let block_bytes = facts.bytes(part.aspect);
-        // Texels of 3, 6 or 12 bytes: whole texels too, which layers of Direct3D 12 over Vulkan need.
+        // Texels of 3, 6 or 12 bytes: layers of Direct3D 12 over Vulkan need row pitches of whole texels.
         let has_both = facts.aspects.len() > 1;
         let pitch = rig.gpu.subresource_pitch(has_both) * if block_bytes.is_multiple_of(3) { 3 } else { 1 };
         let row_bytes = (across as u64 * u64::from(block_bytes)).next_multiple_of(pitch);
@@ -249,7 +251,7 @@ fn plain_copies<G: Gpu>(
     copies
 }
 
-/// What the texture holds, read plainly, is what it has to hold.
+/// Checks with plain copies that the texture has its expected contents.
 fn assert_holds<G: Gpu>(rig: &mut Rig<G>, bench: &Bench<G::Device>, subject: &Subject<G::Device>, what: &str) {
     let (copies, commands) = plain_copies(rig, subject, &bench.back, false);
     rig.run(&commands);
@@ -275,7 +277,7 @@ fn assert_same(seen: &[u8], expected: &[u8], what: &str) {
     assert_eq!(wrong, 0, "{what}: bytes of {} differ, the first at {first:?}", expected.len());
 }
 
-/// Writes every part plainly.
+/// Writes every part with plain copies.
 fn write_plainly<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, subject: &Subject<G::Device>) {
     let (copies, commands) = plain_copies(rig, subject, &bench.from, true);
     for (part, place) in &copies {
@@ -289,15 +291,16 @@ fn write_plainly<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, subject
     rig.run(&commands);
 }
 
-/// Whether the mips of a texture are uploaded in batches of their own. Synchronization validation reckons the blocks of
-/// block-compressed images wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; 1.3.239 and 1.4.309 still do) and sees
-/// copies to different mips overlap: a barrier between them keeps it silent, and all other messages are minded.
+/// Returns `true` if each mip level of a texture is uploaded in a separate batch. Synchronization validation computes
+/// block-compressed regions wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; in 1.3.239 and still in 1.4.309) and
+/// reports overlaps of copies to different mip levels. A barrier between the copies avoids these messages, so that all
+/// other messages can be checked.
 fn has_batch_per_mip(facts: &Facts) -> bool {
     facts.block != [1, 1]
 }
 
-/// Boxes with their bytes, by layer where the layers are wrong about layers too: block-compressed arrays of one
-/// dimension, which SwiftShader alone has.
+/// Returns boxes with their bytes, split by layer if the validation layers compute layers wrongly too: for
+/// block-compressed one-dimensional arrays, which only SwiftShader supports.
 fn split_layers<'a, D: Device>(
     subject: &Subject<D>,
     (part, bytes): &'a (TexelBox, Vec<u8>),
@@ -309,7 +312,7 @@ fn split_layers<'a, D: Device>(
     (0..count).map(of).zip(bytes.chunks(bytes.len() / count as usize)).collect()
 }
 
-/// Uploads texels to boxes of the texture: all in one batch, or those of a mip in one.
+/// Uploads texels to boxes of the texture, all in one batch or one batch per mip level.
 fn upload_boxes<G: Gpu>(
     rig: &mut Rig<G>,
     bench: &Bench<G::Device>,
@@ -318,7 +321,7 @@ fn upload_boxes<G: Gpu>(
 ) {
     let frame = rig.timeline().begin();
     let (mut batches, mut last) = (Vec::new(), None);
-    bench.ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // so that the next is not aligned by chance
+    bench.ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // the next write is then not aligned by chance
     for (part, bytes) in boxes.iter().flat_map(|held| split_layers(subject, held)) {
         let texels = Texels::of(subject.facts.format(), part.extent(), bytes).layers(part.layers).aspect(part.aspect);
         let staged = bench.ring.write_texels(&frame, &texels).expect("there is room");
@@ -337,7 +340,7 @@ fn upload_boxes<G: Gpu>(
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
 }
 
-/// Uploads every mip of every aspect, all layers at once.
+/// Uploads every mip level of every aspect, all layers at once.
 fn upload_whole<G: Gpu>(rig: &mut Rig<G>, bench: &Bench<G::Device>, subject: &Subject<G::Device>) {
     let boxes =
         whole_boxes(subject).into_iter().map(|part| (part, subject.layers_of(part.mip, 0..part.layers, part.aspect)));
@@ -345,7 +348,7 @@ fn upload_whole<G: Gpu>(rig: &mut Rig<G>, bench: &Bench<G::Device>, subject: &Su
     upload_boxes(rig, bench, subject, (&boxes, true));
 }
 
-/// What boxes of the texture hold, through the ring.
+/// Reads boxes of the texture back through the ring.
 fn read_boxes<G: Gpu>(
     rig: &mut Rig<G>,
     bench: &Bench<G::Device>,
@@ -376,7 +379,7 @@ fn whole_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     (0..subject.desc.mips).flat_map(of).collect()
 }
 
-/// A box that touches no side of a mip but the far ones: from the second block on where there is one.
+/// Returns boxes that touch only the far sides of a mip level: they start at the second block, if there is one.
 fn far_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     let inner = |size: u32, block: u32| if size > block { (block, size - block) } else { (0, size) };
     let shrink = |part: TexelBox| {
@@ -388,7 +391,7 @@ fn far_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     whole_boxes(subject).into_iter().map(shrink).collect()
 }
 
-/// A box of one block, not at a corner where that can be.
+/// Returns boxes of one block, away from the corners if possible.
 fn near_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     let [across, down] = subject.facts.block;
     let shrink = |part: TexelBox| {
@@ -401,7 +404,7 @@ fn near_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     whole_boxes(subject).into_iter().map(shrink).collect()
 }
 
-/// Uploads parts over what is there, and reads parts back.
+/// Uploads parts over the existing contents, and reads parts back.
 fn copy_parts<G: Gpu>(
     rig: &mut Rig<G>,
     bench: &Bench<G::Device>,
@@ -440,7 +443,7 @@ fn copy_parts<G: Gpu>(
     }
 }
 
-/// Everything that is done with one texture; of the second and third owner of an object the first step alone.
+/// Runs all checks of one texture. For the second and third owner of an object, runs only the first check.
 fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut subject: Subject<G::Device>, owner: u64) {
     subject.refill(3 + owner);
     upload_whole(rig, bench, &subject);
@@ -450,7 +453,7 @@ fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut sub
     }
     subject.refill(11);
     write_plainly(rig, bench, &subject);
-    assert_holds(rig, bench, &subject, "written plainly");
+    assert_holds(rig, bench, &subject, "written with plain copies");
     let boxes = whole_boxes(&subject);
     for (part, seen) in boxes.iter().zip(read_boxes(rig, bench, &subject, &boxes)) {
         let expected = subject.layers_of(part.mip, 0..part.layers, part.aspect);
@@ -461,8 +464,8 @@ fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut sub
     copy_parts(rig, bench, &mut subject, &near);
 }
 
-/// Shapes to try a format with: sides that are no multiple of a block and sides that are, and mips smaller than a
-/// block.
+/// Returns the shapes to test a format with: with sides that are multiples of a block and sides that are not, and with
+/// mip levels smaller than a block.
 fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     let [across, down] = facts.block;
     let (flat, side) = (TextureDesc::default(), 2 * across.max(down));
@@ -481,8 +484,8 @@ fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     ]
 }
 
-/// Tries every format that `wanted` takes, and gives the names of those that the device copies, with the shapes of
-/// each.
+/// Checks all formats that `wanted` accepts. Returns the names of those that the device can copy, with the number of
+/// shapes of each.
 fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> Vec<(String, usize)> {
     let mut bench = Bench::new(rig);
     let mut seen = Vec::new();
@@ -495,7 +498,7 @@ fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> V
         for desc in shapes(&facts) {
             let Some(info) = rig.gpu.describe_texels(index, &desc) else { continue };
             let recycled = rig.memory.statistics().calls.recycled;
-            // The third is recycled.
+            // The third object is recycled.
             for owner in 0..3 {
                 let made = AllocationDesc { name, ..Default::default() };
                 let texture = rig.memory.create_texture(&info, made).expect("the device has such textures");
@@ -523,14 +526,15 @@ fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> V
 pub fn every_colour_format_keeps_its_texels_in_every_shape<G: Gpu>(rig: &mut Rig<G>) {
     let is_plain = |facts: &Facts| facts.block == [1, 1] && facts.aspects[0].0 == TextureAspect::Color;
     let seen = check_formats(rig, is_plain);
-    // What every device has: one and several channels of every width, packed ones, in one, two and three dimensions.
+    // All devices support these: one and several channels of every width, packed formats, in one, two and three
+    // dimensions.
     assert!(seen.len() >= 30, "{seen:?}");
     assert!(seen.iter().any(|(_, shapes)| *shapes >= 8), "all shapes of some format: {seen:?}");
 }
 
 pub fn every_block_compressed_format_keeps_its_blocks_in_every_shape<G: Gpu>(rig: &mut Rig<G>) {
     let seen = check_formats(rig, |facts| facts.block != [1, 1]);
-    // Every device has one family of them at least: BC, ETC2 or ASTC.
+    // Every device supports at least one family: BC, ETC2 or ASTC.
     assert!(seen.len() >= 10, "{seen:?}");
 }
 
@@ -597,7 +601,7 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
     assert!(matches!(refused(&slices, &texture, at), TexelError::Outside { .. }));
     let depth = stage(Texels::of(Format::D32Float, [2, 2, 1], &bytes));
     assert!(matches!(refused(&depth, &texture, at), TexelError::NoAspect { .. }));
-    // Blocks that count as texels, as a program may have done before.
+    // Blocks described as texels are refused.
     if let Some(blocks) = textured(rig, TextureDesc { format: Format::Bc1Unorm, mips: 1, layers: 1, ..plain }) {
         let as_texels = stage(Texels::new(4, 2, 8, &bytes));
         assert!(matches!(refused(&as_texels, &blocks, at), TexelError::OtherFormat { .. }));
@@ -624,7 +628,7 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
     rig.submit(frame, &[]);
 }
 
-/// 1,722,007,169 × 3,570,783,445 × 3 bytes are 2^64 − 1: one byte more has no number.
+/// 1,722,007,169 × 3,570,783,445 × 3 bytes are 2^64 − 1: one more byte does not fit into 64 bits.
 pub fn texels_beyond_every_number_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     let results =
         ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
@@ -633,7 +637,7 @@ pub fn texels_beyond_every_number_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(refused, Some(UploadError::TooLarge { .. })), "{refused:?}");
     let ring = ring(rig, 16 << 10, WAIT);
     let refused = ring.write_texels(&frame, &Texels::new(1_722_007_169, 3_570_783_445, 3, &[0; 64])).err();
-    // With rows at a distance of the device's there is not even such a number.
+    // With the device's row pitch the size does not fit into 64 bits at all.
     let is_named = matches!(refused, Some(UploadError::TexelSize { .. } | UploadError::TooLarge { .. }));
     assert!(is_named, "{refused:?}");
     rig.submit(frame, &[]);

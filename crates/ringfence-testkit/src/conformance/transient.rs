@@ -1,4 +1,4 @@
-//! Transient memory, and bytes that stay right while memory is shared.
+//! Transient memory, and bytes that stay correct while memory is shared.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ fn small_heaps() -> TransientDesc<'static> {
     TransientDesc { heap_bytes: MIB, ..Default::default() }
 }
 
-/// A square render target.
+/// Describes a square render target.
 fn target(side: u32) -> TextureDesc {
     let usage = TextureUsage::RENDER_TARGET | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     TextureDesc { width: side, height: side, usage, ..Default::default() }
@@ -51,13 +51,15 @@ fn acquire_buffer<D: Device>(execution: &mut Execution<'_, D>, size: u64, pass: 
     execution.acquire_buffer(&info, pass, "").expect("there is room")
 }
 
-/// Whether two share bytes.
+/// Returns `true` if two textures share bytes.
 fn overlap<D: Device>(execution: &Execution<'_, D>, a: TransientTexture, b: TransientTexture) -> bool {
-    let [(heap, at), (other_heap, other)] = [a, b].map(|handle| execution.place(handle).expect("a handle of now"));
+    let [(heap, at), (other_heap, other)] =
+        [a, b].map(|handle| execution.place(handle).expect("a handle of this execution"));
     heap.is_some() && heap == other_heap && at.start < other.end && other.start < at.end
 }
 
-/// An execution in which nothing is used, and the frame's end: objects released, heaps cached, resources left in use.
+/// Runs an empty execution and ends the frame. Returns the objects released, the heaps put into the cache, and the
+/// resources still in use.
 fn idle_frame<D: Device>(transient: &mut TransientAllocator<D>) -> (u64, u64, usize) {
     let before = transient.figures();
     transient.begin().finish(&[]);
@@ -104,8 +106,7 @@ pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu
     assert_eq!(transient.figures().object_count, 2);
 }
 
-/// The same call, with a pass of a graph and without one: what is made comes from its heaps, or from the policy's
-/// pools.
+/// With a pass, the same call allocates from the heaps of the graph; without one, from the pools of the policy.
 pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
     let mut transient = transient(rig, small_heaps());
@@ -128,7 +129,7 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     let given = placement.provide_buffer(&dynamic, Some((&mut execution, pass)));
     let upload = given.expect("there is room").placed().expect("a dynamic buffer is an upload");
     assert_eq!((upload.route(), execution.figures().object_count, ranges()), (Route::UploadSmall, 2, 1));
-    // Without a pass, nothing comes from there.
+    // Without a pass, no resource comes from the transient allocator.
     let of_its_own = placement.provide_texture(&target(64), "t", None).expect("there is room").placed();
     let of_its_own = of_its_own.expect("no pass was given");
     let fixed_too = placement.provide_buffer(&fixed, None).expect("there is room").placed().expect("no pass was given");
@@ -142,8 +143,8 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     transient.validate().expect("sound");
 }
 
-/// A graph of several passes: each reads constants of its own, which live for the execution alone, and writes a
-/// transient buffer that the next one reads.
+/// In a graph of several passes, each reads its own constants, which live for the execution, and writes a transient
+/// buffer that the next pass reads.
 pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 5;
     const BYTES: u64 = 256;
@@ -197,8 +198,8 @@ pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut R
         assert_eq!(read, expected, "execution {number}");
         placement.end_frame();
         transient.end_frame();
-        assert_eq!(placement.figures().fast_pages.range_count, 0, "the page went with the frame");
-        // The next execution makes nothing.
+        assert_eq!(placement.figures().fast_pages.range_count, 0, "the page was released with the frame");
+        // The next execution creates nothing.
         let calls = rig.memory.statistics().calls.made();
         assert_eq!(*seen.get_or_insert(calls), calls, "execution {number}");
     }
@@ -218,7 +219,7 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     for (at, a) in held.iter().enumerate() {
         assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all live at once");
     }
-    // The heap with room serves, be it the oldest, the one in the middle or the youngest.
+    // The heap with room is used, whether it is the oldest, the middle or the youngest one.
     for full in [&held[0..4], &held[4..8], &held[8..12]] {
         let (heap, range) = execution.place(full[2]).unwrap();
         execution.discard(full[2], &[]).unwrap();
@@ -229,11 +230,11 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     }
     let second = execution.pass(queue, &[]).unwrap();
     let large = acquire(&mut execution, 1024, second);
-    assert!(execution.place(large).unwrap().1.end >= 4 * MIB, "larger than a heap is by default");
+    assert!(execution.place(large).unwrap().1.end >= 4 * MIB, "larger than the default heap");
     assert_eq!(execution.figures().heap_count, 4);
     execution.finish(&[]);
     transient.end_frame();
-    // Heaps of the cache are tried too: here the youngest of four, since the others are too small.
+    // Cached heaps are tried too: here the youngest of four, because the others are too small.
     assert_eq!(idle_frame(&mut transient).1, 4);
     let mut execution = transient.begin();
     let pass = execution.pass(queue, &[]).unwrap();
@@ -256,7 +257,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         for (pass, side) in passes.iter().zip([64, 128, 64, 256]) {
             let texture = acquire(&mut execution, side, *pass);
             let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, *pass);
-            // Two of one description at once are two objects.
+            // Two requests with one description at the same time get two objects.
             let twins =
                 (acquire(&mut execution, side, *pass), acquire_buffer(&mut execution, u64::from(side) * 64, *pass));
             assert!(execution.buffer(buffer).unwrap() != execution.buffer(twins.1).unwrap());
@@ -266,7 +267,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             let raw = (execution.texture(texture).unwrap().clone(), execution.buffer(buffer).unwrap().clone());
             places.push(places[places.len() - 1].clone());
             assert!(before.replace(raw.clone()).is_none_or(|before| before.0 != raw.0), "two in a row live at once");
-            // Each is read by the next pass, so that two live at once.
+            // The next pass reads each: two are alive at a time.
             let last = passes.get(passes.iter().position(|held| held == pass).unwrap() + 1).unwrap_or(pass);
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();
@@ -279,7 +280,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         transient.end_frame();
         let calls = rig.memory.statistics().calls.made();
         let state = (calls, transient.figures().misses, places);
-        assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number} makes nothing and moves nothing");
+        assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number} creates and moves no objects");
     }
     let figures = transient.figures();
     assert_eq!(figures.hits + figures.misses, 10 * 16);
@@ -294,7 +295,7 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     let three = execution.pass(queue, &[]).unwrap();
     let first = acquire(&mut execution, 128, one);
     let beside = acquire(&mut execution, 128, one);
-    assert!(!overlap(&execution, first, beside), "what is in use is not given twice");
+    assert!(!overlap(&execution, first, beside), "memory in use is not allocated twice");
     execution.discard(first, &[two]).unwrap();
     assert!(matches!(execution.discard(first, &[two]), Err(TransientError::Stale { .. })), "discarded once");
     let early = acquire(&mut execution, 128, two);
@@ -303,7 +304,7 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert!(overlap(&execution, first, late), "the bytes are free after pass 2");
     assert_eq!(first.id(), late.id(), "the object was kept");
     let taken = execution.texture(first).map(drop);
-    assert_eq!(taken, Err(TransientError::Taken { id: first.id(), by: late.id() }), "it is another's now");
+    assert_eq!(taken, Err(TransientError::Taken { id: first.id(), by: late.id() }), "its bytes have another owner now");
     assert!(execution.texture(late).is_ok());
     assert_eq!(transient_counts(&execution), (3, 1, 3));
     let refused = execution.discard(late, &[two]);
@@ -311,13 +312,13 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert_eq!(try_acquire(&mut execution, &target(64), two), Err(TransientError::OutOfOrder { pass: two, latest: 3 }));
     assert_eq!(execution.finish(&[]), 3);
     transient.validate().expect("sound");
-    // All of it is over once the next execution begins.
+    // All handles are invalid once the next execution begins.
     let mut execution = transient.begin();
     assert!(matches!(execution.texture(first), Err(TransientError::Stale { .. })));
     assert!(matches!(execution.discard(late, &[]), Err(TransientError::Stale { .. })));
     assert_eq!(try_acquire(&mut execution, &target(64), three), Err(TransientError::UnknownPass { pass: three }));
     drop(execution);
-    // Of several passes each counts, in whatever order they are named: the bytes are free after all of them.
+    // Several last passes all count, in any order: the bytes are free after all of them.
     for turn in 0..3 {
         let mut execution = transient.begin();
         let passes = [(); 5].map(|()| execution.pass(queue, &[]).unwrap());
@@ -330,7 +331,7 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
         let late = acquire(&mut execution, 128, passes[4]);
         assert!(overlap(&execution, held, late), "{last:?} are over");
     }
-    // And each queue: a pass that waits for one of the two alone does not get them.
+    // Each queue counts too: a pass that waits for only one of two queues does not get the bytes.
     let Some(other) = rig.timelines.get(1).map(ringfence::Timeline::id) else { return };
     for turn in 0..2 {
         let mut transient = TransientAllocator::new(&rig.memory, small_heaps());
@@ -371,9 +372,9 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     assert_eq!(transient.figures().released, 0, "used in this execution");
     transient.end_frame();
     let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
-    assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and beyond the two of a kind that are kept");
+    assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and more than the two of a kind that are kept");
     assert_eq!(transient.figures().object_count, 4);
-    // The youngest were kept: those of the largest number among equals in age.
+    // The youngest objects were kept; among objects of equal age, those with the largest numbers.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
     let made = execution.figures().misses;
@@ -386,13 +387,13 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     transient.validate().expect("sound");
 }
 
-/// Each is used in a frame of its own: what goes first is what was unused the longest, and what is used again counts
-/// anew.
+/// Each object is used in a separate frame. The object that was unused the longest is released first, and a use resets
+/// its age.
 pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
     let desc = TransientDesc { objects_kept: 2, latency_frames: 4, ..small_heaps() };
     let mut transient = transient(rig, desc);
     let queue = rig.timeline().id();
-    // Says how many were made, found again and released.
+    // Returns the numbers of created, reused and released objects.
     let mut frame = |sides: &[u32]| {
         let before = transient.figures();
         let mut execution = transient.begin();
@@ -413,11 +414,11 @@ pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(frame(&[64]), (0, 1, 0), "the first is the youngest again");
     // Last used: 96 in frame 2, 128 in 3, 160 in 4, 64 in 5. Two are kept, and the latency is four frames.
     assert_eq!(frame(&[]), (0, 0, 0), "96 is four frames old");
-    assert_eq!(frame(&[]), (0, 0, 1), "and now five: the oldest goes");
+    assert_eq!(frame(&[]), (0, 0, 1), "now it is five frames old and is released");
     assert_eq!(frame(&[]), (0, 0, 1), "then 128");
-    assert_eq!(frame(&[]), (0, 0, 0), "then 160 is old enough, and is one of the two that are kept");
+    assert_eq!(frame(&[]), (0, 0, 0), "160 is old enough, but is one of the two that are kept");
     for (side, expected) in [(160, (0, 1, 0)), (64, (0, 1, 0)), (96, (1, 0, 0)), (128, (1, 0, 0))] {
-        assert_eq!(frame(&[side]), expected, "{side}: the two youngest are still there, and the others are not");
+        assert_eq!(frame(&[side]), expected, "{side}: only the two youngest are kept");
     }
 }
 
@@ -435,7 +436,7 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(idle_frame(&mut transient), (1, 1, 0));
     let figures = transient.figures();
     assert_eq!((figures.heap_count, figures.idle_heap_count, figures.idle_heap_bytes), (0, 1, MIB));
-    // From the cache, not from the driver; it counts anew when it is empty again.
+    // The heap comes from the cache, not from the driver. Its idle time starts again when it is empty.
     use_one(&mut transient, 128);
     assert_eq!(rig.memory.statistics().calls.allocate_memory, 1);
     assert_eq!(transient.figures().heap_count, 1);
@@ -447,7 +448,7 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(transient.figures().idle_heap_count, 0, "idle for longer than that");
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().calls.free_memory, 1);
-    // Of three heaps one is used for a frame longer: each goes by its own clock, and two at once.
+    // One of three heaps is used for one frame more: each has its own idle time, and two are freed at once.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
     (0..3).for_each(|_| _ = acquire(&mut execution, 512, pass));
@@ -477,10 +478,10 @@ pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: 
     let fill = Command::FillBuffer { dst, offset: 0, size: 4096, value: 7 };
     rig.submit_behind_gate(1, frame, &[fill]);
     transient.end_frame();
-    // The device is far behind: many more frames than the latency.
+    // The device is far behind: by many more frames than the latency.
     let released: u64 = (0..20).map(|_| idle_frame(&mut transient).0).sum();
-    assert_eq!(released, 1, "its age is over");
-    assert_eq!(transient.figures().idle_heap_count, 0, "and so is that of its heap");
+    assert_eq!(released, 1, "it is older than the latency");
+    assert_eq!(transient.figures().idle_heap_count, 0, "and so is its heap");
     rig.memory.reclaim();
     let calls = rig.memory.statistics().calls;
     assert_eq!((calls.destroy_object, calls.free_memory), (0, 0), "the device still has to write it");
@@ -502,7 +503,7 @@ pub fn classes_share_heaps_where_the_device_lets_them<G: Gpu>(rig: &mut Rig<G>) 
     let next = execution.pass(rig.timeline().id(), &[]).unwrap();
     let buffer = acquire_buffer(&mut execution, 4096, next);
     let (of_texture, of_buffer) = (execution.place(texture).unwrap(), execution.place(buffer).unwrap());
-    // Memory types may part them too.
+    // Different memory types may separate them too.
     if parted {
         assert_ne!(of_texture.0, of_buffer.0);
     } else if of_texture.0 == of_buffer.0 {
@@ -521,7 +522,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         let (a, b) = (acquire(&mut execution, 128, one), acquire(&mut execution, 256, one));
         execution.discard(a, &[one]).unwrap();
         execution.discard(b, &[two]).unwrap();
-        // The bytes of `a` at pass 3, those of `b` at pass 4: the dependency before pass 3 serves for both.
+        // `c` gets the bytes of `a` in pass 3, `d` those of `b` in pass 4: the dependency before pass 3 covers both.
         let c = try_acquire(&mut execution, &oblong(256, 64), three).unwrap();
         let d = try_acquire(&mut execution, &oblong(512, 128), four).unwrap();
         assert!(overlap(&execution, a, c) && overlap(&execution, b, d));
@@ -531,7 +532,8 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         };
         assert_eq!(of(c), (three, Some(a.id()), true, true, true));
         assert_eq!(of(d), (four, Some(b.id()), false, true, true));
-        // The first frame's first tenants follow none; later ones those of the frame before.
+        // In the first frame, the first owners of the bytes have no predecessors; later they follow those of the
+        // previous frame.
         assert_eq!(of(a), (one, (number > 0).then_some(c.id()), number > 0, number > 0, true));
         assert_eq!(of(b).3, number > 0);
         let figures = execution.figures();
@@ -544,7 +546,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn memory_is_saved_and_bytes_are_right<G: Gpu>(rig: &mut Rig<G>) {
     let mut transient = transient(rig, small_heaps());
-    // A chain as of post-processing: each pass reads what the one before has drawn.
+    // A chain like in post-processing: each pass reads the output of the previous one.
     let passes: Vec<_> =
         (0..12).map(|number| GraphPass { queue: 0, waits: vec![], draws: vec![number], reads: vec![] }).collect();
     let mut graph = Graph { passes, sides: (0..12).map(|number| 96 + number % 3 * 32).collect() };
@@ -553,8 +555,8 @@ pub fn memory_is_saved_and_bytes_are_right<G: Gpu>(rig: &mut Rig<G>) {
     let first = transient.figures();
     graph.run(rig, &mut transient, Way::AsItGoes, 1..4);
     let figures = transient.figures();
-    assert!(figures.saved_bytes() * 2 > figures.requested_bytes, "more than half is saved: {figures:?}");
-    assert_eq!(figures.misses, first.misses, "later frames made nothing");
+    assert!(figures.saved_bytes() * 2 > figures.requested_bytes, "more than half of the memory is saved: {figures:?}");
+    assert_eq!(figures.misses, first.misses, "later frames create no objects");
     assert_eq!((figures.requested_bytes, figures.peak_bytes), (first.requested_bytes, first.peak_bytes));
 }
 
@@ -597,17 +599,17 @@ pub fn a_planned_frame_like_the_last_makes_nothing<G: Gpu>(rig: &mut Rig<G>) {
         transient.end_frame();
         transient.validate().expect("sound");
         let state = (rig.memory.statistics().calls.made(), transient.figures().misses, places, barriers);
-        // The first frame follows none, so that its barriers are fewer.
+        // The first frame follows no frame, so it has fewer barriers.
         if number > 0 {
             assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number}");
         }
     }
 }
 
-/// Post-processing whose order no greedy placement as it goes does well with.
+/// A plan needs less memory than greedy online placement, for a post-processing graph with an unfavourable order.
 pub fn a_plan_needs_less_than_placement_as_it_goes<G: Gpu>(rig: &mut Rig<G>) {
     let pass = |draws: Vec<usize>, reads: Vec<usize>| GraphPass { queue: 0, waits: vec![], draws, reads };
-    // Two small ones end up with a hole between them that the large one does not fit in.
+    // Two small targets are placed with a gap between them that is too small for the large one.
     let passes = vec![pass(vec![0, 1, 2], vec![]), pass(vec![], vec![1]), pass(vec![3], vec![0, 2])];
     let passes = [passes, vec![pass(vec![], vec![2, 3]), pass(vec![4], vec![3])]].concat();
     let graph = Graph { passes, sides: vec![128, 256, 128, 320, 256] };
@@ -623,7 +625,7 @@ pub fn a_planned_frame_almost_like_the_last_keeps_what_it_can<G: Gpu>(rig: &mut 
     let mut graph = Graph::random(5, 1);
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
     let before = transient.figures();
-    // One target is drawn smaller in the next frame.
+    // One target is smaller in the next frame.
     let largest = (0..graph.sides.len()).max_by_key(|target| graph.sides[*target]).expect("some");
     graph.sides[largest] = 80;
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
@@ -662,7 +664,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     for (one, other, parted) in
         [(0, 1, of_target != of_texture), (1, 2, of_texture != of_buffer), (0, 2, of_target != of_buffer)]
     {
-        // Memory types may part them where classes do not.
+        // Different memory types may separate them even if classes do not.
         assert!(!parted || heaps[one] != heaps[other]);
     }
     assert_eq!(execution.frame_pass(3), None);
@@ -674,7 +676,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     assert!(figures.planned_bytes <= figures.requested_bytes);
 }
 
-/// What is planned on the graphics queue does not lie under the last frame's async compute.
+/// Planned resources of the graphics queue do not share bytes with the last frame's async compute.
 pub fn planned_frames_that_overlap_have_heaps_of_their_own<G: Gpu>(rig: &mut Rig<G>) {
     let [graphics, compute, ..] = rig.timelines.as_slice() else { return };
     let (graphics, compute) = (graphics.id(), compute.id());
@@ -696,7 +698,7 @@ pub fn planned_frames_that_overlap_have_heaps_of_their_own<G: Gpu>(rig: &mut Rig
         last = execution.frame_pass(1);
         execution.finish(&[]);
     }
-    assert_ne!(heaps[0], heaps[1], "nothing waits for the first frame's compute work");
+    assert_ne!(heaps[0], heaps[1], "no pass waits for the first frame's compute work");
     assert!(heaps[..2].contains(&heaps[2]), "the third frame waits for the second's");
     assert_eq!(transient.figures().heap_count, 2);
 }
@@ -722,7 +724,8 @@ pub fn bad_planned_frames_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(empty.figures().planned_bytes, 0);
 }
 
-/// A pass that waits may have the bytes; one that does not may not, though it comes later.
+/// A pass that waits for the other queue may reuse its bytes; a pass that does not wait may not, even if it is
+/// submitted later.
 pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut Rig<G>) {
     let [graphics, compute, ..] = rig.timelines.as_slice() else { return };
     let (graphics, compute) = (graphics.id(), compute.id());
@@ -734,7 +737,7 @@ pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut R
     let drawn = acquire(&mut execution, 128, shadow);
     execution.discard(drawn, &[]).unwrap();
     let early = acquire(&mut execution, 128, blur);
-    assert!(!overlap(&execution, drawn, early), "nothing orders blur after shadow");
+    assert!(!overlap(&execution, drawn, early), "blur is not ordered after shadow");
     let late = acquire(&mut execution, 128, light);
     assert!(overlap(&execution, drawn, late), "light waits for shadow");
     let barrier = *execution.barriers().last().unwrap();
@@ -742,12 +745,12 @@ pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut R
     assert!(!barrier.depends, "the wait between the queues is the dependency");
     execution.discard(late, &[]).unwrap();
     execution.finish(&[]);
-    // The next frame begins on graphics; nothing says that compute is done.
+    // The next frame begins on graphics; compute is not known to be complete.
     let mut execution = transient.begin();
     let next = execution.pass(graphics, &[]).unwrap();
     let fresh = acquire(&mut execution, 128, next);
     let taken = execution.place(fresh).unwrap();
-    assert_ne!(taken, (Some(0), 0..taken.1.end - taken.1.start), "compute may still read what is there");
+    assert_ne!(taken, (Some(0), 0..taken.1.end - taken.1.start), "compute may still read these bytes");
     let after = execution.pass(graphics, &[light]).unwrap();
     let reused = acquire(&mut execution, 128, after);
     assert_eq!(execution.place(reused).unwrap().1.start, 0, "this pass waits for the last frame's compute work");
@@ -809,10 +812,10 @@ pub fn bad_transient_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     transient.validate().expect("sound");
 }
 
-/// A graph of passes that draw targets and read them, run for real.
+/// A graph of passes that draw targets and read them. It is executed on the device.
 struct Graph {
     passes: Vec<GraphPass>,
-    /// Of each target.
+    /// Side of each target, in texels.
     sides: Vec<u32>,
 }
 
@@ -825,8 +828,8 @@ struct GraphPass {
 }
 
 impl Graph {
-    /// Passes on any queue, each of which may wait for others, draws up to two targets, and reads those of passes that
-    /// come before it.
+    /// Returns random passes on any queue. Each may wait for other passes, draws up to two targets, and reads targets
+    /// of passes that are ordered before it.
     fn random(seed: u64, queue_count: usize) -> Self {
         let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut below = |limit: usize| {
@@ -836,7 +839,7 @@ impl Graph {
             (state >> 33) as usize % limit
         };
         let mut graph = Self { passes: Vec::new(), sides: Vec::new() };
-        // Of each pass, which passes come before it.
+        // For each pass, the passes that are ordered before it.
         let mut before: Vec<Vec<bool>> = Vec::new();
         for number in 0..14 {
             let queue = below(queue_count);
@@ -864,15 +867,15 @@ impl Graph {
         graph
     }
 
-    /// The passes that read a target, or the one that draws it.
+    /// Returns the passes that read a target, or else the one that draws it.
     fn last_uses(&self, target: usize) -> Vec<usize> {
         let uses: Vec<_> = (0..self.passes.len()).filter(|at| self.passes[*at].reads.contains(&target)).collect();
         let draws = |at: &usize| self.passes[*at].draws.contains(&target);
         if uses.is_empty() { (0..self.passes.len()).find(draws).into_iter().collect() } else { uses }
     }
 
-    /// Runs frames, none of which waits for the one before: each pass as a submission of its own. Targets are drawn by
-    /// copies; every read is compared.
+    /// Runs frames without waiting in between, with one submission per pass. Copies draw the targets; every read is
+    /// compared.
     fn run<G: Gpu>(
         &self,
         rig: &mut Rig<G>,
@@ -916,14 +919,14 @@ impl Graph {
     }
 }
 
-/// How a frame's targets are placed.
+/// The placement of a frame's targets: online or planned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     AsItGoes,
     Planned,
 }
 
-/// Where in the upload buffer a target's texels begin: each has others.
+/// Returns the offset of a target's texels in the upload buffer. Neighbouring targets have different texels.
 fn first_byte(target: usize) -> u64 {
     target as u64 % 8 * 512
 }
@@ -936,7 +939,8 @@ struct FrameBuffers<'a, D: Device> {
 }
 
 impl<D: Device> FrameBuffers<'_, D> {
-    /// The commands of a pass: it draws its targets, and reads others. `reads` says of which target each read was.
+    /// Returns the commands of a pass: it draws its targets, and reads others. Appends the target of each read to
+    /// `reads`.
     fn commands<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -978,7 +982,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         ends.push(point);
     }
 
-    /// Submits all passes, acquiring and discarding as it goes; says which target each read was of.
+    /// Submits all passes, and acquires and discards targets on the way. Returns the target of each read.
     fn play<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -998,7 +1002,7 @@ impl<D: Device> FrameBuffers<'_, D> {
             }
             let texture = |target: usize| execution.texture(held[target].expect("drawn before")).unwrap().clone();
             let commands = self.commands(graph, rig, pass, texture, &mut expected);
-            // What is used for the last time here goes back, whichever passes on other queues use it as well.
+            // Targets whose last use is here are discarded, with all passes of other queues that use them.
             for (target, texture) in held.iter().enumerate() {
                 let last = graph.last_uses(target);
                 if let Some(texture) = texture
@@ -1017,7 +1021,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         expected
     }
 
-    /// As `play`, all targets being laid out before.
+    /// As `play`, with all targets planned in advance.
     fn play_planned<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -1043,7 +1047,7 @@ impl<D: Device> FrameBuffers<'_, D> {
     }
 }
 
-/// A graph in the terms of a planned frame.
+/// A graph, described as a planned frame.
 struct GraphShape<D: Device> {
     queues: Vec<TimelineId>,
     waits: Vec<Vec<usize>>,

@@ -14,11 +14,11 @@ pub fn ring<G: Gpu>(rig: &Rig<G>, capacity: u64, when_full: WhenFull) -> UploadR
 
 pub const WAIT: WhenFull = WhenFull::Wait { timeout: PATIENCE };
 
-/// How long a wait takes that is meant to be in vain.
+/// Timeout of a wait that must not succeed.
 const VAIN_WAIT: Duration = Duration::from_millis(20);
 const WAIT_IN_VAIN: WhenFull = WhenFull::Wait { timeout: VAIN_WAIT };
 
-/// Opens the gate up to `number`, and waits until the frame of that value is complete.
+/// Opens the gate up to `number`, and waits until the frame with that value is complete.
 fn render<G: Gpu>(rig: &mut Rig<G>, number: u64, value: u64) {
     rig.gpu.open_gate(number).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
@@ -50,7 +50,7 @@ pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut
         }
         rig.submit_behind_gate(1, frame, &commands);
     }
-    // All of it is there at once, in one buffer, and stays until the device has read it.
+    // All data is in one buffer at the same time, and stays until the device has read it.
     held.sort_unstable_by_key(|(offset, _)| *offset);
     assert!(held.windows(2).all(|two| two[0].0 + 1000 <= two[1].0 && two[0].1 == two[1].1), "{held:?}");
     let frame = rig.timeline().begin();
@@ -73,7 +73,8 @@ pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut
     assert_eq!(ring.write(&[1; 4], 3).err(), Some(UploadError::BadAlignment { alignment: 3 }));
     assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
     assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
-    // In a writer's page too, where each is as near to the one before as its alignment allows; and beyond a page.
+    // The same in a writer's page, where each write is as close to the previous one as its alignment allows; and beyond
+    // the page.
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
     let mut end = writer.write(&[1; 20], 4).expect("there is room").offset + 20;
     for alignment in [4, 256, 4, 512, 512, 4, 1, 256, 1024] {
@@ -109,11 +110,11 @@ pub fn seed_001_09_a_write_that_fails_moves_nothing<G: Gpu>(rig: &mut Rig<G>) {
     ring.write(&[1; 3000], 4).expect("there is room");
     let before = ring.snapshot();
     for (size, alignment) in [(2000, 4), (0, 4), (8, 3), (5000, 4)] {
-        ring.write(&vec![1; size], alignment).expect_err("it does not fit, or is wrong");
+        ring.write(&vec![1; size], alignment).expect_err("the write is too large or invalid");
         assert_eq!(ring.snapshot(), before);
     }
     let next = ring.write(&[1; 4], 4).expect("there is room");
-    assert!((3000..3328).contains(&next.offset), "right behind, but for the atom: {}", next.offset);
+    assert!((3000..3328).contains(&next.offset), "directly behind, rounded up to the atom: {}", next.offset);
     rig.submit(frame, &[]);
 }
 
@@ -123,17 +124,18 @@ pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Ri
     for _ in 0..3 {
         let frame = rig.timeline().begin();
         ring.write(&[1; 2048], 4).expect("there is room, maybe after a wait");
-        assert_eq!(rig.timeline().submitted_value(), last, "a write submits nothing");
+        assert_eq!(rig.timeline().submitted_value(), last, "a write does not submit work");
         last = rig.submit(frame, &[]);
         assert_eq!(rig.timeline().submitted_value(), last);
     }
-    // By each frame's own value, although a later one has begun; and by none that is not submitted.
+    // The fence advances by each frame's own value, even if a later frame has begun, and never by an unsubmitted
+    // frame's value.
     let [first, second, third] = [(); 3].map(|()| rig.timeline().begin());
     let values = [&first, &second, &third].map(Frame::value);
     assert!(last < values[0] && values.is_sorted_by(|before, after| before < after), "{last}, then {values:?}");
     second.discard();
     for (frame, value) in [(first, values[0]), (third, values[2])] {
-        assert_eq!(rig.timeline().submitted_value(), last, "what has begun, or was discarded, is not submitted");
+        assert_eq!(rig.timeline().submitted_value(), last, "open and discarded frames do not count as submitted");
         last = rig.submit(frame, &[]);
         assert_eq!((last, rig.timeline().submitted_value()), (value, value));
     }
@@ -150,11 +152,11 @@ pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut R
     }
     assert_eq!(ring.snapshot().wait_count, 0);
     drop(ring);
-    // One poll frees all that is complete, and no more; before a wait, and before the ring grows.
+    // One poll frees exactly the submissions that are complete, before a wait and before the ring grows.
     let grow = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 99 };
     for (at, when_full) in (0..).zip([WhenFull::Fail, WAIT, grow]) {
         let ring = self::ring(rig, 16 << 10, when_full);
-        // The gate's values are opened one after the other: validation loses track of one that is skipped.
+        // The gate's values are opened one by one, because validation loses track of a skipped one.
         let values = [1, 1, 1, 2].map(|gate| {
             let frame = rig.timeline().begin();
             ring.write(&[1; 4 << 10], 4).expect("there is room");
@@ -182,7 +184,7 @@ pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>
         rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
     }
     let frame = rig.timeline().begin();
-    let third = ring.write(&bytes, 4).expect("the oldest goes");
+    let third = ring.write(&bytes, 4).expect("the oldest submission is freed");
     assert_eq!(third.offset, 0, "it took the place of the oldest");
     let held = ring.snapshot();
     assert!(held.submission_count <= 2 && held.used_bytes >= 30 << 10, "{held:?}");
@@ -190,7 +192,7 @@ pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.download(&target, 30 << 10), bytes);
 }
 
-/// The gate holds back all but the oldest: a wait for anything else would be in vain.
+/// Only the oldest submission is waited for: the gate holds back all others, so a wait for them would time out.
 pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Rig<G>) {
     const QUARTER: usize = 16 << 10;
     let ring = ring(rig, 4 * QUARTER as u64, WAIT);
@@ -210,7 +212,7 @@ pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Ri
         assert_eq!(stage(rig, number, 1).0, number - 5, "in the place of the oldest");
         assert_eq!(ring.snapshot().submission_count, 4, "no other was freed");
     }
-    // It takes the space of two, and waits for one after the other.
+    // The write needs the space of two submissions, and waits for one after the other.
     (3..=4).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
     let (at, bytes, last) = stage(rig, 7, 2);
     assert_eq!((at, ring.snapshot().submission_count), (2, 3), "of frames 3 and 4; 5 and 6 are still held back");
@@ -246,13 +248,14 @@ pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
     let refused = ring.write(&[1; 5000], 4);
     assert!(matches!(refused, Err(UploadError::TooLarge { size: 5000.., capacity: 4096 })), "{refused:?}");
     assert_eq!(ring.snapshot(), before);
-    assert_eq!(before.wait_count, 0, "a wait for what the gate holds back would last");
+    assert_eq!(before.wait_count, 0, "a wait for gated work would not end");
     render(rig, 1, value);
     rig.submit(next, &[]);
 }
 
-/// Frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done, which is not enough;
-/// waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the device has rendered.
+/// Frames 2 to 5 are in the ring, and frame 6 needs more than the free space. Polling finds frame 3 complete, which is
+/// not enough; waiting for frame 4 is. The data is then placed at the space of frames 3 and 4. The gate controls which
+/// frames the device has rendered.
 pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT);
@@ -275,25 +278,26 @@ pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     let (_, _, third) = stage(rig, 3, 2); // 3 and 4
     rendered(rig, 2, second);
     let (_, fourth_at, _) = stage(rig, 4, 3); // 5 to 7
-    let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, where frame 2 was
+    let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, the space of frame 2
     assert_eq!((fourth_at, fifth_at), (5, 0), "the data of frame 5 wraps");
-    // Figure 1: one unit is free, frame 6 needs five. Figure 2: polling finds frame 3 rendered, which makes three.
+    // Figure 1: one unit is free, frame 6 needs five. Figure 2: polling finds frame 3 rendered, so three units are
+    // free.
     rendered(rig, 3, third);
-    // Figure 3: the rest waits for frame 4, which another thread of the program sets off here: the gate is open.
+    // Figure 3: the write waits for frame 4. In a program another thread would complete it; here the gate is opened.
     rig.gpu.open_gate(4).expect("the device is not lost");
     let (bytes, sixth_at, sixth) = stage(rig, 6, 5);
-    // Figure 4: the data lies where frames 3 and 4 were, from the one unit on that was free before them.
+    // Figure 4: the data uses the space of frames 3 and 4, starting with the unit that was free before them.
     assert_eq!(sixth_at, 2);
     let held = ring.snapshot();
-    assert_eq!((held.submission_count, held.used_bytes), (2, 7 * UNIT as u64), "frames 5 and 6, and nothing else");
+    assert_eq!((held.submission_count, held.used_bytes), (2, 7 * UNIT as u64), "only frames 5 and 6");
     rig.gpu.open_gate(6).expect("the device is not lost");
     assert!(rig.timeline().wait(sixth, PATIENCE).expect("the device is not lost"));
     assert_eq!(rig.download(&target, 5 * UNIT as u64), bytes);
     ring.validate().expect("the ring is sound");
 }
 
-/// As above, each figure by itself: what does not come to pass is waited for in vain, and leaves the ring as the figure
-/// shows it.
+/// As above, with each figure checked separately: waits for work that the gate holds back time out, and leave the ring
+/// in the figure's state.
 pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT_IN_VAIN);
@@ -313,7 +317,7 @@ pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     render(rig, 2, second);
     let fourth = stage(rig, 4, 3);
     let fifth = stage(rig, 5, 2);
-    assert_eq!(figures(), (3, 7, 0), "what is rendered was freed by polling");
+    assert_eq!(figures(), (3, 7, 0), "polling freed the rendered frame");
     let frame = rig.timeline().begin();
     let bytes = pattern(6, 5 * UNIT);
     let vain = |what: &str| {
@@ -330,7 +334,7 @@ pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(
         (sixth.offset / UNIT as u64, sixth.size),
         (2, bytes.len() as u64),
-        "figure 4: where frames 3 and 4 were"
+        "figure 4: at the space of frames 3 and 4"
     );
     assert_eq!(figures(), (2, 7, 2), "frames 5 and 6");
     render(rig, 5, fifth);
@@ -340,7 +344,7 @@ pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     ring.validate().expect("the ring is sound");
 }
 
-/// The last figure, with three of them: each is waited for in turn, and the allocation lies where all three were.
+/// As the last figure, with three submissions: the write waits for each in turn, and uses the space of all three.
 pub fn seed_001_08_one_allocation_takes_the_space_of_several_submissions<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 4 * UNIT as u64, WAIT);
@@ -354,7 +358,11 @@ pub fn seed_001_08_one_allocation_takes_the_space_of_several_submissions<G: Gpu>
     let frame = rig.timeline().begin();
     let bytes = pattern(5, 3 * UNIT);
     let staged = ring.write(&bytes, 256).expect("frames 1 to 3 are complete in the end");
-    assert_eq!((staged.offset, ring.snapshot().submission_count), (0, 2), "of all three; frame 4 is held back");
+    assert_eq!(
+        (staged.offset, ring.snapshot().submission_count),
+        (0, 2),
+        "the space of all three; frame 4 is held back"
+    );
     rig.gpu.open_gate(4).expect("the device is not lost");
     rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
     assert_eq!(rig.download(&target, bytes.len() as u64), bytes);
@@ -373,7 +381,7 @@ pub fn seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays<G:
     let held = ring.snapshot();
     let bytes = 2 * BYTES as u64;
     assert_eq!((held.used_bytes, held.high_water_bytes, held.written_bytes), (bytes, bytes, bytes));
-    assert_eq!((held.wait_count, held.wait_ns), (0, 0), "nothing was waited for");
+    assert_eq!((held.wait_count, held.wait_ns), (0, 0), "there was no wait");
     let frame = rig.timeline().begin();
     let mut before = held;
     for count in 1..=3 {
@@ -382,7 +390,7 @@ pub fn seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays<G:
         let now = ring.snapshot();
         let wait_ns = now.wait_ns - before.wait_ns;
         assert!(now.wait_count == count && wait_ns <= waited_ns, "{now:?}, {waited_ns} ns in all");
-        // The simulated device's time goes by at once.
+        // Waits for the simulated device take almost no time.
         let least_ns = if G::NAME == "sim" { 1 } else { VAIN_WAIT.as_nanos() as u64 };
         assert!(wait_ns >= least_ns, "{wait_ns} ns");
         assert_eq!((now.used_bytes, now.high_water_bytes, now.written_bytes), (bytes, bytes, bytes));
@@ -392,14 +400,18 @@ pub fn seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays<G:
     ring.write(&[1; BYTES], 256).expect("the first is complete");
     let full = ring.snapshot();
     assert_eq!((full.used_bytes, full.high_water_bytes), (64 << 10, 64 << 10), "the tail that was skipped counts");
-    assert_eq!((full.wait_count, full.wait_ns), (before.wait_count, before.wait_ns), "a poll is no wait");
+    assert_eq!(
+        (full.wait_count, full.wait_ns),
+        (before.wait_count, before.wait_ns),
+        "polling does not count as a wait"
+    );
     render(rig, 2, second);
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
     let empty = ring.snapshot();
     assert_eq!((empty.used_bytes, empty.submission_count), (0, 0));
-    assert_eq!((empty.high_water_bytes, ring.high_water()), (64 << 10, 64 << 10), "what was once needed stays known");
+    assert_eq!((empty.high_water_bytes, ring.high_water()), (64 << 10, 64 << 10), "the high-water mark stays");
     assert_eq!(empty.written_bytes, 3 * BYTES as u64);
 }
 
@@ -430,7 +442,7 @@ pub fn fault_08_never_waits_for_what_is_not_submitted<G: Gpu>(rig: &mut Rig<G>) 
     // The ring is usable afterwards.
     rig.submit(frame, &[]);
     let frame = rig.timeline().begin();
-    ring.write(&[1; 4], 4).expect("after the frame is submitted, waiting for it is of use");
+    ring.write(&[1; 4], 4).expect("once the frame is submitted, a wait for it succeeds");
     rig.submit(frame, &[]);
 }
 
@@ -443,7 +455,7 @@ pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
 }
 
-/// The submission waits for the gate, which is opened only afterwards.
+/// A submission waits for the gate, which is opened only after the timeout.
 pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout: Duration::from_millis(20) });
     let frame = rig.timeline().begin();
@@ -460,7 +472,7 @@ pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(next, &[]);
 }
 
-/// What one thread wrote: where it lies, and what it must be.
+/// The writes of one thread: the location and the expected bytes of each.
 type Written<G> = Vec<(Staged<<G as Gpu>::Device>, Vec<u8>)>;
 
 pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
@@ -505,7 +517,7 @@ pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
     }
     let figures = ring.snapshot();
     assert!(figures.high_water_bytes <= 2 << 20 && figures.written_bytes > 0, "{figures:?}");
-    assert!(figures.written_bytes > 2 * figures.capacity_bytes, "the ring went round: {figures:?}");
+    assert!(figures.written_bytes > 2 * figures.capacity_bytes, "the ring wrapped around: {figures:?}");
     assert_eq!(rig.memory.statistics().calls.staged, 24 * THREADS * 16, "every write is counted");
 }
 
@@ -514,7 +526,7 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let ring = UploadRing::new(&rig.memory, desc).expect("there is room");
     let frame = rig.timeline().begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
-    assert_eq!(ring.snapshot().used_bytes, 0, "nothing before the first write");
+    assert_eq!(ring.snapshot().used_bytes, 0, "no page before the first write");
     let first = writer.write(&[1; 100], 4).expect("there is room");
     assert_eq!(ring.snapshot().used_bytes, 4 << 10);
     let second = writer.write(&[2; 100], 4).expect("there is room");
@@ -522,7 +534,7 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
     assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
     let third = writer.write(&[4; 100], 4).expect("there is room");
-    assert_eq!(third.offset - first.offset, 200, "the page goes on");
+    assert_eq!(third.offset - first.offset, 200, "the page is continued");
     for (bytes, alignment, error) in
         [(&[][..], 4, UploadError::ZeroSize), (&[1; 8], 3, UploadError::BadAlignment { alignment: 3 })]
     {
@@ -545,11 +557,11 @@ pub fn writing_to_a_frame_that_is_over_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     let next = rig.timeline().begin();
     assert_eq!(writer.write(&[1; 16], 4).err(), over, "another frame changes nothing");
     writer.begin(&next).expect("the frame is the allocator's own");
-    writer.write(&[1; 16], 4).expect("it goes on with the next frame");
+    writer.write(&[1; 16], 4).expect("the writer continues with the next frame");
     let point = next.point();
     drop(next);
     assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "it was dropped");
-    // What it holds goes with a later one.
+    // Space that it holds is released with a later frame.
     rig.run(&[]);
 }
 
@@ -568,7 +580,7 @@ pub fn frames_of_another_allocator_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
 }
 
-/// A writer that sleeps through the frames after its own does not hold their space, nor gets theirs.
+/// A writer that stays idle while later frames run neither holds their space nor gets it.
 pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 16 << 10, WAIT);
     let first = rig.timeline().begin();
@@ -583,7 +595,8 @@ pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(idle.write(&[1; 4], 4), Err(UploadError::FrameOver { .. })));
 }
 
-/// A later frame of the timeline was submitted first: the earlier one can never be, and its room is handed out again.
+/// If a later frame of the timeline was submitted first, the earlier one cannot be submitted, and its space is
+/// allocated again.
 pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 16 << 10, WAIT);
     let overtaken = rig.timeline().begin();
@@ -595,7 +608,7 @@ pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G
     rig.memory.reclaim();
     assert_eq!(ring.snapshot().used_bytes, 0, "the timeline is past both");
     let refused = writer.write(&[1; 64], 4).err();
-    assert_eq!(refused, Some(UploadError::FrameOver { frame: overtaken.point() }), "others may have its page by now");
+    assert_eq!(refused, Some(UploadError::FrameOver { frame: overtaken.point() }), "its page may be in use by others");
     drop(overtaken);
     let frame = rig.timeline().begin();
     writer.begin(&frame).expect("the frame is the allocator's own");

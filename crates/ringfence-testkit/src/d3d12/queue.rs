@@ -1,4 +1,4 @@
-//! A queue, its fence, and the command lists that are used again once the fence has passed them.
+//! A queue, its fence, and its command lists, which are reused once the fence has passed them.
 
 use ringfence::d3d12::Device;
 use ringfence::device::{DeviceError, Driver};
@@ -15,18 +15,18 @@ pub(super) struct Queue {
     raw: ID3D12CommandQueue,
     kind: D3D12_COMMAND_LIST_TYPE,
     fence: ID3D12Fence,
-    /// The last value that a submission has promised to signal.
+    /// The last value that a submission signals.
     submitted: u64,
     lists: Vec<List>,
 }
 
-/// A command list with the memory that its commands lie in.
+/// A command list with the memory of its commands.
 struct List {
     allocator: ID3D12CommandAllocator,
     raw: ID3D12GraphicsCommandList,
-    /// The value that the fence has once the list is free again.
+    /// The fence's value at which the list is free again.
     busy_until: u64,
-    /// What only this list uses: kept until then.
+    /// Resources that only this list uses, kept alive until then.
     kept: Vec<ID3D12Resource>,
 }
 
@@ -35,7 +35,7 @@ impl Queue {
         let desc = D3D12_COMMAND_QUEUE_DESC { Type: kind, ..Default::default() };
         // SAFETY: the description lives through the call.
         let raw = unsafe { device.raw().CreateCommandQueue(&desc) }?;
-        // SAFETY: a call with numbers on a live object.
+        // SAFETY: the object is alive.
         let fence = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }?;
         Ok(Self { raw, kind, fence, submitted: 0, lists: Vec::new() })
     }
@@ -52,9 +52,9 @@ impl Queue {
         self.submitted
     }
 
-    /// Holds back what is submitted from now on until `fence` has reached `value`.
+    /// Makes later submissions wait until `fence` has reached `value`.
     pub(super) fn wait_for(&self, fence: &ID3D12Fence, value: u64) -> Result<(), DeviceError> {
-        // SAFETY: both objects are alive and of one device.
+        // SAFETY: both objects are alive and belong to one device.
         unsafe { self.raw.Wait(fence, value) }.map_err(|error| device_error(&error))
     }
 
@@ -88,7 +88,7 @@ impl Queue {
         let mut list = self.free_list(device)?;
         list.record(device, record)?;
         let raw = list.raw.cast().map_err(|error| device_error(&error))?;
-        // SAFETY: the list is closed, and is kept until the fence is past it.
+        // SAFETY: the list is closed, and is kept until the fence has passed it.
         unsafe { self.raw.ExecuteCommandLists(&[Some(raw)]) };
         list.busy_until = signal;
         self.lists.push(list);
@@ -96,15 +96,15 @@ impl Queue {
     }
 
     fn signal(&mut self, signal: u64) -> Result<(), DeviceError> {
-        // SAFETY: both objects are alive and of one device.
+        // SAFETY: both objects are alive and belong to one device.
         unsafe { self.raw.Signal(&self.fence, signal) }.map_err(|error| device_error(&error))?;
         self.submitted = signal;
         Ok(())
     }
 
-    /// A list that the device is done with, or a new one.
+    /// Returns a list that the device does not use any more, or a new one.
     fn free_list(&mut self, device: &Device) -> Result<List, DeviceError> {
-        // SAFETY: the fence is this device's and alive.
+        // SAFETY: the fence belongs to this device and is alive.
         let completed = unsafe { device.completed(&self.fence) }?;
         match self.lists.iter().position(|list| list.busy_until <= completed) {
             Some(index) => Ok(self.lists.swap_remove(index)),
@@ -115,7 +115,7 @@ impl Queue {
 
 impl List {
     fn new(device: &Device, kind: D3D12_COMMAND_LIST_TYPE) -> windows::core::Result<Self> {
-        // SAFETY: calls with numbers and live objects; the new list is closed, as `record` expects it.
+        // SAFETY: all objects are alive; the new list is closed, as `record` expects.
         unsafe {
             let allocator: ID3D12CommandAllocator = device.raw().CreateCommandAllocator(kind)?;
             let raw: ID3D12GraphicsCommandList = device.raw().CreateCommandList(0, kind, &allocator, None)?;
@@ -130,7 +130,7 @@ impl List {
         record: impl FnOnce(&mut Recorder<'_>) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.kept.clear();
-        // SAFETY: the device is done with the list (it is a free one), and it is closed.
+        // SAFETY: the device does not use the list any more (it is free), and the list is closed.
         unsafe { self.allocator.Reset().and_then(|()| self.raw.Reset(&self.allocator, None)) }
             .map_err(|error| device_error(&error))?;
         let mut recorder = Recorder::new(device, &self.raw, &mut self.kept);

@@ -1,8 +1,8 @@
-//! Commands, one after the other, into a command list.
+//! Recording of commands, one after the other, into a command list.
 //!
-//! Every resource is in the common state between two commands; a command takes what it uses to the state it needs and
-//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state permanently and are left
-//! in it.
+//! Every resource is in the common state between two commands. A command transitions its resources to the states that
+//! it needs and back, which makes the next command wait. Resources in UPLOAD and READBACK heaps have one permanent
+//! state and get no transitions.
 //!
 //! ```text
 //!   COMMON ──▶ COPY_SOURCE ──▶ COMMON         COMMON ──▶ COPY_DEST ──▶ COMMON
@@ -21,18 +21,18 @@ use super::device_error;
 use crate::through::{Job, Through};
 use crate::{Command, Subresource, TextureRegion};
 
-/// Bytes of the buffer that a fill is copied from, again and again.
+/// Size of the buffer that a fill copies repeatedly, in bytes.
 const FILL_BYTES_MAX: u64 = 64 << 10;
 
-/// Writes commands into an open list.
+/// Records commands into an open list.
 pub(super) struct Recorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
-    /// What has to live until the list has run.
+    /// Resources that must live until the list has run.
     kept: &'a mut Vec<ID3D12Resource>,
 }
 
-/// A run of bytes of a buffer.
+/// A position in a buffer.
 #[derive(Clone, Copy)]
 struct Bytes<'a> {
     buffer: &'a ID3D12Resource,
@@ -51,7 +51,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
         match command {
             Command::Upload(batch) => {
-                // SAFETY: the list is open; the maker of the command promises that the batch fits.
+                // SAFETY: the list is open; the creator of the command promises that the batch fits.
                 let recorded = unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
                 recorded.expect("its frame is open");
                 Ok(())
@@ -102,10 +102,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a
-    /// shader.
+    /// Binds the heap and runs clears through its descriptors. Clears are the only commands without a shader that use a
+    /// descriptor.
     pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
-        // SAFETY: the list is open, and nothing was recorded to it yet.
+        // SAFETY: the list is open and empty.
         unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
         for job in through.jobs {
             let Job::Fill { to, value, .. } = job else {
@@ -113,8 +113,8 @@ impl<'a> Recorder<'a> {
             };
             self.enter(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
             let values = [*value; 4];
-            // SAFETY: the list is open and bound to the heap of the first handle; the second is CPU-only and shows the
-            // same, an unordered-access view of this live buffer.
+            // SAFETY: the list is open and the heap of the first handle is bound; the second handle is CPU-only and has
+            // the same view, an unordered-access view of this live buffer.
             unsafe {
                 self.list.ClearUnorderedAccessViewUint(
                     gpu_handle(to.gpu),
@@ -129,7 +129,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// A copy within one buffer takes a detour, since a resource is never in both states at once.
+    /// Copies bytes. A copy within one buffer goes through a temporary buffer, because a resource cannot be in both
+    /// states at once.
     fn copy_buffer(&mut self, src: Bytes<'_>, dst: Bytes<'_>, size: u64) -> Result<(), DeviceError> {
         if src.buffer != dst.buffer {
             return self.copy_pieces(src, dst, size, size);
@@ -140,20 +141,21 @@ impl<'a> Recorder<'a> {
         self.copy_pieces(detour, dst, size, size)
     }
 
-    /// A fill is a copy of a buffer that the host has filled: no shader, and no usage asked of the destination.
+    /// Fills a range by copying from a buffer that the host filled. This needs no shader and no usage flag of the
+    /// destination.
     fn fill(&mut self, dst: Bytes<'_>, size: u64, value: u32) -> Result<(), DeviceError> {
         let piece = size.min(FILL_BYTES_MAX);
         let (source, mapped) = self.own_buffer(D3D12_HEAP_TYPE_UPLOAD, piece)?;
         let words = mapped.ok_or(DeviceError::MapFailed)?.cast::<u32>();
         for index in 0..piece as usize / size_of::<u32>() {
-            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and in use by nothing
+            // SAFETY: the buffer is mapped for `piece` bytes, has a larger alignment than a word, and is not in use
             // yet.
             unsafe { words.add(index).write(value) };
         }
         self.copy_pieces(Bytes { buffer: &source, offset: 0 }, dst, size, piece)
     }
 
-    /// Copies `size` bytes; the source holds only `piece` of them, to be repeated.
+    /// Copies `size` bytes. The source has only `piece` bytes, which are repeated.
     fn copy_pieces(&self, src: Bytes<'_>, dst: Bytes<'_>, size: u64, piece: u64) -> Result<(), DeviceError> {
         self.enter(src.buffer, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
         self.enter(dst.buffer, D3D12_RESOURCE_STATE_COPY_DEST)?;
@@ -161,7 +163,7 @@ impl<'a> Recorder<'a> {
         while done < size {
             let bytes = piece.min(size - done);
             let dst_offset = dst.offset + done;
-            // SAFETY: the list is open, both buffers are alive, and the caller's ranges lie inside them.
+            // SAFETY: the list is open, both buffers are alive, and the caller's ranges are inside them.
             unsafe { self.list.CopyBufferRegion(dst.buffer, dst_offset, src.buffer, src.offset, bytes) };
             done += bytes;
         }
@@ -179,7 +181,7 @@ impl<'a> Recorder<'a> {
         self.copy_between((buffer, bytes), (texture, subresource(texture, region)), into_texture)
     }
 
-    /// Between a place in a buffer and one in a texture.
+    /// Copies between a location in a buffer and one in a texture.
     fn copy_between(
         &self,
         in_buffer: (&ID3D12Resource, D3D12_TEXTURE_COPY_LOCATION),
@@ -189,7 +191,7 @@ impl<'a> Recorder<'a> {
         let (from, to) = if into_texture { (in_buffer, in_texture) } else { (in_texture, in_buffer) };
         self.enter(from.0, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
         self.enter(to.0, D3D12_RESOURCE_STATE_COPY_DEST)?;
-        // SAFETY: the list is open, both resources are alive, and the caller's region lies inside them.
+        // SAFETY: the list is open, both resources are alive, and the caller's region is inside them.
         unsafe { self.list.CopyTextureRegion(&to.1, 0, 0, 0, &from.1, None) };
         self.leave(to.0, D3D12_RESOURCE_STATE_COPY_DEST)?;
         self.leave(from.0, D3D12_RESOURCE_STATE_COPY_SOURCE)
@@ -212,7 +214,7 @@ impl<'a> Recorder<'a> {
         let plane = u32::from(part.has_both && part.aspect == TextureAspect::Stencil);
         let index = part.mip + (part.layer + plane * u32::from(layers)) * u32::from(desc.MipLevels);
         let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
-        // SAFETY: the description and the layout live through the call, and the subresource is the texture's.
+        // SAFETY: the description and the layout live through the call, and the texture has this subresource.
         unsafe {
             self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
         }
@@ -234,7 +236,7 @@ impl<'a> Recorder<'a> {
         self.copy_between((buffer, in_buffer), (texture, in_texture), into_texture)
     }
 
-    /// The texels in the buffer.
+    /// Returns the copy location in the buffer.
     fn placed_footprint(
         &self,
         buffer: &ID3D12Resource,
@@ -244,10 +246,10 @@ impl<'a> Recorder<'a> {
         let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
         // SAFETY: a call without arguments on a live object.
         let mut desc = unsafe { texture.GetDesc() };
-        desc.Alignment = 0; // as it was asked for, where the driver reports another
+        desc.Alignment = 0; // the driver may report another than the requested one
         let index = subresource_index(&desc, region);
-        // SAFETY: the description and the layout live through the call, and the subresource is the texture's. Of the
-        // layout only the format is used: it depends on nothing but the texture's own.
+        // SAFETY: the description and the layout live through the call, and the texture has this subresource. Only the
+        // format of the layout is used, which depends only on the texture's format.
         unsafe {
             self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
         }
@@ -266,7 +268,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A committed buffer that lives until the list has run, and where it is mapped.
+    /// Creates a committed buffer that lives until the list has run. Returns it and its mapping.
     fn own_buffer(
         &mut self,
         heap_type: D3D12_HEAP_TYPE,
@@ -276,8 +278,8 @@ impl<'a> Recorder<'a> {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info = Create::<Buffers>::describe(self.device, &BufferDesc { size, usage })?;
         let class = ResourceClass::Buffer;
-        // SAFETY: the description holds no pointer, and such a buffer may lie in any memory type. Its memory is freed
-        // with it, since a committed resource brings its own.
+        // SAFETY: the description holds no pointer, and such a buffer may use any memory type. Its memory is freed with
+        // it, because a committed resource owns its memory.
         let (placed, _memory) = unsafe {
             let (unplaced, needs) = Create::<Buffers>::prepare(self.device, &info)?;
             let desc = MemoryDesc {
@@ -295,7 +297,7 @@ impl<'a> Recorder<'a> {
         Ok((placed.object, placed.mapped.map(|mapped| mapped.as_ptr())))
     }
 
-    /// From the common state to `state`.
+    /// Transitions a resource from the common state to `state`.
     fn enter(&self, resource: &ID3D12Resource, state: D3D12_RESOURCE_STATES) -> Result<(), DeviceError> {
         if has_states(resource)? {
             self.barrier(&transition(resource, D3D12_RESOURCE_STATE_COMMON, state));
@@ -303,7 +305,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// From `state` to the common one.
+    /// Transitions a resource from `state` to the common state.
     fn leave(&self, resource: &ID3D12Resource, state: D3D12_RESOURCE_STATES) -> Result<(), DeviceError> {
         if has_states(resource)? {
             self.barrier(&transition(resource, state, D3D12_RESOURCE_STATE_COMMON));
@@ -311,7 +313,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// An aliasing barrier, where the API has one: not on lists for copy queues, and not for what brings its own memory.
+    /// Records an aliasing barrier, if the API allows one: not on lists for copy queues, and not for committed
+    /// resources.
     fn take_over(&self, resource: &ID3D12Resource) {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { self.list.GetType() };
@@ -326,21 +329,22 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Whether the resource's state may change: not in UPLOAD and READBACK heaps. A reserved one has no heap to ask for.
+/// Returns `true` if the resource's state may change, which is not so in UPLOAD and READBACK heaps. A reserved resource
+/// has no heap to query.
 fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
     if backing(resource) == Backing::Reserved {
         return Ok(true);
     }
     let mut properties = D3D12_HEAP_PROPERTIES::default();
-    // SAFETY: the pointer is to a local that lives through the call.
+    // SAFETY: the pointer points to a local that lives through the call.
     unsafe { resource.GetHeapProperties(Some(&mut properties), None) }.map_err(|error| device_error(&error))?;
     Ok(![D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&properties.Type))
 }
 
-/// The resource for a structure that the driver only reads, without counting a reference for it.
+/// Returns the resource for a structure that the driver only reads, without adding a reference.
 fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
-    // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes no
-    // reference away, and the structure is used no longer than the resource.
+    // SAFETY: an interface and an option of it are both one pointer. The copy is never dropped, so it releases no
+    // reference, and the structure is not used after the resource is dropped.
     unsafe { std::mem::transmute_copy(resource) }
 }
 
@@ -362,7 +366,7 @@ fn transition(
     }
 }
 
-/// The memory is the resource's from here on, whatever lay there before.
+/// Returns a barrier that makes the resource the owner of its memory and discards the previous contents.
 fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
         pResourceBefore: ManuallyDrop::new(None),
@@ -379,7 +383,7 @@ fn subresource_index(desc: &D3D12_RESOURCE_DESC, region: &TextureRegion) -> u32 
     region.mip + region.layer * u32::from(desc.MipLevels)
 }
 
-/// The texels in the texture.
+/// Returns the copy location in the texture.
 fn subresource(texture: &ID3D12Resource, region: &TextureRegion) -> D3D12_TEXTURE_COPY_LOCATION {
     // SAFETY: a call without arguments on a live object.
     let desc = unsafe { texture.GetDesc() };

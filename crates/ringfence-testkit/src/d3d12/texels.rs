@@ -1,14 +1,14 @@
-//! Which textures of which formats a device copies texels to and from.
+//! The textures and formats whose texels a device can copy.
 
 use ringfence::d3d12::{Device, ResourceInfo};
 use ringfence::device::{Create, Dimension, TextureDesc, Textures};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-/// Formats by name.
+/// Defines the list of formats with their names.
 macro_rules! formats {
     ($($name:ident)*) => {
-        /// All formats of one plane, or of depth and stencil, and some of the typeless ones.
+        /// All single-plane formats and depth-stencil formats, and some typeless ones.
         pub(super) const FORMATS: &[(&str, DXGI_FORMAT)] = &[$((stringify!($name), $name)),*];
     };
 }
@@ -91,12 +91,12 @@ formats! {
     DXGI_FORMAT_BC7_TYPELESS
 }
 
-/// Whether the driver has textures of this format and dimension.
+/// Returns `true` if the driver supports textures of this format and dimension.
 fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     let mut support = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, ..Default::default() };
     let size = size_of_val(&support) as u32;
     let asked =
-        // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
+        // SAFETY: the pointer points to a local of the structure that the query fills; the size is its size.
         unsafe { device.raw().CheckFeatureSupport(D3D12_FEATURE_FORMAT_SUPPORT, (&raw mut support).cast(), size) };
     let needed = match dimension {
         Dimension::D1 => D3D12_FORMAT_SUPPORT1_TEXTURE1D,
@@ -107,8 +107,8 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
-/// Whether the driver knows that stencil lies in a plane of its own. The one of Wine 8 gives the format of both for it,
-/// and copies neither plane rightly.
+/// Returns `true` if the driver reports stencil as a separate plane. Wine 8 reports the combined format for it and
+/// copies neither plane correctly.
 fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
     let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);
@@ -117,15 +117,15 @@ fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     layout.Footprint.Format == DXGI_FORMAT_R8_TYPELESS
 }
 
-/// A texture to be copied to and from; `None` if the device has no such.
+/// Describes a texture for copies; `None` if the device does not support it.
 pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
     let (name, format) = *FORMATS.get(format)?;
     let is_compressed = name.contains("_BC");
-    // The largest mip level of a block-compressed texture is of whole blocks.
+    // The largest mip level of a block-compressed texture must consist of whole blocks.
     if is_compressed && !(desc.width.is_multiple_of(4) && desc.height.is_multiple_of(4)) {
         return None;
     }
-    // Depth has two dimensions; blocks have at least those.
+    // Depth textures must be two-dimensional; block-compressed ones need at least two dimensions.
     let is_depth = name.contains("_D16") || name.contains("_D24") || name.contains("_D32");
     let is_flat = matches!(desc.dimension, Dimension::D2 | Dimension::Cube);
     if (is_depth && !is_flat)
@@ -152,11 +152,11 @@ pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Op
         Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
         Flags: flags,
     };
-    // Every command takes it from the common state and back.
+    // Every command returns it to the common state.
     let info = ResourceInfo { returns_to_initial_state: true, ..ResourceInfo::from(desc) };
     if name.contains("_S8") && !has_second_plane(device, &info.desc) {
         return None;
     }
-    // SAFETY: the description holds no pointer; nothing is made of it.
+    // SAFETY: the description holds no pointer, and no resource is created from it.
     unsafe { Create::<Textures>::prepare(device, &info) }.is_ok().then_some(info)
 }

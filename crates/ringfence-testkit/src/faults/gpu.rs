@@ -1,5 +1,5 @@
-//! Any device of the test kit behind an injector of faults: what is submitted goes to the device as it is, what the
-//! library asks of it goes through the rules.
+//! A device of the test kit behind a fault injector. The test's submissions go directly to the device; the library's
+//! calls go through the rules.
 //!
 //! ```text
 //!   test ──submit──▶ FaultyGpu<G> ────────────────────────▶ G
@@ -15,33 +15,33 @@ use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, Text
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
-/// A device whose calls fail when a test wants them to.
+/// A device with driver calls that fail on request.
 pub struct FaultyGpu<G: Gpu> {
     inner: G,
     faults: FaultInjector,
 }
 
 impl<G: Gpu> FaultyGpu<G> {
-    /// Puts rules, none yet, between the library and a device.
+    /// Puts a fault injector, without rules, between the library and a device.
     #[must_use]
     pub fn over(inner: G) -> Self {
         Self { inner, faults: FaultInjector::default() }
     }
 
-    /// The rules.
+    /// Returns the rules.
     #[must_use]
     pub fn faults(&self) -> &FaultInjector {
         &self.faults
     }
 
-    /// The device itself.
+    /// Returns the device itself.
     #[must_use]
     pub fn inner(&self) -> &G {
         &self.inner
     }
 }
 
-/// What is recorded behind an injector, as commands of the device itself.
+/// Collects recorded copies as commands of the device itself.
 struct Recorder<D: Device>(Vec<Command<D>>, Vec<TextureTarget<RawTexture<D>>>);
 
 impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
@@ -62,9 +62,9 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion) {
         let is_it =
             |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (region.mip, region.layer);
-        let mut dst = self.1.iter().find(is_it).cloned().expect("begin_copies has listed it");
+        let mut dst = self.1.iter().find(is_it).cloned().expect("begin_copies listed it");
         self.0.push(Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region: *region });
-        // What is copied next to the same mip of the layer does not do away with this.
+        // Later copies to the same mip level of the layer must not discard this one.
         dst.discard = false;
         self.1.retain(|held| !is_it(&held));
         self.1.push(dst);
@@ -81,7 +81,7 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
     unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
 }
 
-/// The same command for the device itself; its objects are the same.
+/// Converts a command to one of the device itself. Both use the same objects.
 fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command<D>>) {
     into.push(match *command {
         Command::CopyBuffer { ref src, src_offset, ref dst, dst_offset, size } => {
@@ -89,8 +89,8 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         }
         Command::Upload(ref batch) => {
             let mut recorder = Recorder(Vec::new(), Vec::new());
-            // SAFETY: the recorder above records nothing on the device; it makes commands, and their submitter keeps
-            // the promise.
+            // SAFETY: the recorder only collects commands and records nothing on the device; the submitter of the
+            // commands keeps the promise.
             unsafe { batch.as_ref().clone().record(&mut recorder) }.expect("its frame is open");
             return into.append(&mut recorder.0);
         }
@@ -195,7 +195,8 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         false
     }
 
-    /// Bindings are tied to the device that the library sees: work through descriptors is for the device itself.
+    /// Returns an error: bindings belong to the device that the library sees, but work through descriptors runs on the
+    /// device itself.
     fn submit_through(
         &mut self,
         _queue: usize,
@@ -203,7 +204,7 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         _through: Through<'_, Self::Device>,
         _signal: u64,
     ) -> Result<(), DeviceError> {
-        Err(DeviceError::unsupported("work through descriptors behind an injector of faults"))
+        Err(DeviceError::unsupported("work through descriptors behind a fault injector"))
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {

@@ -1,5 +1,5 @@
-//! What a scenario runs on: a device behind an injector of faults, an allocator with a timeline a queue, and what does
-//! again what failed, since a failed call has changed nothing.
+//! The environment of a scenario: a device behind a fault injector, an allocator with a timeline per queue, and helpers
+//! that repeat failed calls. A failed call must not have changed anything.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub type Behind<G> = FaultInjector<<G as Gpu>::Device>;
 /// A buffer of a [`Stage`].
 pub type FaultyBuffer<G> = Buffer<Behind<G>>;
 
-/// What ends a scenario: a typed error of the library, as text.
+/// The error that ends a scenario: a typed error of the library, as text.
 pub struct Failure(pub String);
 
 impl Debug for Failure {
@@ -38,26 +38,26 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// How a scenario ends. Wrong bytes are a panic.
+/// The result of a scenario. Wrong bytes cause a panic.
 pub type Outcome = Result<(), Failure>;
 
-/// An open device behind an injector of faults, with an allocator and a timeline a queue.
+/// An open device behind a fault injector, with an allocator and a timeline per queue.
 pub struct Stage<G: Gpu> {
-    /// Over the injector.
+    /// Allocator over the injector.
     pub memory: Allocator<Behind<G>>,
-    /// One a queue.
+    /// One timeline per queue.
     pub timelines: Vec<Timeline<Behind<G>>>,
-    /// The rules.
+    /// The rules of the injector.
     pub faults: FaultInjector,
-    /// The device. It outlives all the rest.
+    /// The device. It must outlive all other objects.
     pub gpu: FaultyGpu<G>,
-    /// What calls are made to fail with in this run.
+    /// The error with which calls fail in this run.
     error: Option<DeviceError>,
     texts: Rc<RefCell<BTreeSet<String>>>,
     errors_seen: Rc<Cell<u64>>,
 }
 
-/// Does what may fail, and does it once more if it did. Borrows nothing of the stage.
+/// Runs a fallible call, and runs it once more if it failed. Does not borrow the stage.
 pub struct Trial<G: Gpu> {
     memory: Allocator<Behind<G>>,
     faults: FaultInjector,
@@ -66,13 +66,14 @@ pub struct Trial<G: Gpu> {
 }
 
 impl<G: Gpu> Trial<G> {
-    /// What fails leaves a sound allocator, and succeeds the second time, unless the fault lasts.
+    /// Runs `work`, and runs it again if it fails. A failure must leave a consistent allocator, and the second call
+    /// succeeds unless the fault lasts.
     ///
     /// # Errors
-    /// That of the second call.
+    /// The error of the second call.
     ///
     /// # Panics
-    /// The call fails without a fault, or leaves an unsound allocator.
+    /// The call fails without a fault, or leaves an inconsistent allocator.
     pub fn run<T, E: Display>(&self, mut work: impl FnMut() -> Result<T, E>) -> Result<T, Failure> {
         let injected = self.faults.injected();
         let mut work = || caught(|| work().map_err(|error| error.to_string()), |error| error.to_string());
@@ -91,10 +92,10 @@ impl<G: Gpu> Trial<G> {
     }
 }
 
-/// What a call that is made to fail panics with, where a walk says so.
+/// Payload of the panic of a failing call, if the walk unwinds.
 pub(super) struct Unwound(pub(super) DeviceError);
 
-/// Calls `work`; if it panics as a walk wants it to, returns that as its error.
+/// Calls `work`. If it panics with [`Unwound`], returns that as its error.
 pub(super) fn caught<T, E>(work: impl FnOnce() -> Result<T, E>, failed: impl FnOnce(DeviceError) -> E) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.downcast::<Unwound>() {
         Ok(unwound) => Err(failed(unwound.0)),
@@ -115,14 +116,14 @@ impl<G: Gpu> Stage<G> {
         let mut stage = Self { timelines: Vec::new(), memory, faults, gpu, error, texts, errors_seen };
         stage.timelines = (0..stage.gpu.queue_count())
             .map(|queue| {
-                // SAFETY: scenarios drop what they make before the stage, and signal every frame that they submit.
+                // SAFETY: scenarios drop their objects before the stage, and signal every submitted frame.
                 unsafe { stage.memory.timeline(stage.gpu.fence(queue)) }.expect("no rule yet")
             })
             .collect();
         stage
     }
 
-    /// What does again what failed.
+    /// Returns a helper that repeats failed calls.
     #[must_use]
     pub fn trial(&self) -> Trial<G> {
         Trial {
@@ -133,11 +134,11 @@ impl<G: Gpu> Stage<G> {
         }
     }
 
-    /// A call that may fail where faults last for one call: it fails at most once, only because it was made to, and
-    /// with that error; then everything is as before, and the same call succeeds.
+    /// Runs a call, for faults that affect one call. The call may fail at most once, only because of the injected
+    /// fault, and with its error. The failure must not change anything, and the same call then succeeds.
     ///
     /// # Panics
-    /// Else.
+    /// One of these rules is broken.
     #[track_caller]
     pub fn step<T, E: Debug>(&self, mut call: impl FnMut() -> Result<T, E>) -> T {
         let injected = self.faults.injected();
@@ -145,12 +146,16 @@ impl<G: Gpu> Stage<G> {
             Ok(made) => made,
             Err(error) => {
                 let text = format!("{error:?}");
-                let cause = self.error.unwrap_or_else(|| panic!("nothing was made to fail: {text}"));
-                assert_eq!(self.faults.injected(), injected + 1, "it was another call's failure: {text}");
+                let cause = self.error.unwrap_or_else(|| panic!("an error without a fault: {text}"));
+                assert_eq!(
+                    self.faults.injected(),
+                    injected + 1,
+                    "the error does not match the injected faults: {text}"
+                );
                 assert!(text.contains(&format!("{cause:?}")), "the cause {cause:?} is not reported: {text}");
                 self.errors_seen.set(self.errors_seen.get() + 1);
                 self.memory.debug().validate().expect("sound after the fault");
-                call().unwrap_or_else(|error| panic!("nothing fails twice: {error:?}"))
+                call().unwrap_or_else(|error| panic!("the repeated call failed: {error:?}"))
             }
         }
     }
@@ -159,29 +164,29 @@ impl<G: Gpu> Stage<G> {
         self.errors_seen.get()
     }
 
-    /// Each error that a [`Trial`] saw says what happened.
+    /// Checks that each error seen by a [`Trial`] names its cause.
     pub(super) fn check_texts(&self, error: DeviceError) {
         for text in self.texts.borrow().iter() {
             let named = text.contains(&error.to_string());
             let summed_up = error.is_out_of_memory() && (text.contains("out of memory") || text.contains("budget"));
-            assert!(named || summed_up, "the error does not say what happened: {text}");
+            assert!(named || summed_up, "the error does not name its cause: {text}");
         }
     }
 
-    /// A buffer to copy from, and to copy to.
+    /// Creates a buffer for copies. A readback buffer is only a destination.
     ///
     /// # Errors
-    /// It failed twice.
+    /// The call failed twice.
     pub fn buffer(&self, size: u64, location: Location) -> Result<FaultyBuffer<G>, Failure> {
         let both = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let usage = if location == Location::Readback { BufferUsage::COPY_DST } else { both };
         self.buffer_for(size, usage, AllocationDesc { location, name: "of a scenario", ..Default::default() })
     }
 
-    /// A buffer.
+    /// Creates a buffer.
     ///
     /// # Errors
-    /// It failed twice.
+    /// The call failed twice.
     pub fn buffer_for(
         &self,
         size: u64,
@@ -194,10 +199,10 @@ impl<G: Gpu> Stage<G> {
         })
     }
 
-    /// A texture.
+    /// Creates a texture.
     ///
     /// # Errors
-    /// It failed twice.
+    /// The call failed twice.
     pub fn texture(&self, desc: TextureDesc, how: AllocationDesc<'_>) -> Result<Texture<Behind<G>>, Failure> {
         self.trial().run(|| {
             let info = Create::<Textures>::describe(self.memory.device(), &desc)?;
@@ -205,17 +210,17 @@ impl<G: Gpu> Stage<G> {
         })
     }
 
-    /// An upload buffer with these bytes.
+    /// Creates an upload buffer with these bytes.
     ///
     /// # Errors
-    /// It failed twice.
+    /// A call failed twice.
     pub fn filled(&self, bytes: &[u8]) -> Result<FaultyBuffer<G>, Failure> {
         let mut buffer = self.buffer(bytes.len() as u64, Location::Upload)?;
         self.trial().run(|| buffer.write(0, bytes))?;
         Ok(buffer)
     }
 
-    /// Submits as `frame` to the first queue. Returns its value.
+    /// Submits commands to the first queue as `frame`. Returns the frame's value.
     ///
     /// # Errors
     /// The device is lost.
@@ -226,10 +231,10 @@ impl<G: Gpu> Stage<G> {
         Ok(value)
     }
 
-    /// Waits for a value of the first queue.
+    /// Waits until the first queue reaches a value.
     ///
     /// # Errors
-    /// It failed twice.
+    /// The call failed twice.
     ///
     /// # Panics
     /// The work takes longer than [`PATIENCE`].
@@ -239,28 +244,28 @@ impl<G: Gpu> Stage<G> {
         Ok(())
     }
 
-    /// Submits to the first queue and waits.
+    /// Submits commands to the first queue and waits for them.
     ///
     /// # Errors
-    /// It failed twice, or the device is lost.
+    /// A call failed twice, or the device is lost.
     pub fn run(&mut self, commands: &[Command<Behind<G>>]) -> Outcome {
         let frame = self.timelines[0].begin();
         let value = self.submit(frame, commands)?;
         self.wait(value)
     }
 
-    /// Checks that a buffer holds these bytes from its start, seen through a copy on the device.
+    /// Checks that a buffer starts with these bytes, read through a copy on the device.
     ///
     /// # Errors
-    /// It failed twice, or the device is lost.
+    /// A call failed twice, or the device is lost.
     ///
     /// # Panics
-    /// It holds others.
+    /// The bytes differ.
     pub fn expect(&mut self, from: &FaultyBuffer<G>, bytes: &[u8]) -> Outcome {
         self.expect_at((from.object().clone(), 0), bytes)
     }
 
-    /// As [`Stage::expect`], of a buffer from an offset on.
+    /// As [`Stage::expect`], from an offset in the buffer.
     ///
     /// # Errors
     /// As [`Stage::expect`].
@@ -275,13 +280,13 @@ impl<G: Gpu> Stage<G> {
         self.expect_back(&back, bytes)
     }
 
-    /// Checks that a readback buffer holds these bytes.
+    /// Checks that a readback buffer starts with these bytes.
     ///
     /// # Errors
-    /// It failed twice.
+    /// A call failed twice.
     ///
     /// # Panics
-    /// It holds others.
+    /// The bytes differ.
     pub fn expect_back(&self, back: &FaultyBuffer<G>, bytes: &[u8]) -> Outcome {
         let mut read = vec![0; bytes.len()];
         self.trial().run(|| back.read(0, &mut read))?;
@@ -289,7 +294,7 @@ impl<G: Gpu> Stage<G> {
         Ok(())
     }
 
-    /// All texels of the first mip of an RGBA8 texture, and rows in a buffer as the device copies them.
+    /// Returns a region of all texels of the first mip level of an RGBA8 texture, with rows that the device can copy.
     #[must_use]
     pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
         let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
@@ -297,14 +302,14 @@ impl<G: Gpu> Stage<G> {
         TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: 4 }
     }
 
-    /// The end: nothing may be left, neither in the allocator nor on the device.
+    /// Ends the run. No object may be left in the allocator or on the device. Returns the device's messages.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.memory.debug().validate().expect("sound");
         let idle = self.gpu.wait_idle();
-        // Frames that ended with an early return: the device is idle, and nothing is submitted any more.
+        // An early return dropped open frames. The device is idle, and nothing more is submitted.
         self.timelines.iter().for_each(Timeline::discard_dropped);
         let done = self.memory.shutdown(PATIENCE).expect("what was submitted is complete, or the device is lost");
-        assert_eq!(done.waiting, 0, "nothing waits");
+        assert_eq!(done.waiting, 0, "no retired object is left");
         assert_eq!(done.device_lost, idle == Err(DeviceError::Lost));
         let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
         assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
@@ -316,14 +321,14 @@ impl<G: Gpu> Stage<G> {
     }
 }
 
-/// A copy of `size` bytes from the start of one buffer to that of another.
+/// Returns a copy of the first `size` bytes of one buffer to the start of another.
 #[must_use]
 pub fn copy<G: Gpu>(from: &FaultyBuffer<G>, to: &FaultyBuffer<G>, size: u64) -> Command<Behind<G>> {
     let (src, dst) = (from.object().clone(), to.object().clone());
     Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size }
 }
 
-/// Bytes that repeat late and differ by seed.
+/// Returns pseudo-random bytes that depend on the seed.
 #[must_use]
 pub fn pattern(seed: u64, size: u64) -> Vec<u8> {
     crate::rig::pattern(seed, size as usize)

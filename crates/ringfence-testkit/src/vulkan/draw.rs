@@ -1,4 +1,4 @@
-//! The compute pipeline behind [`Command::Draw`](crate::Command::Draw): WGSL, compiled when the device is opened.
+//! The compute pipeline of [`Command::Draw`](crate::Command::Draw): WGSL, compiled when the device is opened.
 
 use ash::vk;
 use naga::back::spv;
@@ -8,11 +8,11 @@ use super::queue::Batch;
 use super::record::{LAYOUT, one_subresource};
 use crate::{BACKGROUND, Disc};
 
-/// Texels that a workgroup covers, across and down; `draw.wgsl` says the same.
+/// Width and height of a workgroup, in texels; must match `draw.wgsl`.
 const GROUP_TEXELS: u32 = 8;
-/// Bytes of the numbers in `Frame` of `draw.wgsl`.
+/// Size of `Frame` in `draw.wgsl`, in bytes.
 const FRAME_BYTES: u32 = 16;
-/// Descriptor sets in a pool.
+/// Number of descriptor sets in a pool.
 const POOL_SETS: u32 = 16;
 
 /// The fields of [`Command::Draw`](crate::Command::Draw).
@@ -25,32 +25,32 @@ pub(super) struct Draw {
     pub(super) height: u32,
 }
 
-/// What the draws of one submission need until it is complete.
+/// The objects that the draws of one submission need until it is complete.
 #[derive(Default)]
 pub(super) struct DrawObjects {
     views: Vec<vk::ImageView>,
-    /// Kept from one submission to the next.
+    /// Reused by later submissions.
     pools: Vec<vk::DescriptorPool>,
-    /// Sets that are taken of all pools, which are filled one after another.
+    /// Number of sets that were allocated from all pools. The pools are filled one after another.
     sets: usize,
 }
 
-/// The pipeline.
+/// The pipeline and its layouts.
 pub(super) struct Painter {
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
     pipeline: vk::Pipeline,
 }
 
-/// Whether the device can write RGBA8 textures from shaders.
+/// Returns `true` if shaders can write RGBA8 textures on the device.
 pub(super) fn is_supported(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
-    // SAFETY: the physical device is the instance's, which is alive.
+    // SAFETY: the physical device belongs to the instance, which is alive.
     let found = unsafe { instance.get_physical_device_format_properties(physical, vk::Format::R8G8B8A8_UNORM) };
     found.optimal_tiling_features.contains(vk::FormatFeatureFlags::STORAGE_IMAGE)
 }
 
 impl Painter {
-    /// Compiles the shader and makes the pipeline.
+    /// Compiles the shader and creates the pipeline.
     pub(super) fn new(device: &ash::Device) -> Result<Self, vk::Result> {
         let binding = |index, descriptor_type| {
             vk::DescriptorSetLayoutBinding::default()
@@ -63,19 +63,19 @@ impl Painter {
         let sets = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
         // SAFETY: the device is alive.
         let set_layout = unsafe { device.create_descriptor_set_layout(&sets, None) }?;
-        // Handles that are null are passed over when they are destroyed.
+        // Destroying null handles has no effect.
         let mut painter = Self { set_layout, layout: vk::PipelineLayout::null(), pipeline: vk::Pipeline::null() };
         match painter.make_pipeline(device) {
             Ok(()) => Ok(painter),
             Err(error) => {
-                // SAFETY: nothing was recorded with it.
+                // SAFETY: no commands were recorded with it.
                 unsafe { painter.destroy(device) };
                 Err(error)
             }
         }
     }
 
-    /// Makes the pipeline and its layout.
+    /// Creates the pipeline and its layout.
     fn make_pipeline(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         let set_layouts = [self.set_layout];
         let frame =
@@ -93,13 +93,13 @@ impl Painter {
         let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout)];
         // SAFETY: the layout has the shader's bindings and push constants.
         let made = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-        // SAFETY: pipelines do not need their modules once they are made.
+        // SAFETY: pipelines do not need their modules once they are created.
         unsafe { device.destroy_shader_module(module, None) };
         self.pipeline = made.map_err(|(_, error)| error)?[0];
         Ok(())
     }
 
-    /// Records a draw; its target is in [`LAYOUT`].
+    /// Records a draw. Its target must be in [`LAYOUT`].
     pub(super) fn record(&self, device: &ash::Device, batch: &mut Batch, draw: &Draw) -> Result<(), vk::Result> {
         let view = batch.draws.view(device, draw.target)?;
         let set = batch.draws.set(device, self.set_layout)?;
@@ -120,9 +120,9 @@ impl Painter {
     /// Destroys the pipeline.
     ///
     /// # Safety
-    /// No work that uses it is pending.
+    /// No work that uses it may be pending.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: all is the device's and, by the caller's promise, unused.
+        // SAFETY: the objects belong to the device and, by the caller's promise, are unused.
         unsafe {
             device.destroy_pipeline(self.pipeline, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -132,20 +132,20 @@ impl Painter {
 }
 
 impl DrawObjects {
-    /// A view of the first subresource of a texture.
+    /// Creates a view of the first subresource of a texture.
     fn view(&mut self, device: &ash::Device, image: vk::Image) -> Result<vk::ImageView, vk::Result> {
         let info = vk::ImageViewCreateInfo::default()
             .image(image)
             .view_type(vk::ImageViewType::TYPE_2D)
             .format(vk::Format::R8G8B8A8_UNORM)
             .subresource_range(one_subresource(0, 0));
-        // SAFETY: the image is the device's, alive, and an RGBA8 one, as the command demands.
+        // SAFETY: the image belongs to the device, is alive, and has the format RGBA8, as the command requires.
         let view = unsafe { device.create_image_view(&info, None) }?;
         self.views.push(view);
         Ok(view)
     }
 
-    /// A descriptor set that nothing uses.
+    /// Returns an unused descriptor set.
     fn set(&mut self, device: &ash::Device, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet, vk::Result> {
         let pool = self.sets / POOL_SETS as usize;
         if pool == self.pools.len() {
@@ -153,18 +153,19 @@ impl DrawObjects {
         }
         let layouts = [layout];
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.pools[pool]).set_layouts(&layouts);
-        // SAFETY: the pool is the device's, and has room: it is left once it has given all its sets.
+        // SAFETY: the pool belongs to the device and has room, because a full pool is not used again.
         let set = unsafe { device.allocate_descriptor_sets(&info) }?[0];
         self.sets += 1;
         Ok(set)
     }
 
-    /// Takes everything back.
+    /// Destroys the views and resets the pools.
     ///
     /// # Safety
-    /// The submission is complete, or never was made.
+    /// The submission must be complete, or must never have been made.
     pub(super) unsafe fn clear(&mut self, device: &ash::Device) {
-        // SAFETY: all is the device's and, by the caller's promise, unused. Vulkan has no failure for the reset.
+        // SAFETY: the objects belong to the device and, by the caller's promise, are unused. In Vulkan the reset cannot
+        // fail.
         unsafe {
             self.views.drain(..).for_each(|view| device.destroy_image_view(view, None));
             for pool in &self.pools {
@@ -174,7 +175,7 @@ impl DrawObjects {
         self.sets = 0;
     }
 
-    /// Destroys everything.
+    /// Destroys all objects.
     ///
     /// # Safety
     /// As for [`DrawObjects::clear`].
@@ -187,9 +188,9 @@ impl DrawObjects {
     }
 }
 
-/// Has the set point at the discs and at the target.
+/// Writes the discs and the target into the set.
 fn point_at(device: &ash::Device, set: vk::DescriptorSet, draw: &Draw, view: vk::ImageView) {
-    // No discs still need a range with something in it.
+    // Even without discs the range must not be empty.
     let range = match draw.disc_count {
         0 => vk::WHOLE_SIZE,
         count => u64::from(count) * size_of::<Disc>() as u64,
@@ -201,7 +202,7 @@ fn point_at(device: &ash::Device, set: vk::DescriptorSet, draw: &Draw, view: vk:
         write(0).descriptor_type(vk::DescriptorType::STORAGE_BUFFER).buffer_info(&discs),
         write(1).descriptor_type(vk::DescriptorType::STORAGE_IMAGE).image_info(&target),
     ];
-    // SAFETY: the set is new, and has those bindings; the resources are the device's and alive.
+    // SAFETY: the set is new and has those bindings; the resources belong to the device and are alive.
     unsafe { device.update_descriptor_sets(&writes, &[]) };
 }
 
@@ -213,10 +214,10 @@ fn create_pool(device: &ash::Device) -> Result<vk::DescriptorPool, vk::Result> {
     unsafe { device.create_descriptor_pool(&info, None) }
 }
 
-/// The shader as SPIR-V.
+/// Compiles the shader to SPIR-V.
 ///
 /// # Panics
-/// If the shader, which is part of this program, is wrong; a test sees to it that it is not.
+/// The shader, which is part of this program, is invalid. A test checks that it is not.
 fn compile() -> Vec<u32> {
     let module = naga::front::wgsl::parse_str(include_str!("draw.wgsl")).expect("draw.wgsl is WGSL");
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::IMMEDIATES);

@@ -1,5 +1,5 @@
-// Draws discs: one invocation a texel, the last disc that covers it gives the colour. Whole numbers throughout, so that
-// the result is that of `draw_reference` to the bit.
+// Draws discs with one invocation per texel. The last disc that covers the texel gives the colour. All arithmetic uses
+// integers, so that the result equals `draw_reference` bit for bit.
 
 struct Disc {
     x: i32,
@@ -27,7 +27,7 @@ fn draw(@builtin(global_invocation_id) id: vec3<u32>) {
     }
     let texel = vec2<i32>(id.xy);
     var colour = frame.background;
-    // Backwards, since the last one wins.
+    // Backwards, because the last disc wins.
     for (var left = frame.disc_count; left > 0u; left--) {
         let disc = discs[left - 1u];
         let away = texel - vec2<i32>(disc.x, disc.y);

@@ -1,4 +1,4 @@
-//! Which Vulkan devices there are, for people and scripts: plain data, no device is opened.
+//! A list of the Vulkan devices, for people and scripts: plain data. No device is opened.
 
 use ash::vk;
 use ringfence::device::{Capabilities, DeviceError};
@@ -7,20 +7,20 @@ use ringfence::vulkan;
 use super::instance::{Instance, ONE_AT_A_TIME};
 use crate::{OpenError, Options};
 
-/// What there is to know of a Vulkan device before it is opened.
+/// The properties of a Vulkan device that are known before it is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceSummary {
-    /// The device's name.
+    /// Name of the device.
     pub name: String,
     /// `discrete`, `integrated`, `virtual`, `cpu` or `other`.
     pub kind: &'static str,
-    /// The Vulkan version of the device, such as `1.3.230`.
+    /// Vulkan version of the device, such as `1.3.230`.
     pub api_version: String,
-    /// The driver's name and version; empty if it is too old to tell.
+    /// Name and version of the driver; empty if the driver is too old to report them.
     pub driver: String,
-    /// Memory heaps and types, and limits; or why Ringfence cannot use the device.
+    /// Memory heaps, memory types and limits; or the reason why Ringfence cannot use the device.
     pub capabilities: Result<Capabilities, DeviceError>,
-    /// Use and budget of each memory heap now; `None` where the driver does not tell.
+    /// Current usage and budget of each memory heap; `None` if the driver does not report them.
     pub budgets: Option<ringfence::device::HeapBudgets>,
 }
 
@@ -36,9 +36,9 @@ pub fn enumerate() -> Result<Vec<DeviceSummary>, OpenError> {
 }
 
 fn summary(instance: &ash::Instance, physical: vk::PhysicalDevice) -> DeviceSummary {
-    // SAFETY: the physical device is the instance's, which is alive; so below.
+    // SAFETY: the physical device belongs to the instance, which is alive; also below.
     let properties = unsafe { instance.get_physical_device_properties(physical) };
-    // SAFETY: as above, and the instance is for Vulkan 1.2.
+    // SAFETY: as above, and the instance was created for Vulkan 1.2.
     let capabilities = unsafe { vulkan::capabilities(instance, physical) };
     let usable = capabilities.is_ok();
     DeviceSummary {
@@ -52,23 +52,23 @@ fn summary(instance: &ash::Instance, physical: vk::PhysicalDevice) -> DeviceSumm
     }
 }
 
-/// The driver's name and what it says of itself; for devices of Vulkan 1.2.
+/// Returns the driver's name and its own description. The device must support Vulkan 1.2.
 fn driver(instance: &ash::Instance, physical: vk::PhysicalDevice) -> String {
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2.
+    // SAFETY: the physical device belongs to the instance, is alive, and supports Vulkan 1.2.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     let texts = [driver.driver_name_as_c_str(), driver.driver_info_as_c_str()];
     let texts = texts.map(|text| text.unwrap_or_default().to_string_lossy().into_owned());
     texts.join(" ").trim().to_owned()
 }
 
-/// A device's name.
+/// Returns a device's name.
 pub(super) fn name(properties: &vk::PhysicalDeviceProperties) -> String {
     properties.device_name_as_c_str().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A Vulkan version as people write it.
+/// Returns a Vulkan version in the form `1.2.3`.
 pub(super) fn version(version: u32) -> String {
     let parts = [vk::api_version_major(version), vk::api_version_minor(version), vk::api_version_patch(version)];
     parts.map(|part| part.to_string()).join(".")

@@ -12,24 +12,24 @@ use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Held by a thread that makes or destroys an instance or a device: NVIDIA's driver now and then never returns from
-/// that if many threads are at it at once.
+/// Locked while a thread creates or destroys an instance or a device. With many threads at once, these calls of
+/// NVIDIA's driver occasionally never return.
 pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
-/// A Vulkan instance for Vulkan 1.2, and the loader that it came from.
+/// A Vulkan instance for Vulkan 1.2, and its loader.
 pub(super) struct Instance {
     raw: ash::Instance,
-    /// Whether `VK_EXT_debug_utils` is enabled.
+    /// `true` if `VK_EXT_debug_utils` is enabled.
     debug_utils: bool,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     messages: Messages,
     validation: Validation,
-    /// The library that all functions lie in.
+    /// The library that contains all functions.
     _entry: ash::Entry,
 }
 
 impl Instance {
-    /// Loads Vulkan and makes an instance, with the validation layer if `options` say so.
+    /// Loads Vulkan and creates an instance, with the validation layer if `options` request it.
     pub(super) fn new(options: &Options) -> Result<Self, OpenError> {
         let entry = load()?;
         keep_drivers_loaded(&entry);
@@ -45,27 +45,27 @@ impl Instance {
         Ok(instance)
     }
 
-    /// The instance.
+    /// Returns the instance.
     pub(super) fn raw(&self) -> &ash::Instance {
         &self.raw
     }
 
-    /// Whether objects can be named.
+    /// Returns `true` if objects can be named.
     pub(super) fn has_debug_utils(&self) -> bool {
         self.debug_utils
     }
 
-    /// What the validation layers say. It outlives the instance.
+    /// Returns the messages of the validation layers. They outlive the instance.
     pub(super) fn messages(&self) -> Messages {
         self.messages.clone()
     }
 
-    /// What watches the devices.
+    /// Returns the layer that checks the devices.
     pub(super) fn validation(&self) -> &Validation {
         &self.validation
     }
 
-    /// Every physical device; none is [`OpenError::Absent`].
+    /// Returns all physical devices; [`OpenError::Absent`] if there are none.
     pub(super) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>, OpenError> {
         // SAFETY: the instance is alive.
         match unsafe { self.raw.enumerate_physical_devices() } {
@@ -75,12 +75,12 @@ impl Instance {
         }
     }
 
-    /// Collects messages from here on.
+    /// Starts collecting messages.
     fn listen(&mut self) -> Result<(), OpenError> {
         let utils = ext::debug_utils::Instance::new(&self._entry, &self.raw);
         // SAFETY: the instance has the extension; the collection lives until after the instance is destroyed.
         let messenger = unsafe { utils.create_debug_utils_messenger(&self.messages.messenger(), None) }
-            .map_err(failed("listening to the validation layers"))?;
+            .map_err(failed("registering for messages of the validation layers"))?;
         self.messenger = Some((utils, messenger));
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _one = ONE_AT_A_TIME.lock();
-        // SAFETY: both are alive, and the holder of the instance has dropped what was made with it.
+        // SAFETY: both are alive, and the owner of the instance has dropped all objects that were created with it.
         unsafe {
             if let Some((utils, messenger)) = self.messenger.take() {
                 utils.destroy_debug_utils_messenger(messenger, None);
@@ -99,16 +99,16 @@ impl Drop for Instance {
     }
 }
 
-/// How the validation layer is made to validate synchronization too.
+/// The extension that enables synchronization validation in the validation layer.
 enum Layer {
-    /// By `VK_EXT_validation_features`.
+    /// `VK_EXT_validation_features`.
     Features,
-    /// By `VK_EXT_layer_settings`, its successor.
+    /// `VK_EXT_layer_settings`, its successor.
     Settings,
 }
 
 impl Layer {
-    /// The layer, if it is asked for, and what that means for the devices.
+    /// Returns the layer, if it was requested, and the resulting state of validation.
     fn wanted(entry: &ash::Entry, options: &Options) -> Result<(Option<Self>, Validation), OpenError> {
         if !options.validation {
             return Ok((None, Validation::Off));
@@ -123,7 +123,7 @@ impl Layer {
         }
     }
 
-    /// Looks for the layer and its version.
+    /// Finds the layer and its version.
     fn find(entry: &ash::Entry) -> Result<(Self, String), OpenError> {
         // SAFETY: the loader is alive.
         let layers = unsafe { entry.enumerate_instance_layer_properties() }.map_err(failed("listing Vulkan layers"))?;
@@ -151,35 +151,35 @@ impl Layer {
     }
 }
 
-/// Opens the loader, and checks that it knows Vulkan 1.2.
+/// Opens the loader, and checks that it supports Vulkan 1.2.
 fn load() -> Result<ash::Entry, OpenError> {
-    // SAFETY: the library of that name is the Vulkan loader, whose initialisation has no demands.
+    // SAFETY: the library with this name is the Vulkan loader, whose initialisation has no preconditions.
     let entry = unsafe { ash::Entry::load() }.map_err(|error| {
         absent(&format!("no Vulkan loader found: {error} (Debian: libvulkan1, and mesa-vulkan-drivers for a driver)"))
     })?;
     // SAFETY: the loader is alive.
-    let version = unsafe { entry.try_enumerate_instance_version() }.map_err(failed("asking the loader's version"))?;
+    let version = unsafe { entry.try_enumerate_instance_version() }.map_err(failed("querying the loader's version"))?;
     match version {
         Some(version) if version >= vk::API_VERSION_1_2 => Ok(entry),
         _ => Err(absent("the Vulkan loader is older than Vulkan 1.2")),
     }
 }
 
-/// Makes one instance that stays for as long as the process. The loader unloads the drivers with the last instance;
-/// NVIDIA's has no room for its thread-local variables any more after some thirty times, and then there seems to be no
-/// driver.
+/// Creates one instance that lives as long as the process. The loader unloads the drivers with the last instance, and
+/// after about thirty unloads NVIDIA's driver has no room left for its thread-local variables and is not found any
+/// more.
 fn keep_drivers_loaded(entry: &ash::Entry) {
     static KEPT: OnceLock<Option<(ash::Instance, ash::Entry)>> = OnceLock::new();
     KEPT.get_or_init(|| {
-        // SAFETY: the info is valid, and the loader stays with the instance.
+        // SAFETY: the info is valid, and the loader is kept with the instance.
         let instance = unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), None) }.ok()?;
-        // SAFETY: the instance is alive. Asking is what loads the drivers.
+        // SAFETY: the instance is alive. This call loads the drivers.
         let _ = unsafe { instance.enumerate_physical_devices() };
         Some((instance, entry.clone()))
     });
 }
 
-/// Makes the instance.
+/// Creates the instance.
 fn create(
     entry: &ash::Entry,
     layer: Option<&Layer>,
@@ -213,14 +213,14 @@ fn create(
         Some(Layer::Settings) => info.push_next(&mut settings),
         None => info,
     };
-    // SAFETY: the layer and the extensions exist, and all that `info` points to is alive.
+    // SAFETY: the layer and the extensions exist, and all memory that `info` points to is alive.
     unsafe { entry.create_instance(&info, None) }.map_err(|error| match error {
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => no_driver(),
-        error => failed("making a Vulkan instance")(error),
+        error => failed("creating a Vulkan instance")(error),
     })
 }
 
-/// The instance extensions to enable, and the flags that go with them.
+/// Returns the instance extensions to enable, and the flags that they require.
 fn extensions(
     entry: &ash::Entry,
     layer: Option<&Layer>,
@@ -230,11 +230,11 @@ fn extensions(
         .map_err(failed("listing Vulkan instance extensions"))?;
     let mut names = Vec::new();
     let mut flags = vk::InstanceCreateFlags::empty();
-    // The validation layer brings the extension along where the loader does not.
+    // If the loader does not offer the extension, the validation layer does.
     if layer.is_some() || lists(&offered, ext::debug_utils::NAME) {
         names.push(ext::debug_utils::NAME);
     }
-    // Without it a loader hides drivers that are Vulkan but for a few features (MoltenVK).
+    // Without it the loader hides drivers that lack a few features of Vulkan (MoltenVK).
     if lists(&offered, khr::portability_enumeration::NAME) {
         names.push(khr::portability_enumeration::NAME);
         flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
@@ -243,12 +243,13 @@ fn extensions(
     Ok((names, flags))
 }
 
-/// Whether the layer is to speak of best practices too: slower, and with advice that [`super::messages`] explains away.
+/// Returns `true` if the layer should also check best practices. That is slower and produces advice that
+/// [`super::messages`] filters out.
 pub(super) fn wants_best_practices() -> bool {
     std::env::var_os("RINGFENCE_BEST_PRACTICES").is_some()
 }
 
-/// A setting of the layer's. (`ash` counts values in bytes, so the fields are set by hand.)
+/// Returns a setting of the layer. (`ash` counts values in bytes, so the fields are set by hand.)
 fn switch<'a>(name: &'a CStr, on: &'a vk::Bool32) -> vk::LayerSettingEXT<'a> {
     let mut setting =
         vk::LayerSettingEXT::default().layer_name(VALIDATION).setting_name(name).ty(vk::LayerSettingTypeEXT::BOOL32);
@@ -257,16 +258,16 @@ fn switch<'a>(name: &'a CStr, on: &'a vk::Bool32) -> vk::LayerSettingEXT<'a> {
     setting
 }
 
-/// Whether an extension is among those that are offered.
+/// Returns `true` if `offered` contains an extension.
 pub(super) fn lists(offered: &[vk::ExtensionProperties], name: &CStr) -> bool {
     offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
 }
 
-/// There is no such device, for this reason.
+/// Returns the error for an absent device, with its reason.
 pub(super) fn absent(reason: &str) -> OpenError {
     OpenError::Absent(reason.to_owned())
 }
 
 fn no_driver() -> OpenError {
-    absent("the Vulkan loader is there, but found no driver (Debian: mesa-vulkan-drivers has a software one)")
+    absent("the Vulkan loader found no driver (Debian: mesa-vulkan-drivers contains a software driver)")
 }

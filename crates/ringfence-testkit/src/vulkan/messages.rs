@@ -1,4 +1,4 @@
-//! What the validation layers say, kept until they are taken.
+//! The messages of the validation layers, collected until they are taken.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -6,58 +6,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
 
-/// Advice of the best-practices layer that is not followed, each with why: by what the message's name contains.
+/// Best-practices advice that the test kit does not follow: the start of the message's name, and the reason.
 const EXPLAINED: [(&str, &str); 7] = [
     (
         "UNASSIGNED-BestPractices-pipeline-stage-flags",
-        "copies are ordered against whatever comes before and after them, which the recorder does not know",
+        "copies are ordered against all earlier and later work, which the recorder does not know",
     ),
-    ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which nothing reads"),
+    ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which is not read"),
     ("UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout", "the test kit keeps every image in the general layout"),
-    (
-        "UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension",
-        "it is the extension that these messages come through",
-    ),
+    ("UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension", "this extension delivers these messages"),
     (
         "UNASSIGNED-BestPractices-vkCreateCommandPool-command-buffer-reset",
-        "the test kit records one buffer at a time anew",
+        "the test kit rerecords single command buffers",
     ),
     (
         "UNASSIGNED-BestPractices-vkBindMemory-small-dedicated-allocation",
-        "tests ask for small memory of their own on purpose",
+        "tests request small dedicated memory on purpose",
     ),
-    (
-        "UNASSIGNED-BestPractices-vkAllocateMemory-small-allocation",
-        "tests ask for small memory of their own on purpose",
-    ),
+    ("UNASSIGNED-BestPractices-vkAllocateMemory-small-allocation", "tests request small dedicated memory on purpose"),
 ];
 
-/// Messages that are no fault of the program's, each with why: by the message's name and a text in it.
+/// Messages that are not the program's fault: the start of the message's name, a text in it, and the reason.
 const HARMLESS: [(&str, &str, &str); 1] = [(
     "WARNING-vkGetDeviceProcAddr-device",
     "vkGetPhysicalDeviceVideoEncodeQualityLevelPropertiesKHR",
-    "`ash` 0.38 asks the device for this function of the instance when it loads, and nothing calls it",
+    "`ash` 0.38 requests this instance function from the device while loading, and never calls it",
 )];
 
-/// Whether a message, which begins with its name, is no defect.
+/// Returns `true` if a message is not a defect. The message starts with its name.
 fn is_explained(message: &str) -> bool {
     let is_harmless = |(name, text, _): &(&str, &str, &str)| message.starts_with(name) && message.contains(text);
     EXPLAINED.iter().any(|(name, _)| message.starts_with(name)) || HARMLESS.iter().any(is_harmless)
 }
 
-/// Collects warnings and errors of the validation layers. A copy is the same collection.
+/// Collects warnings and errors of the validation layers. Clones share one collection.
 #[derive(Clone, Default)]
 pub(super) struct Messages(Arc<Mutex<Vec<String>>>);
 
 impl Messages {
-    /// What was said since the last call.
+    /// Returns the messages since the last call.
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Describes a messenger that collects here. Valid as long as a copy of this collection is alive.
+    /// Returns the description of a messenger that collects here. Valid as long as a clone of this collection is alive.
     pub(super) fn messenger(&self) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
-        // Advice comes as performance messages.
+        // Advice arrives as performance messages.
         let advice = if super::instance::wants_best_practices() {
             vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE
         } else {
@@ -66,40 +60,41 @@ impl Messages {
         let severities = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
         vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(severities)
-            // The general ones are of the loader and the drivers that it skipped: no defects of ours.
+            // General messages come from the loader and from drivers that it skipped. They are not defects of the
+            // program.
             .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | advice)
             .pfn_user_callback(Some(collect))
             .user_data(Arc::as_ptr(&self.0).cast_mut().cast())
     }
 }
 
-/// Called by the layers, from whatever thread is in a Vulkan call.
+/// Called by the layers, on any thread that is in a Vulkan call.
 unsafe extern "system" fn collect(
     _: vk::DebugUtilsMessageSeverityFlagsEXT,
     _: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the pointer is the one that `Messages::messenger` passed, of a collection that is alive.
+    // SAFETY: `Messages::messenger` passed the pointer; its collection is alive.
     let messages = unsafe { &*messages.cast_const().cast::<Mutex<Vec<String>>>() };
-    // SAFETY: the layers pass valid data, with texts that end with a null byte or are absent.
+    // SAFETY: the layers pass valid data, with texts that are null-terminated or absent.
     let message = unsafe { format!("{}: {}", text((*data).p_message_id_name), text((*data).p_message)) };
     if !is_explained(&message) {
         messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
-    // False lets the call that was complained of go on.
+    // `FALSE` lets the reported call continue.
     vk::FALSE
 }
 
-/// A text of Vulkan's; empty if absent.
+/// Returns a text from Vulkan; empty if it is absent.
 ///
 /// # Safety
-/// The pointer is null, or to a text that ends with a null byte and lives as long as the result is used.
+/// The pointer must be null, or point to a null-terminated text that lives as long as the result is used.
 unsafe fn text<'a>(pointer: *const c_char) -> Cow<'a, str> {
     if pointer.is_null() {
         return Cow::Borrowed("");
     }
-    // SAFETY: not null; the caller promises a text that ends with a null byte and lives as long as the result.
+    // SAFETY: not null; the caller promises a null-terminated text that lives as long as the result.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy()
 }
 

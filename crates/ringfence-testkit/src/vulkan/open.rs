@@ -1,4 +1,4 @@
-//! From the options to a device: which physical device, which queues, which features.
+//! Opening a device: choice of the physical device, the queues and the features.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let _one = ONE_AT_A_TIME.lock();
     let instance = Instance::new(options)?;
     let physical = choose_device(&instance, options.name.as_deref())?;
-    // SAFETY: the physical device is the instance's, which is alive.
+    // SAFETY: the physical device belongs to the instance, which is alive.
     let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
@@ -27,12 +27,13 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let wish = Wish { descriptors, placeholders: options.placeholders, can_bind };
     let copy_family = choose_copy_family(&families, family);
     let (raw, desc) = create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], wish)?;
-    // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
+    // SAFETY: the device was just created from them, for Vulkan 1.2, with timeline semaphores and the features of
+    // `desc`.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
     let device = device.map_err(|error| {
-        // SAFETY: nothing was made with the device yet.
+        // SAFETY: no objects were created with the device yet.
         unsafe { raw.destroy_device(None) };
-        OpenError::Failed { what: "reading what the Vulkan device can do", error }
+        OpenError::Failed { what: "reading the capabilities of the Vulkan device", error }
     })?;
     let gate = vk::Semaphore::null();
     let gate_values = Arc::new(Mutex::new(Some(GateValues::default())));
@@ -41,36 +42,36 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let painter = None;
     let mut gpu =
         VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
-    // The test kit's queues, and how many of the device's they are.
+    // The number of the test kit's queues. They share the `queue_count` queues of the device.
     let wanted = if options.shared_queues { options.queues.max(1) as u32 } else { queue_count };
     furnish(&mut gpu, physical, (wanted, queue_count))?;
     Ok(gpu)
 }
 
-/// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
+/// Creates the objects that the device needs to run commands. If that fails, dropping `gpu` destroys those that exist.
 fn furnish(
     gpu: &mut VulkanGpu,
     physical: vk::PhysicalDevice,
     (wanted, queue_count): (u32, u32),
 ) -> Result<(), OpenError> {
-    gpu.gate = queue::timeline(gpu.device.raw()).map_err(failed("making the gate"))?;
+    gpu.gate = queue::timeline(gpu.device.raw()).map_err(failed("creating the gate"))?;
     for index in 0..wanted {
         let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index % queue_count);
-        gpu.queues.push(queue.map_err(failed("making a queue's timeline"))?);
+        gpu.queues.push(queue.map_err(failed("creating a queue's timeline"))?);
     }
     if draw::is_supported(gpu.instance.raw(), physical) {
-        gpu.painter = Some(Painter::new(gpu.device.raw()).map_err(failed("making the pipeline that draws"))?);
+        gpu.painter = Some(Painter::new(gpu.device.raw()).map_err(failed("creating the pipeline of Draw"))?);
     }
     Ok(())
 }
 
-/// The best physical device with Vulkan 1.2 whose name has `part` in it, letters of either case.
+/// Returns the best physical device with Vulkan 1.2 and `part` in its name. Upper and lower case are equal.
 fn choose_device(instance: &Instance, part: Option<&str>) -> Result<vk::PhysicalDevice, OpenError> {
     let part = part.unwrap_or_default().to_lowercase();
     let mut seen = Vec::new();
     let mut best: Option<(u32, vk::PhysicalDevice)> = None;
     for physical in instance.physical_devices()? {
-        // SAFETY: the physical device is the instance's, which is alive.
+        // SAFETY: the physical device belongs to the instance, which is alive.
         let properties = unsafe { instance.raw().get_physical_device_properties(physical) };
         let name = enumerate::name(&properties);
         let rank = rank(properties.device_type);
@@ -81,11 +82,11 @@ fn choose_device(instance: &Instance, part: Option<&str>) -> Result<vk::Physical
         seen.push(format!("{name} (Vulkan {})", enumerate::version(properties.api_version)));
     }
     best.map(|(_, physical)| physical).ok_or_else(|| {
-        absent(&format!("no device with Vulkan 1.2 and \"{part}\" in its name; there are: {}", seen.join(", ")))
+        absent(&format!("no device with Vulkan 1.2 and \"{part}\" in its name; the devices are: {}", seen.join(", ")))
     })
 }
 
-/// The smaller, the rather.
+/// Returns the rank of a device type. Smaller is better.
 fn rank(device_type: vk::PhysicalDeviceType) -> u32 {
     match device_type {
         vk::PhysicalDeviceType::DISCRETE_GPU => 0,
@@ -96,8 +97,8 @@ fn rank(device_type: vk::PhysicalDeviceType) -> u32 {
     }
 }
 
-/// A queue family for compute work and how many queues to take of it: as many as wanted, then one that can do graphics
-/// too, then the first.
+/// Returns a queue family for compute work, and the number of queues to create. Prefers the family with the most of the
+/// wanted queues, then one that supports graphics, then the first.
 fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Option<(u32, u32)> {
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
     let mut best: Option<((u32, bool), u32)> = None;
@@ -111,7 +112,7 @@ fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Optio
     best.map(|((count, _), index)| (index, count))
 }
 
-/// Another family whose queue can copy: one that can do nothing else, then any other; `family` itself if there is none.
+/// Returns another family that can copy. Prefers one that can only copy; returns `family` if there is no other.
 fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u32 {
     let work = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
     let copies = vk::QueueFlags::TRANSFER | work;
@@ -119,14 +120,14 @@ fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u3
         let whole_texels = other.min_image_transfer_granularity.width == 1;
         *index != family && other.queue_count > 0 && other.queue_flags.intersects(copies) && whole_texels
     });
-    // Copying engines say so and no more; those for video copy too, but may not be what is meant.
+    // Copy engines have no other flags. Video queues can copy too, but a pure copy engine is preferred.
     let rank = |flags: vk::QueueFlags| {
         (flags.intersects(work), (flags & !(vk::QueueFlags::TRANSFER | vk::QueueFlags::SPARSE_BINDING)).as_raw())
     };
     others.min_by_key(|(_, other)| rank(other.queue_flags)).map_or(family, |(index, _)| index)
 }
 
-/// Makes the device, with timeline semaphores and what [`Wanted`] found.
+/// Creates the device, with timeline semaphores and the features that [`Wanted`] found.
 fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
@@ -135,7 +136,7 @@ fn create_device(
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
     let debug_utils = instance.has_debug_utils();
     let instance = instance.raw();
-    // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2.
+    // SAFETY: the physical device belongs to the instance, is alive, and supports Vulkan 1.2.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
         .map_err(failed("listing the extensions of the Vulkan device"))?;
     let mut wanted = Wanted::find(instance, physical, &extensions, wish);
@@ -150,7 +151,7 @@ fn create_device(
         let priorities = &priorities[..count as usize];
         vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(priorities)
     });
-    // Each family once.
+    // Each family may be listed only once.
     let queues = if families[0].0 == families[1].0 { &queues[..1] } else { &queues[..] };
     let desc = wanted.desc(debug_utils);
     let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
@@ -171,21 +172,21 @@ fn create_device(
         .enabled_extension_names(&names)
         .push_next(&mut features);
     // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.
-    let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("making a Vulkan device"))?;
+    let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("creating a Vulkan device"))?;
     Ok((raw, desc))
 }
 
-/// What the program would have.
+/// The features that the program requests.
 #[derive(Clone, Copy)]
 struct Wish {
     descriptors: Option<DescriptorModel>,
-    /// Neither null descriptors nor partially bound ones.
+    /// `true` to use neither null descriptors nor partially bound ones.
     placeholders: bool,
-    /// Whether the queues bind pages.
+    /// `true` if the queues bind pages.
     can_bind: bool,
 }
 
-/// The features to be enabled, of those that the device offers.
+/// The features to enable, out of those that the device offers.
 struct Wanted {
     names: Vec<&'static CStr>,
     core: vk::PhysicalDeviceFeatures,
@@ -209,7 +210,7 @@ impl Wanted {
         let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
         let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default();
         let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut twelve);
-        // A device that has this one demands that it be enabled.
+        // If a device offers this extension, it must be enabled.
         if lists(extensions, khr::portability_subset::NAME) {
             names.push(khr::portability_subset::NAME);
         }
@@ -229,12 +230,13 @@ impl Wanted {
         let sharing =
             [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
         names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
-        // Both extensions consist of one feature each, which a device that lists them has.
+        // Both extensions have one feature each, and a device that lists the extension supports its feature.
         let has_priority = lists(extensions, ext::memory_priority::NAME);
         let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
         names.extend(has_priority.then_some(ext::memory_priority::NAME));
         names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
-        // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
+        // SAFETY: the physical device belongs to the instance, is alive, and supports Vulkan 1.2 and the chained
+        // structures.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
@@ -282,7 +284,7 @@ impl Wanted {
     }
 }
 
-/// Of the features of Vulkan 1.2, those that are of use; those of descriptor indexing only together.
+/// Returns the used features of Vulkan 1.2. Those of descriptor indexing are enabled only together.
 fn enabled(
     offered: &vk::PhysicalDeviceVulkan12Features<'_>,
     (may_update, may_be_partial): (bool, bool),

@@ -1,4 +1,4 @@
-//! A queue, its timeline, and the command buffers that go round between them.
+//! A queue, its timeline semaphore, and its recycled command buffers.
 //!
 //! ```text
 //!   free ──take──▶ recorded ──submit, signals v──▶ busy (v) ──timeline has reached v──▶ free
@@ -13,11 +13,11 @@ use ringfence::vulkan::device_error;
 
 use super::draw::DrawObjects;
 
-/// A timeline semaphore at 0.
+/// Creates a timeline semaphore with the value 0.
 pub(super) fn timeline(device: &ash::Device) -> Result<vk::Semaphore, vk::Result> {
     let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
     let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-    // SAFETY: the device was made with timeline semaphores.
+    // SAFETY: the device was created with timeline semaphores.
     unsafe { device.create_semaphore(&info, None) }
 }
 
@@ -27,23 +27,23 @@ pub(super) struct Queue {
     fence: vk::Semaphore,
     pool: vk::CommandPool,
     free: Vec<Batch>,
-    /// With the value that the timeline reaches once it is complete; those values rise.
+    /// Submitted batches, each with the timeline value of its completion, in ascending order.
     busy: VecDeque<(u64, Batch)>,
 }
 
-/// What one submission needs until it is complete.
+/// The objects that one submission needs until it is complete.
 pub(super) struct Batch {
     pub(super) commands: vk::CommandBuffer,
     pub(super) draws: DrawObjects,
 }
 
 impl Queue {
-    /// Takes the queue of that family and index.
+    /// Wraps the queue with this family and index.
     pub(super) fn new(device: &ash::Device, family: u32, index: u32) -> Result<Self, vk::Result> {
         let pool = vk::CommandPoolCreateInfo::default()
             .queue_family_index(family)
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER | vk::CommandPoolCreateFlags::TRANSIENT);
-        // SAFETY: the device was made with this queue of that family, and with timeline semaphores.
+        // SAFETY: the device was created with this queue of that family, and with timeline semaphores.
         unsafe {
             let raw = device.get_device_queue(family, index);
             let fence = timeline(device)?;
@@ -53,17 +53,17 @@ impl Queue {
         }
     }
 
-    /// Vulkan's queue.
+    /// Returns Vulkan's queue.
     pub(super) fn raw(&self) -> vk::Queue {
         self.raw
     }
 
-    /// The timeline.
+    /// Returns the timeline semaphore.
     pub(super) fn fence(&self) -> vk::Semaphore {
         self.fence
     }
 
-    /// Has `record` record a batch, and submits it.
+    /// Calls `record` to record a batch, and submits it.
     pub(super) fn submit(
         &mut self,
         device: &ash::Device,
@@ -72,7 +72,7 @@ impl Queue {
         record: impl FnOnce(&mut Batch) -> Result<(), vk::Result>,
     ) -> Result<(), DeviceError> {
         self.recycle(device).map_err(|error| device_error(error, "recycling a batch"))?;
-        let mut batch = self.take(device).map_err(|error| device_error(error, "making a batch"))?;
+        let mut batch = self.take(device).map_err(|error| device_error(error, "allocating a batch"))?;
         let done = begin_and_end(device, batch.commands, || record(&mut batch));
         match done.and_then(|()| self.hand_over(device, waits, batch.commands, signal)) {
             Ok(()) => {
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Gives back a batch that was not submitted, and may still be in the middle of being recorded.
+    /// Recycles a batch that was not submitted. Its recording may be incomplete.
     fn take_back(&mut self, device: &ash::Device, mut batch: Batch) {
         // SAFETY: the batch was not submitted.
         unsafe {
@@ -96,27 +96,27 @@ impl Queue {
         self.free.push(batch);
     }
 
-    /// Gives back the batches that are complete.
+    /// Recycles the batches that are complete.
     fn recycle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
-        // SAFETY: the timeline is the device's and alive.
+        // SAFETY: the timeline semaphore belongs to the device and is alive.
         let reached = unsafe { device.get_semaphore_counter_value(self.fence) }?;
         while self.busy.front().is_some_and(|(value, _)| *value <= reached)
             && let Some((_, mut batch)) = self.busy.pop_front()
         {
-            // SAFETY: the timeline says that the batch is complete.
+            // SAFETY: the timeline's value shows that the batch is complete.
             unsafe { batch.draws.clear(device) };
             self.free.push(batch);
         }
         Ok(())
     }
 
-    /// A batch that nothing uses.
+    /// Returns an unused batch.
     fn take(&mut self, device: &ash::Device) -> Result<Batch, vk::Result> {
         if let Some(batch) = self.free.pop() {
             return Ok(batch);
         }
         let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
-        // SAFETY: the pool is the device's, and `&mut self` keeps others from it.
+        // SAFETY: the pool belongs to the device, and `&mut self` prevents other uses.
         let commands = unsafe { device.allocate_command_buffers(&info) }?[0];
         Ok(Batch { commands, draws: DrawObjects::default() })
     }
@@ -140,18 +140,18 @@ impl Queue {
             .command_buffers(&commands)
             .signal_semaphores(&signalled)
             .push_next(&mut timeline);
-        // SAFETY: all is the device's and alive; the commands are recorded; `&mut` up the chain keeps others from the
-        // queue.
+        // SAFETY: the objects belong to the device and are alive; the commands are recorded; the callers' `&mut`
+        // prevents other uses of the queue.
         unsafe { device.queue_submit(self.raw, &[submit], vk::Fence::null()) }
     }
 
-    /// Destroys all.
+    /// Destroys all objects.
     ///
     /// # Safety
-    /// Nothing that was submitted to the queue is pending.
+    /// No submission to the queue may be pending.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
         let busy = self.busy.into_iter().map(|(_, batch)| batch);
-        // SAFETY: all is the device's and, by the caller's promise, unused.
+        // SAFETY: the objects belong to the device and, by the caller's promise, are unused.
         unsafe {
             busy.chain(self.free).for_each(|batch| batch.draws.destroy(device));
             device.destroy_command_pool(self.pool, None);
@@ -160,14 +160,14 @@ impl Queue {
     }
 }
 
-/// Begins the command buffer, has it recorded, ends it.
+/// Begins the command buffer, calls `record`, and ends it.
 fn begin_and_end(
     device: &ash::Device,
     commands: vk::CommandBuffer,
     record: impl FnOnce() -> Result<(), vk::Result>,
 ) -> Result<(), vk::Result> {
     let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-    // SAFETY: the command buffer is the device's and not pending; beginning it again resets it.
+    // SAFETY: the command buffer belongs to the device and is not pending; beginning it again resets it.
     unsafe { device.begin_command_buffer(commands, &once) }?;
     record()?;
     // SAFETY: it is being recorded.

@@ -1,10 +1,11 @@
-//! Commands into Vulkan's, each fenced off from its neighbours by a barrier over everything.
+//! Recording of commands for Vulkan, with a full barrier between any two commands.
 //!
 //! ```text
 //!   ▌ command ▌ command ▌ … ▌ host        ▌ all stages wait for all stages, all writes are made visible
 //! ```
 //!
-//! The first barrier also covers earlier submissions to the same queue, and the last one lets the host read.
+//! The first barrier also covers earlier submissions to the same queue. The last one makes the results visible to the
+//! host.
 
 use ash::vk;
 use ringfence::device::TextureAspect;
@@ -15,13 +16,13 @@ use super::draw::{Draw, Painter};
 use super::queue::Batch;
 use crate::{Command, Subresource, TextureRegion};
 
-/// Where textures are from their first use on.
+/// The layout of textures from their first use on.
 pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
 
 /// Records the commands in order.
 ///
 /// # Panics
-/// If there is a draw among them and no painter.
+/// There is a draw and no painter.
 pub(super) fn commands(
     device: &ash::Device,
     painter: Option<&Painter>,
@@ -42,9 +43,9 @@ pub(super) fn commands(
     Ok(())
 }
 
-/// Records any command but a draw.
+/// Records any command except a draw.
 fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
-    // SAFETY: the resources are the device's; the maker of the command promises that they fit it.
+    // SAFETY: the resources belong to the device; the creator of the command promises that its ranges fit them.
     unsafe {
         match *command {
             Command::Upload(ref batch) => {
@@ -80,12 +81,12 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
             Command::CopyTextureToBuffer { src, dst, region } => {
                 device.cmd_copy_image_to_buffer(commands, src, LAYOUT, dst, &[image_copy(&region)]);
             }
-            Command::Draw { .. } => unreachable!("draws are the painter's"),
+            Command::Draw { .. } => unreachable!("the painter records draws"),
         }
     }
 }
 
-/// The texels of a region, in Vulkan's terms.
+/// Converts a region to Vulkan's structure.
 fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
     let row_texels = region.row_bytes / u64::from(region.texel_bytes);
     vk::BufferImageCopy::default()
@@ -101,7 +102,7 @@ fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width: region.width, height: region.height, depth: 1 })
 }
 
-/// All of a subresource: how its rows and slices lie in the buffer is left to Vulkan.
+/// Returns a copy of a whole subresource. Vulkan's defaults define the layout of rows and slices in the buffer.
 fn all_of(part: &Subresource) -> vk::BufferImageCopy {
     let [width, height, depth] = part.extent;
     vk::BufferImageCopy::default()
@@ -120,7 +121,7 @@ fn all_of(part: &Subresource) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width, height, depth })
 }
 
-/// The texture, and which of it the command does away with.
+/// Returns the texture and the subresources that the command discards.
 fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresourceRange)> {
     match *command {
         Command::CopyBufferToTexture { dst, region, discard: true, .. } => {
@@ -140,7 +141,7 @@ fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresour
     }
 }
 
-/// Everything after waits for everything before; the subresource that is discarded goes to [`LAYOUT`].
+/// Records a barrier of all later work behind all earlier work. Moves the discarded subresource to [`LAYOUT`].
 pub(super) fn barrier(
     device: &ash::Device,
     commands: vk::CommandBuffer,
@@ -160,13 +161,13 @@ pub(super) fn barrier(
             .subresource_range(range)
     });
     let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-    // SAFETY: the command buffer is being recorded, and the image is the device's.
+    // SAFETY: the command buffer is being recorded, and the image belongs to the device.
     unsafe {
         device.cmd_pipeline_barrier(commands, all, all, none, &memory, &[], image.as_slice());
     }
 }
 
-/// The host may read what was written.
+/// Makes earlier writes visible to the host.
 pub(super) fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
     let memory = vk::MemoryBarrier::default()
         .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
@@ -176,7 +177,7 @@ pub(super) fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
     unsafe { device.cmd_pipeline_barrier(commands, from, to, vk::DependencyFlags::empty(), &[memory], &[], &[]) };
 }
 
-/// One mip level of one layer, colour.
+/// Returns the colour aspect of one mip level of one layer.
 pub(super) fn one_subresource(mip: u32, layer: u32) -> vk::ImageSubresourceRange {
     vk::ImageSubresourceRange {
         aspect_mask: vk::ImageAspectFlags::COLOR,

@@ -1,10 +1,10 @@
-//! Which textures of which formats a device copies texels to and from.
+//! The textures and formats whose texels a device can copy.
 
 use ash::vk;
 use ringfence::device::{Dimension, TextureDesc};
 use ringfence::vulkan::TextureInfo;
 
-/// All formats of Vulkan 1.0: the test kit's devices are of 1.2, which has no others of one plane.
+/// Returns all formats of Vulkan 1.0. The test kit opens devices for Vulkan 1.2, which adds no single-plane formats.
 pub(super) fn formats() -> Vec<vk::Format> {
     (1..=184).map(vk::Format::from_raw).collect()
 }
@@ -13,7 +13,7 @@ const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// A texture to be copied to and from; `None` if the device has no such.
+/// Describes a texture for copies; `None` if the device does not support it.
 pub(super) fn describe(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -26,7 +26,7 @@ pub(super) fn describe(
         Dimension::Cube => (vk::ImageType::TYPE_2D, vk::ImageCreateFlags::CUBE_COMPATIBLE),
         Dimension::D3 => (vk::ImageType::TYPE_3D, vk::ImageCreateFlags::empty()),
     };
-    // SAFETY: the physical device is the instance's, and alive.
+    // SAFETY: the physical device belongs to the instance and is alive.
     let features = unsafe { instance.get_physical_device_format_properties(physical, format) }.optimal_tiling_features;
     if !features.contains(vk::FormatFeatureFlags::TRANSFER_SRC | vk::FormatFeatureFlags::TRANSFER_DST) {
         return None;
@@ -53,6 +53,6 @@ pub(super) fn describe(
         .samples(vk::SampleCountFlags::TYPE_1)
         .tiling(tiling)
         .usage(USAGE);
-    // SAFETY: nothing is chained, and the device has just said that it has such images.
+    // SAFETY: no structure is chained, and the device just reported that it supports such images.
     fits.then(|| unsafe { TextureInfo::from_raw(info) })
 }

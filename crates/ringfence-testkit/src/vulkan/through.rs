@@ -1,4 +1,4 @@
-//! The compute pipelines behind [`Through`]: one for each heap size, made when it is first met.
+//! The compute pipelines of [`Through`]: one for each heap size, created on first use.
 
 use ash::vk;
 use naga::back::spv;
@@ -10,12 +10,12 @@ use super::queue::Batch;
 use super::record;
 use crate::through::{Job, Through};
 
-/// Invocations of a workgroup; `through.wgsl` says the same.
+/// Number of invocations in a workgroup; must match `through.wgsl`.
 const GROUP: u32 = 64;
-/// Bytes of the numbers in `Job` of `through.wgsl`.
+/// Size of `Job` in `through.wgsl`, in bytes.
 const JOB_BYTES: u32 = 16;
 
-/// The pipelines that there are so far.
+/// The pipelines that were created so far.
 #[derive(Default)]
 pub(super) struct Pipelines(Vec<Pipeline>);
 
@@ -25,12 +25,12 @@ struct Pipeline {
     raw: vk::Pipeline,
 }
 
-/// What a pipeline is for.
+/// The properties that distinguish pipelines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     layout: vk::DescriptorSetLayout,
     slots: u32,
-    /// Whether it reads constants.
+    /// `true` if it reads constants.
     constants: bool,
 }
 
@@ -42,7 +42,7 @@ impl Key {
 }
 
 impl Pipelines {
-    /// Makes the pipelines for these jobs, where there are none yet.
+    /// Creates the missing pipelines for these jobs.
     pub(super) fn prepare(
         &mut self,
         device: &ash::Device,
@@ -61,10 +61,10 @@ impl Pipelines {
         self.0.iter().find(|pipeline| pipeline.key == key)
     }
 
-    /// Destroys all.
+    /// Destroys all pipelines.
     ///
     /// # Safety
-    /// No pending work uses them.
+    /// No pending work may use them.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
         for pipeline in self.0 {
             // SAFETY: the caller promises that no pending work uses the pipelines.
@@ -72,7 +72,7 @@ impl Pipelines {
         }
     }
 
-    /// Records the jobs. The pipeline was prepared.
+    /// Records the jobs. Their pipelines must have been prepared.
     pub(super) fn record(
         &self,
         device: &Device,
@@ -98,7 +98,7 @@ impl Pipelines {
                 Job::Copy { from, to, words, .. } => (to.index, from.index, *words, 0),
             };
             let numbers = [dst, src, words, value].map(u32::to_ne_bytes);
-            // SAFETY: as above; the numbers are as long as the pipeline's.
+            // SAFETY: as above; the numbers have the size of the pipeline's push constants.
             unsafe {
                 let stage = vk::ShaderStageFlags::COMPUTE;
                 raw.cmd_push_constants(commands, pipeline.layout, stage, 0, numbers.as_flattened());
@@ -115,23 +115,25 @@ impl Pipeline {
         let layouts = [bound.set_layout()];
         let job = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: JOB_BYTES }];
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&job);
-        // SAFETY: the set layout is the device's and alive.
+        // SAFETY: the set layout belongs to the device and is alive.
         let layout = unsafe { device.create_pipeline_layout(&info, None) }?;
         let made = Self { key, layout, raw: vk::Pipeline::null() };
         match make_pipeline(device, layout, bound, key) {
             Ok(raw) => Ok(Self { raw, ..made }),
             Err(error) => {
-                // SAFETY: nothing was recorded with it.
+                // SAFETY: no commands were recorded with it.
                 unsafe { made.destroy(device) };
                 Err(error)
             }
         }
     }
 
+    /// Destroys the pipeline.
+    ///
     /// # Safety
-    /// No pending work uses it.
+    /// No pending work may use it.
     unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: the caller promises that no pending work uses it; null handles are passed over.
+        // SAFETY: the caller promises that no pending work uses it; destroying null handles has no effect.
         unsafe {
             device.destroy_pipeline(self.raw, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -158,15 +160,15 @@ fn make_pipeline(
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(flags)];
     // SAFETY: the layout has the shader's binding, an array at least as long, and its push constants.
     let made = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-    // SAFETY: pipelines do not need their modules once they are made.
+    // SAFETY: pipelines do not need their modules once they are created.
     unsafe { device.destroy_shader_module(module, None) };
     Ok(made.map_err(|(_, error)| error)?[0])
 }
 
-/// The shader as SPIR-V, for a heap of `slots`.
+/// Compiles the shader to SPIR-V, for a heap of `slots`.
 ///
 /// # Panics
-/// If the shader, which is part of this program, is wrong; a test sees to it that it is not.
+/// The shader, which is part of this program, is invalid. A test checks that it is not.
 fn compile(slots: u32, constants: bool) -> Vec<u32> {
     let source = if constants { include_str!("through_constants.wgsl") } else { include_str!("through.wgsl") };
     let source = source.replace("SLOTS", &slots.to_string());

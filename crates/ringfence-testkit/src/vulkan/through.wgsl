@@ -1,6 +1,7 @@
 enable wgpu_binding_array;
 
-// Goes through bindless indices: fills what one slot shows, or copies from what another shows. SLOTS is put in by the host.
+// Accesses buffers through bindless indices: fills the words of one slot, or copies the words of another slot. The host
+// replaces SLOTS by a number.
 
 struct Words {
     data: array<u32>,
@@ -8,7 +9,8 @@ struct Words {
 
 struct Job {
     dst: u32,
-    // The same slot for a fill: compilers may read a descriptor before they know that it is not needed, so it is a real one.
+    // For a fill, the same slot as `dst`: compilers may read a descriptor even if it is not needed, so it must be a
+    // valid one.
     src: u32,
     words: u32,
     value: u32,

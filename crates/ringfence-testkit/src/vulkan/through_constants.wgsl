@@ -1,13 +1,13 @@
 enable wgpu_binding_array;
 
-// Copies the constants that the first slot shows to the words that another shows. SLOTS is put in by the host. Arrays of
-// uniform buffers would say more: Mesa's software driver (22 to 25) does not compile them.
+// Copies the constants of the first slot to the words of another slot. The host replaces SLOTS by a number. An array of
+// uniform buffers would test more, but Mesa's software driver (22 to 25) does not compile it.
 
 struct Words {
     data: array<u32>,
 }
 
-// As many as the smallest slot of constants has.
+// The size of the smallest slot of constants.
 struct Constants {
     data: array<vec4<u32>, 16>,
 }

@@ -1,6 +1,6 @@
-//! SplitMix64: small, and the same everywhere.
+//! SplitMix64: small, and the same on every platform.
 
-/// A sequence of numbers that follows from its seed.
+/// A pseudo-random sequence that depends only on its seed.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -21,7 +21,7 @@ impl Dice {
         self.any() % bound.max(1)
     }
 
-    /// An index into something of this length; `None` if it is empty.
+    /// Returns a random index below `length`; `None` if `length` is 0.
     pub fn pick(&mut self, length: usize) -> Option<usize> {
         (length > 0).then(|| self.below(length as u64) as usize)
     }
@@ -35,7 +35,7 @@ impl Dice {
         words.take(count).collect()
     }
 
-    /// A size in bytes, a multiple of 4: small ones as likely as large ones.
+    /// Returns a size in bytes, a multiple of 4. All magnitudes are equally likely.
     pub fn size(&mut self) -> usize {
         let scale = 64 << self.below(8);
         ((scale + self.below(scale)) / 4 * 4) as usize

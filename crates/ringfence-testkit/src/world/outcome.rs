@@ -1,10 +1,10 @@
-//! How a step of a world ends: done, without what was refused, with the device lost, or wrong.
+//! Results of a step: done, done without a refused part, stopped by a lost device, or wrong.
 
 use ringfence::device::DeviceError;
 use ringfence::sim::Device;
 use ringfence::{AccessError, Buffer, Error, UploadError};
 
-/// What ended a step early: something to tell, or the end of the device.
+/// The reason why a step ended early: an error to report, or a lost device.
 #[derive(Debug)]
 pub enum Stop {
     Wrong(String),
@@ -28,8 +28,7 @@ pub fn access(error: AccessError) -> Stop {
     }
 }
 
-/// What the library may refuse without a fault of anybody's: memory is short, a ring is full of what is not submitted.
-/// `None` then.
+/// Returns `None` if memory is short, which is not an error.
 pub fn granted<T>(made: Result<T, Error>) -> Step<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -40,7 +39,7 @@ pub fn granted<T>(made: Result<T, Error>) -> Step<Option<T>> {
     }
 }
 
-/// As [`granted`], for what goes through a ring.
+/// As [`granted`], for uploads through a ring, which may also be full of unsubmitted data.
 pub fn staged<T>(made: Result<T, UploadError>) -> Step<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -51,7 +50,7 @@ pub fn staged<T>(made: Result<T, UploadError>) -> Step<Option<T>> {
     }
 }
 
-/// Writes a buffer that nothing reads yet, or no more.
+/// Writes a buffer that no work reads at this time.
 pub fn write(buffer: &mut Buffer<Device>, bytes: &[u8]) -> Step {
     buffer.write(0, bytes).map_err(access)
 }

@@ -1,9 +1,9 @@
-//! A world of one thread: a program that records on several queues, knows what each byte must be, and orders its queues
-//! by what its work reads and writes.
+//! A world of one thread: a program that records on several queues, knows the expected value of each byte, and orders
+//! its queues by the reads and writes of its work.
 //!
 //! ```text
-//!   step ─▶ what? ─▶ into the open recording of a queue ──submit──▶ device        at the end: submit all, read all back,
-//!                         waits: the other queues' work that it needs             drop everything, look what is left
+//!   step ─▶ action ─▶ into the open recording of a queue ──submit──▶ device     at the end: submit all, read all back,
+//!                          waits: the work of other queues that it needs          drop everything, check for leaks
 //! ```
 
 mod foreign;
@@ -53,7 +53,7 @@ struct Program {
     evictables: Evictables,
     pages: Option<Pages>,
     checks: Vec<Check>,
-    /// One a queue.
+    /// One entry per queue.
     open: Vec<Option<Recording>>,
     /// The last value submitted to each queue.
     submitted: Vec<u64>,
@@ -64,10 +64,10 @@ struct Program {
     fast: FastConstants<Device>,
     ring: UploadRing<Device>,
     timelines: Vec<Timeline<Device>>,
-    /// Those that run ahead of the work, with [`Bug::EarlyReclaim`].
+    /// The fences that run ahead of the work, with [`Bug::EarlyReclaim`].
     ahead: Vec<Fence>,
     memory: Allocator<Device>,
-    /// Last, so that it goes last.
+    /// The last field, because it must be dropped last.
     gpu: SimGpu,
 }
 
@@ -100,7 +100,7 @@ impl Program {
             host_block_bytes_max: (256 * KIB) << dice.below(4),
             empty_blocks_kept: dice.below(2) as usize,
             empty_block_grace: dice.below(6),
-            // What is left at the end is counted by the device.
+            // The device counts leaks at the end.
             debug: if dice.one_in(6) {
                 DebugDesc { leaks: false, ..DebugDesc::everything() }
             } else {
@@ -116,15 +116,16 @@ impl Program {
         let ahead: Vec<_> = (0..queues).filter(|_| lies).map(|_| gpu.sim().create_fence(0)).collect();
         let timelines = (0..queues).map(|queue| {
             let fence = ahead.get(queue).copied().unwrap_or(gpu.fence(queue));
-            // SAFETY: fences live as long as the device, and frames that are submitted signal their values. (That those
-            // of a liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
+            // SAFETY: fences live as long as the device, and submitted frames signal their values. With
+            // [`Bug::EarlyReclaim`] the fences deliberately run ahead of the work; the simulated device reports the
+            // consequences.
             unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
         });
         let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
         Self::furnish(*options, desc, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
     }
 
-    /// Makes what every world has from its beginning.
+    /// Creates the objects that every world has from the start.
     fn furnish(
         options: WorldOptions,
         desc: AllocatorDesc,
@@ -192,19 +193,19 @@ impl Program {
         })
     }
 
-    /// The recording of a queue; one begins if none is open.
+    /// Returns the open recording of a queue; begins one if there is none.
     fn recording(&mut self, queue: usize) -> &mut Recording {
         let timeline = &self.timelines[queue];
         let begin = || Recording { frame: timeline.begin(), commands: Vec::new(), waits: Vec::new() };
         self.open[queue].get_or_insert_with(begin)
     }
 
-    /// The submission that the queue records now.
+    /// Returns the submission that the queue records now.
     fn user(&mut self, queue: usize) -> Use {
         Use { queue, value: self.recording(queue).frame.value() }
     }
 
-    /// Has a queue's recording come after other work, which is submitted first if it is not yet.
+    /// Makes a queue's recording wait for other work. Submits that work first if it is still being recorded.
     fn order(&mut self, queue: usize, after: &[Use]) -> Step {
         let waits = self.waits_for(queue, after)?;
         if !waits.is_empty() {
@@ -213,8 +214,8 @@ impl Program {
         Ok(())
     }
 
-    /// What a submission to a queue has to wait for to come after other work, which is submitted first if it is not
-    /// yet.
+    /// Returns the waits that order a submission of a queue after other work. Submits that work first if it is still
+    /// being recorded.
     fn waits_for(&mut self, queue: usize, after: &[Use]) -> Result<Vec<(usize, u64)>, Stop> {
         let mut waits = Vec::new();
         for user in after {
@@ -239,7 +240,7 @@ impl Program {
         self.submitted(queue, frame, value)
     }
 
-    /// Notes that `frame` was submitted.
+    /// Records that `frame` was submitted.
     fn submitted(&mut self, queue: usize, frame: Frame, value: u64) -> Step {
         self.timelines[queue].submitted(frame).map_err(wrong)?;
         if let Some(&ahead) = self.ahead.get(queue) {
@@ -251,7 +252,7 @@ impl Program {
         Ok(())
     }
 
-    /// Waits until work is over, as the device itself tells.
+    /// Waits until work is complete on the device itself.
     fn wait(&mut self, user: Use) -> Step {
         if user.value > self.submitted[user.queue] {
             self.submit(user.queue)?;
@@ -265,7 +266,7 @@ impl Program {
         }
     }
 
-    /// Compares what has come back of the oldest check.
+    /// Waits for a check's readback and compares its bytes.
     fn settle(&mut self, at: usize) -> Step {
         self.wait(self.checks[at].by)?;
         let check = self.checks.swap_remove(at);
@@ -276,13 +277,13 @@ impl Program {
         if check.holds(&read) { Ok(()) } else { Err(Stop::Wrong(format!("wrong bytes: {}", check.what))) }
     }
 
-    /// What is wrong after a step, if anything.
+    /// Returns the first error after a step, if there is one.
     fn look(&mut self) -> Step {
         let messages = self.gpu.take_messages();
         if let Some(message) = messages.first() {
             return Err(Stop::Wrong(message.clone()));
         }
-        // Looking at everything after every step would be most of the work.
+        // A full validation after every step would dominate the run time.
         if self.dice.one_in(8) {
             self.validate()?;
         }
@@ -299,8 +300,8 @@ impl Program {
         self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
     }
 
-    /// Ends a world in which something was found: everything is released, and nothing more is reported. What the device
-    /// has found says more than the wrong bytes that came of it.
+    /// Ends a world after a finding: releases everything, and reports nothing more. A hazard of the device replaces the
+    /// finding, because it is more specific than wrong bytes.
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
         self.memory.budgets().set_eviction(None);
@@ -309,7 +310,7 @@ impl Program {
         what
     }
 
-    /// Submits and compares all that is left, and releases everything.
+    /// Submits the remaining recordings, compares all contents, and releases everything.
     fn end(mut self) -> Result<Figures, String> {
         let is_lost = match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
             Ok(()) => false,
@@ -333,15 +334,15 @@ impl Program {
             timelines,
             ..
         } = self;
-        // It holds a resource, which holds the allocator.
+        // The callback holds a resource, which holds the allocator.
         memory.budgets().set_eviction(None);
         let mut figures = self.figures;
         let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
         let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
         let made_first = self.dice.clone().one_in(2);
-        // They are not submitted any more.
+        // The open recordings are not submitted any more.
         open.into_iter().flatten().for_each(|recording| recording.frame.discard());
-        // Nothing was submitted of those that were dropped.
+        // No work of dropped frames was submitted.
         timelines.iter().for_each(Timeline::discard_dropped);
         if made_first {
             drop((things, checks, evictables, pages));

@@ -1,4 +1,4 @@
-//! What a world holds: a resource, what it must hold, and who uses it.
+//! The resources of a world, with their expected contents and their users.
 
 use ringfence::descriptor::BindlessIndex;
 use ringfence::device::{Requirements, ResourceClass};
@@ -14,15 +14,15 @@ pub struct Use {
 
 pub enum Body {
     Buffer(Buffer<Device>),
-    /// A square of RGBA8 texels of this side.
+    /// A square RGBA8 texture with sides of this many texels.
     Texture(Texture<Device>, u32),
 }
 
 pub struct Thing {
     pub body: Body,
-    /// What it holds once all that was recorded has run.
+    /// The expected contents once all recorded work has run.
     pub bytes: Vec<u8>,
-    /// Whether the host writes it.
+    /// `true` if the host writes it.
     pub is_upload: bool,
     /// Its entry in the bindless table.
     pub entry: Option<BindlessIndex>,
@@ -42,12 +42,12 @@ impl Thing {
         }
     }
 
-    /// The work that has to be over before it is read.
+    /// Returns the work that must be complete before it is read.
     pub fn before_read(&self) -> Vec<Use> {
         self.write.into_iter().collect()
     }
 
-    /// The work that has to be over before it is written.
+    /// Returns the work that must be complete before it is written.
     pub fn before_write(&self) -> Vec<Use> {
         self.write.iter().chain(&self.reads).copied().collect()
     }
@@ -62,17 +62,17 @@ impl Thing {
         self.write = Some(by);
     }
 
-    /// All of its users, as points of the library's timelines.
+    /// Returns all of its users, as points of the library's timelines.
     pub fn points(&self, timelines: &[Timeline<Device>]) -> SyncSet {
         self.before_write().iter().map(|user| SyncPoint::new(timelines[user.queue].id(), user.value)).collect()
     }
 }
 
-/// Bytes on their way back, and what they must be.
+/// A pending readback, and its expected bytes.
 pub struct Check {
     pub back: Buffer<Device>,
     pub by: Use,
-    /// Bytes of a row, and from one row to the next; one row for buffers.
+    /// Bytes of a row, and distance between rows in bytes (`pitch`). A buffer is one row.
     pub row: usize,
     pub pitch: usize,
     pub expected: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether these are the right bytes.
+    /// Returns `true` if `read` contains the expected bytes.
     pub fn holds(&self, read: &[u8]) -> bool {
         read.chunks(self.pitch).zip(self.expected.chunks(self.row)).all(|(read, expected)| read.starts_with(expected))
     }
@@ -90,7 +90,7 @@ impl Check {
     }
 }
 
-/// What memory alone is asked for with, as for a buffer.
+/// Returns requirements for memory without a resource, like those of a buffer.
 pub fn needs(size: u64, alignment: u64, memory_type_bits: u32) -> Requirements {
     let class = ResourceClass::Buffer;
     Requirements { size, alignment, memory_type_bits, class, prefers_dedicated: false, requires_dedicated: false }

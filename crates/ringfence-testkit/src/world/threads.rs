@@ -1,20 +1,20 @@
-//! A world of several threads: each has a queue and things of its own, and all share the allocator, the ring and the
-//! device. What they do follows from the seed; how they meet does not.
+//! A world of several threads. Each thread has its own queue and things; all share the allocator, the ring and the
+//! device. The seed determines the actions of each thread, but not their interleaving.
 //!
 //! ```text
 //!   thread 0, queue 0   create · write · copy · draw · check · resize · move · drop
-//!        │  ▲                                     │  ▲       small memory by itself: taken, given back at once
+//!        │  ▲                                     │  ▲       small memory without a resource: allocate, destroy
 //!        ▼  │  with the point of its last use     ▼  │
-//!       pot of things                            pot of memory      what one thread lays down, another takes up
+//!       pot of things                            pot of memory      one thread puts an item in, another takes it out
 //!        ▲  │
 //!        │  ▼
 //!   thread 1, queue 1   …                        all: reclaim · trim · look (statistics, snapshot)
-//!                                                     evict what no thread uses, and bring back what they use
-//!                                                     the first loses the device; the others learn it, each by itself
+//!                                                     evict unused memory, and make used memory resident
+//!                                                     the first loses the device; the others detect that
 //! ```
 //!
-//! What may be evicted lies in memory objects of its own and in the blocks of a pool, beside things that may not: a
-//! block is then brought back while another thread is about to evict it.
+//! Evictable resources have their own memory objects or share the blocks of a pool with resources that are not
+//! evictable. A block can therefore be made resident while another thread is about to evict it.
 
 mod memory;
 mod things;
@@ -41,44 +41,44 @@ use super::{Bug, Figures, Finding, WorldOptions};
 use worker::Worker;
 
 const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
-/// The side of a picture, in texels: its rows need no padding on any device.
+/// Side of a picture, in texels. Its rows need no padding on any device.
 const PICTURE_SIDE: u32 = 64;
 
-/// A value that work signals.
+/// A fence and the value that work signals on it.
 type Point = (Fence, u64);
 type Canvas = Arc<Buffer<Device>>;
 
-/// What all threads use.
+/// The state that all threads share.
 struct Shared {
     options: WorldOptions,
     device: Device,
     memory: Allocator<Device>,
     ring: UploadRing<Device>,
-    /// Blocks in which some may be evicted and some may not.
+    /// A pool with both evictable and other resources in its blocks.
     pool: Pool<Device>,
     residency: Residency<Device>,
-    /// Where all draw, with [`Bug::SharedCanvas`].
+    /// The canvas of all threads, with [`Bug::SharedCanvas`].
     canvas: Option<Canvas>,
     things: Mutex<Vec<Thing>>,
     slots: Mutex<Vec<Allocation<Device>>>,
-    /// What is held on to when the device is lost, with [`Bug::KeptAfterLoss`].
+    /// The things that are kept when the device is lost, with [`Bug::KeptAfterLoss`].
     kept: Mutex<Vec<Thing>>,
-    /// Where all meet before their first step.
+    /// All threads wait here before their first step.
     start: Barrier,
-    /// Whether the first thread loses the device half-way …
+    /// `true` if the first thread loses the device half-way.
     loses: bool,
-    /// … and whether it has: before that, no call may say that it is lost.
+    /// `true` once the device is lost. Before that, no call may report a loss.
     is_lost: AtomicBool,
 }
 
-/// A resource, what is in it, and what has to come before its next use.
+/// A resource, its expected contents, and the work that must precede its next use.
 struct Thing {
     body: Body,
     bytes: Vec<u8>,
     is_upload: bool,
-    /// Whether its uses are declared, so that it may be evicted in between.
+    /// `true` if its uses are declared, so that it may be evicted in between.
     is_evictable: bool,
-    /// The work of another queue, from which on it may be used.
+    /// The work of another queue that must be complete before the next use.
     after: Option<Point>,
 }
 
@@ -110,7 +110,7 @@ pub fn run(options: &WorldOptions) -> Result<Figures, Finding> {
         stopped = stopped.or(what.map(|what| (part.steps, what)));
         figures.add(&part);
     }
-    // What the device has found says more than what came of it.
+    // A hazard of the device is more specific than its consequences.
     let hazard = shared.device.take_hazards().first().map(|hazard| (0, hazard.to_string()));
     if let Some((step, what)) = hazard.or(stopped) {
         return Err(finding(step, what));
@@ -119,7 +119,7 @@ pub fn run(options: &WorldOptions) -> Result<Figures, Finding> {
     Ok(figures)
 }
 
-/// What each thread has done, and what ended it early if that is a finding.
+/// Runs all threads. Returns each thread's counters, and the finding that ended it early, if there is one.
 fn all_at_once(shared: &Shared, dice: &mut Dice) -> Vec<(Figures, Option<String>)> {
     std::thread::scope(|scope| {
         let seeds: Vec<_> = (0..shared.options.threads).map(|queue| (queue, dice.any())).collect();
@@ -144,7 +144,7 @@ impl Shared {
     fn new(options: WorldOptions, dice: &mut Dice) -> Result<Self, Box<dyn std::error::Error>> {
         let profiles = Profile::all();
         let profile = profiles[dice.below(profiles.len() as u64) as usize].clone();
-        // One more, for fences that run ahead of the work.
+        // One more queue, for fences that run ahead of the work.
         let (seed, lateness) = (dice.any(), 1 + dice.below(16) as u32);
         let sim = SimOptions { seed, queues: options.threads + 1, lateness, ..Default::default() };
         let device = Device::new(profile, sim);
@@ -155,10 +155,10 @@ impl Shared {
         let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 4096, usage: COPIED })?;
         let memory_type = memory.plan().buffer(&info, AllocationDesc::default())?.memory_type;
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
-        // With such a headroom every heap is beyond its budget: whatever may go is to go.
+        // With this headroom every heap is over its budget, so everything evictable is evicted.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
-        // SAFETY: workers list what is evictable, and commit it before they submit. (With a bug planted they do not
-        // always: the simulated device finds that.)
+        // SAFETY: workers list evictable resources and commit them before they submit. With a deliberate bug they
+        // sometimes do not; the simulated device reports that.
         let residency = unsafe { memory.residency() };
         let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         let is_shared = options.bug == Some(Bug::SharedCanvas);
@@ -169,7 +169,7 @@ impl Shared {
         Ok(Self { options, device, memory, ring, pool, residency, canvas, things, slots, kept, start, loses, is_lost })
     }
 
-    /// Loses the device, as far as all threads are concerned.
+    /// Loses the device, for all threads.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.device.lose_device();
@@ -179,16 +179,16 @@ impl Shared {
         self.is_lost.load(Ordering::SeqCst)
     }
 
-    /// Whether what ended a step is wrong: that the device is lost is not, once it is.
+    /// Returns the finding of a step that ended early; `None` if it ended because the device really is lost.
     fn finding(&self, stopped: Stop) -> Option<String> {
         match stopped {
             Stop::Lost if self.is_lost() => None,
-            Stop::Lost => Some("the device is said to be lost, and is not".to_owned()),
+            Stop::Lost => Some("a call reports a lost device, but the device is not lost".to_owned()),
             Stop::Wrong(what) => Some(what),
         }
     }
 
-    /// Releases everything, and says what is left then, if anything.
+    /// Releases everything, and reports leaks and hazards.
     fn end(self) -> Result<(), String> {
         let Self { device, memory, ring, pool, residency, canvas, things, slots, kept, .. } = self;
         drop((things, slots, canvas, ring, residency, pool));
@@ -205,7 +205,7 @@ impl Shared {
     }
 }
 
-/// Where pictures are drawn.
+/// Creates the buffer that pictures are drawn into.
 fn canvas(device: &Device, memory: &Allocator<Device>) -> Result<Canvas, Error> {
     let (side, usage) = (u64::from(PICTURE_SIDE), BufferUsage::COPY_SRC | BufferUsage::STORAGE);
     let info =

@@ -1,6 +1,6 @@
-//! The Direct3D 12 device, against the contract of `ringfence::device`, without the library above it.
+//! Tests of the Direct3D 12 device against the contract of `ringfence::device`, without the library above it.
 //!
-//! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
+//! Without a device the tests print a note and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 
 mod barriers;
 mod recycled;
@@ -29,7 +29,7 @@ use windows::Win32::Graphics::Direct3D12::{
 const MEBIBYTE: u64 = 1 << 20;
 const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
-/// A device, or `None` where there is none and none is required.
+/// Opens a device. Returns `None` if there is none and none is required.
 fn open(queues: usize) -> Option<D3d12Gpu> {
     match D3d12Gpu::open(&Options { queues, validation: true, ..Options::default() }) {
         Ok(gpu) => Some(gpu),
@@ -41,7 +41,7 @@ fn open(queues: usize) -> Option<D3d12Gpu> {
     }
 }
 
-/// Asserts that the debug layer, where there is one, has nothing to say.
+/// Asserts that the debug layer, if it is active, reported no message.
 fn assert_silent(gpu: &mut D3d12Gpu) {
     assert_eq!(gpu.take_messages(), Vec::<String>::new());
 }
@@ -49,7 +49,7 @@ fn assert_silent(gpu: &mut D3d12Gpu) {
 /// Runs commands and waits for them.
 fn run(gpu: &mut D3d12Gpu, commands: &[Command<Device>]) {
     let device = gpu.device();
-    // SAFETY: the fence is this device's and alive.
+    // SAFETY: the fence belongs to this device and is alive.
     let value = unsafe { device.completed(&gpu.fence(0)) }.unwrap() + 1;
     gpu.submit(0, &[], commands, value).unwrap();
     gpu.wait_idle().unwrap();
@@ -90,7 +90,7 @@ fn heap(device: &Device, memory_type: u32, size: u64, class: ResourceClass) -> R
     unsafe { device.allocate_memory(&desc) }
 }
 
-/// A resource in memory of its own.
+/// Creates a resource with its own memory.
 fn dedicated<K: Kind>(device: &Device, desc: &K::Desc, memory_type: u32) -> (Placed<ID3D12Resource>, Memory)
 where
     Device: for<'a> Create<K, Info<'a> = ResourceInfo, Unplaced = ResourceInfo, Object = ID3D12Resource>,
@@ -111,7 +111,7 @@ where
 }
 
 fn write(mapped: Mapped, bytes: &[u8]) {
-    // SAFETY: the tests map at least as many bytes, and nothing else uses them.
+    // SAFETY: the tests map at least as many bytes, and no other code uses them.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
 }
 
@@ -122,7 +122,7 @@ fn read(device: &Device, memory: &Memory, mapped: Mapped, count: usize) -> Vec<u
     bytes
 }
 
-/// Bytes that differ from their neighbours.
+/// Returns bytes that differ from their neighbours.
 fn pattern(count: usize, seed: u32) -> Vec<u8> {
     (0..count as u32).map(|index| (index.wrapping_add(seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -172,8 +172,8 @@ fn budgets_are_reported_for_each_memory_heap() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
     let Some(budgets) = device.budgets() else {
-        assert!(device.adapter().is_none(), "an adapter that tells budgets tells them");
-        return ringfence_testkit::report::skipped("the device has no adapter to ask for budgets");
+        assert!(device.adapter().is_none(), "an adapter that supports budgets reports them");
+        return ringfence_testkit::report::skipped("the device's adapter does not report budgets");
     };
     assert_eq!(budgets.len(), device.capabilities().memory_heaps.len());
     assert!(budgets.iter().any(|budget| budget.budget_bytes > 0));
@@ -192,7 +192,7 @@ fn buffers_are_placed_in_heaps_of_every_type() {
         assert!(memory.heap().is_some());
         assert_eq!((memory.memory_type(), memory.size()), (index, MEBIBYTE));
         let host_visible = device.capabilities().properties(index).contains(MemoryProperties::HOST_VISIBLE);
-        // SAFETY: just measured; offsets aligned and inside the heap; destroyed once, before the heap.
+        // SAFETY: just measured; the offsets are aligned and inside the heap; each is destroyed once, before the heap.
         unsafe {
             let first = Create::<Buffers>::place(&device, &unplaced, &memory, 0).unwrap();
             let second = Create::<Buffers>::place(&device, &unplaced, &memory, 4 * needs.alignment).unwrap();
@@ -226,7 +226,7 @@ fn a_heap_has_room_for_aliases_of_each_class() {
         assert_eq!(needs.class, class);
         assert_eq!(needs.memory_type_bits, 1 << memory_type(&device, D3D12_HEAP_TYPE_DEFAULT));
         let memory = heap(&device, 0, 4 * MEBIBYTE, needs.class).unwrap();
-        // SAFETY: just measured; both at the start of a heap that is larger; destroyed once, before the heap.
+        // SAFETY: just measured; both are at the start of a larger heap; each is destroyed once, before the heap.
         unsafe {
             let one = Create::<Textures>::place(&device, &unplaced, &memory, 0).unwrap();
             let other = Create::<Textures>::place(&device, &unplaced, &memory, 0).unwrap();
@@ -237,7 +237,7 @@ fn a_heap_has_room_for_aliases_of_each_class() {
             device.free_memory(memory);
         }
     }
-    // Targets without a clear value are slower to clear, which the debug layer remarks; nothing else may be said.
+    // The debug layer warns that targets without a clear value are slower to clear. No other message may occur.
     let said = gpu.take_messages();
     assert!(said.iter().all(|message| message.to_lowercase().contains("clear")), "{said:?}");
 }
@@ -248,7 +248,7 @@ fn small_textures_are_packed_at_4_kib() {
     let device = gpu.device();
     let desc = TextureDesc { width: 64, height: 64, ..TextureDesc::default() };
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
-    // Tight alignment leaves both to the driver, which may need less.
+    // With tight alignment the driver chooses both, and may need less.
     if device.features().tight_alignment {
         assert!(needs.size >= 16 << 10 && needs.alignment <= 4 << 10, "{needs:?}");
     } else {
@@ -257,7 +257,8 @@ fn small_textures_are_packed_at_4_kib() {
     let memory = heap(&device, 0, MEBIBYTE, ResourceClass::Texture).unwrap();
     let each = needs.size.next_multiple_of(needs.alignment);
     let textures = [0, each, 2 * each]
-        // SAFETY: just measured; the ranges lie inside the heap, aligned and apart; destroyed once, before the heap.
+        // SAFETY: just measured; the ranges are inside the heap, aligned and disjoint; each is destroyed once, before
+        // the heap.
         .map(|offset| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, offset) }.unwrap().object);
     let contents: Vec<_> = (0..3).map(|seed| pattern(64 * 64 * 4, seed)).collect();
     for (texture, content) in textures.iter().zip(&contents) {
@@ -267,10 +268,10 @@ fn small_textures_are_packed_at_4_kib() {
         assert_eq!(&download_texture(&mut gpu, texture, 64, 64), content);
     }
     for texture in textures {
-        // SAFETY: nothing that uses it is pending.
+        // SAFETY: no pending work uses it.
         unsafe { Create::<Textures>::destroy(&device, texture) };
     }
-    // SAFETY: nothing lies in it.
+    // SAFETY: it contains no resources.
     unsafe { device.free_memory(memory) };
     assert_silent(&mut gpu);
 }
@@ -292,7 +293,7 @@ fn larger_and_multisampled_textures_have_larger_alignments() {
             size: needs.size,
             alignment: needs.alignment,
             class: needs.class,
-            name: "aligned to what is placed in it",
+            name: "aligned for its resources",
         };
         // SAFETY: just measured; at the start of a heap of its size; destroyed once, before the heap.
         unsafe {
@@ -330,14 +331,14 @@ fn bytes_go_up_across_and_back() {
         copy(&across, 0, &dst, 0, SIZE),
     ];
     for _ in 0..3 {
-        run(&mut gpu, &commands); // the second time with the first one's list
+        run(&mut gpu, &commands); // the second run reuses the first one's list
     }
     let mut expected = bytes.clone();
     expected[100_000..180_000].copy_from_slice(&[1, 2, 3, 4].repeat(20_000));
     expected[200_000..204_000].copy_from_slice(&bytes[..4000]);
     assert!(read(&device, &back.1, back.0.mapped.unwrap(), SIZE as usize) == expected);
     for (placed, memory) in [upload, middle, back] {
-        // SAFETY: nothing that uses it is pending.
+        // SAFETY: no pending work uses it.
         unsafe {
             Create::<Buffers>::destroy(&device, placed.object);
             device.free_memory(memory);
@@ -346,7 +347,7 @@ fn bytes_go_up_across_and_back() {
     assert_silent(&mut gpu);
 }
 
-/// A row in a buffer, as wide as the device wants it.
+/// Returns the row pitch in a buffer, aligned for the device.
 fn row_bytes(width: u32) -> u64 {
     (u64::from(width) * 4).next_multiple_of(256)
 }
@@ -362,12 +363,12 @@ fn upload_texture(gpu: &mut D3d12Gpu, texture: &ID3D12Resource, width: u32, heig
     let desc = buffer_desc(region.buffer_offset + region.row_bytes * u64::from(height));
     let (placed, memory) = dedicated::<Buffers>(&device, &desc, memory_type(&device, D3D12_HEAP_TYPE_UPLOAD));
     for (row, bytes) in texels.chunks(width as usize * 4).enumerate() {
-        // SAFETY: the row lies inside the buffer.
+        // SAFETY: the row is inside the buffer.
         write(unsafe { placed.mapped.unwrap().add(region.buffer_offset + row as u64 * region.row_bytes) }, bytes);
     }
     let dst = texture.clone();
     run(gpu, &[Command::CopyBufferToTexture { src: placed.object.clone(), dst, region, discard: true }]);
-    // SAFETY: nothing that uses it is pending.
+    // SAFETY: no pending work uses it.
     unsafe {
         Create::<Buffers>::destroy(&device, placed.object);
         device.free_memory(memory);
@@ -382,7 +383,7 @@ fn download_texture(gpu: &mut D3d12Gpu, texture: &ID3D12Resource, width: u32, he
     let src = texture.clone();
     run(gpu, &[Command::CopyTextureToBuffer { src, dst: placed.object.clone(), region }]);
     let bytes = read(&device, &memory, placed.mapped.unwrap(), desc.size as usize);
-    // SAFETY: nothing that uses it is pending.
+    // SAFETY: no pending work uses it.
     unsafe {
         Create::<Buffers>::destroy(&device, placed.object);
         device.free_memory(memory);
@@ -402,7 +403,7 @@ fn texels_make_the_round_trip() {
         let texels = pattern(100 * 37 * 4, 4);
         upload_texture(&mut gpu, &placed.object, 100, 37, &texels);
         assert!(download_texture(&mut gpu, &placed.object, 100, 37) == texels);
-        // SAFETY: nothing that uses it is pending.
+        // SAFETY: no pending work uses it.
         unsafe {
             Create::<Textures>::destroy(&device, placed.object);
             device.free_memory(memory);
@@ -418,14 +419,14 @@ fn aliases_at_one_offset_share_their_bytes_in_turn() {
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
     let memory = heap(&device, 0, needs.size.max(MEBIBYTE), ResourceClass::Texture).unwrap();
     let [one, other] =
-        // SAFETY: just measured; both lie inside the heap, at its start.
+        // SAFETY: just measured; both are inside the heap, at its start.
         [(); 2].map(|()| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, 0) }.unwrap().object);
     for (seed, texture) in [&one, &other, &one].into_iter().enumerate() {
         let texels = pattern(128 * 128 * 4, seed as u32);
         upload_texture(&mut gpu, texture, 128, 128, &texels);
         assert!(download_texture(&mut gpu, texture, 128, 128) == texels);
     }
-    // SAFETY: nothing that uses them is pending.
+    // SAFETY: no pending work uses them.
     unsafe {
         Create::<Textures>::destroy(&device, one);
         Create::<Textures>::destroy(&device, other);
@@ -437,10 +438,10 @@ fn aliases_at_one_offset_share_their_bytes_in_turn() {
 fn a_fence_is_waited_for_no_longer_than_asked() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
-    // SAFETY: a call with numbers on a live object.
+    // SAFETY: the object is alive.
     let fence: ID3D12Fence = unsafe { device.raw().CreateFence(5, D3D12_FENCE_FLAG_NONE) }.unwrap();
     let wait = |value, timeout_ms| {
-        // SAFETY: the fence is this device's and alive.
+        // SAFETY: the fence belongs to this device and is alive.
         unsafe { device.wait(&fence, value, Duration::from_millis(timeout_ms)) }
     };
     // SAFETY: as above.
@@ -450,7 +451,8 @@ fn a_fence_is_waited_for_no_longer_than_asked() {
     let start = Instant::now();
     assert_eq!(wait(6, 50), Ok(false));
     assert!(start.elapsed() >= Duration::from_millis(50));
-    // The event of the wait above is still known to the driver for 6; used again for 8, it must not end that wait.
+    // The event of the wait above is still registered with the driver for value 6. When it is reused for 8, the signal
+    // for 6 must not end that wait.
     std::thread::scope(|scope| {
         let signal = scope.spawn(|| {
             for value in [6, 7, 8] {
@@ -470,12 +472,12 @@ fn a_fence_is_waited_for_no_longer_than_asked() {
 fn many_threads_wait_for_one_fence() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
-    // SAFETY: a call with numbers on a live object.
+    // SAFETY: the object is alive.
     let fence: ID3D12Fence = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.unwrap();
     std::thread::scope(|scope| {
         for value in 1..=4 {
             let (device, fence) = (&device, &fence);
-            // SAFETY: the fence is this device's and alive.
+            // SAFETY: the fence belongs to this device and is alive.
             scope.spawn(move || assert_eq!(unsafe { device.wait(fence, value, Duration::MAX) }, Ok(true)));
         }
         for value in 1..=4 {
@@ -490,11 +492,11 @@ fn many_threads_wait_for_one_fence() {
 fn the_largest_fence_value_is_a_lost_device() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
-    // SAFETY: a call with numbers on a live object.
+    // SAFETY: the object is alive.
     let fence: ID3D12Fence = unsafe { device.raw().CreateFence(1, D3D12_FENCE_FLAG_NONE) }.unwrap();
-    // SAFETY: the fence is alive, and signalled as a removed device signals it.
+    // SAFETY: the fence is alive. A removed device signals it with this value.
     unsafe { fence.Signal(u64::MAX) }.unwrap();
-    // SAFETY: the fence is this device's and alive.
+    // SAFETY: the fence belongs to this device and is alive.
     assert_eq!(unsafe { device.completed(&fence) }, Err(DeviceError::Lost));
     // SAFETY: as above.
     assert_eq!(unsafe { device.wait(&fence, 2, Duration::ZERO) }, Err(DeviceError::Lost));
@@ -519,12 +521,12 @@ fn queues_wait_for_each_other() {
     gpu.submit(0, &[], &[fill], 10).unwrap();
     let signal = if last == 0 { 20 } else { 5 };
     gpu.submit(last, &[(0, 10)], &[copy], signal).unwrap();
-    // SAFETY: the fence is this device's and alive.
+    // SAFETY: the fence belongs to this device and is alive.
     assert_eq!(unsafe { device.wait(&gpu.fence(last), signal, Duration::from_secs(20)) }, Ok(true));
     assert_eq!(read(&device, &back_memory, back.mapped.unwrap(), 4096), [7, 0, 0, 0].repeat(1024));
     gpu.wait_idle().unwrap();
     for (object, memory) in [(across.object, across_memory), (back.object, back_memory)] {
-        // SAFETY: nothing that uses it is pending.
+        // SAFETY: no pending work uses it.
         unsafe {
             Create::<Buffers>::destroy(&device, object);
             device.free_memory(memory);
@@ -539,10 +541,10 @@ fn objects_are_named() {
     let device = gpu.device();
     let (placed, memory) = dedicated::<Buffers>(&device, &buffer_desc(16), 0);
     for name in ["vertices", "", "Prüfung 試験", "with\0a zero"] {
-        // SAFETY: the object is this device's and alive.
+        // SAFETY: the object belongs to this device and is alive.
         unsafe { Create::<Buffers>::set_name(&device, &placed.object, name) };
     }
-    // SAFETY: nothing uses it.
+    // SAFETY: no work uses it.
     unsafe {
         Create::<Buffers>::destroy(&device, placed.object);
         device.free_memory(memory);
@@ -561,7 +563,7 @@ fn what_cannot_be_is_a_typed_error() {
         assert!(error.is_out_of_memory(), "{size}: {error}");
     }
     let info = |desc: &BufferDesc| Create::<Buffers>::describe(&device, desc).unwrap();
-    // Refused in portable words, and in the API's own.
+    // Refused as portable descriptions and as the API's own.
     assert!(matches!(Create::<Buffers>::describe(&device, &buffer_desc(0)), Err(DeviceError::InvalidInfo(_))));
     let (mut nothing, mut flat) =
         (info(&buffer_desc(16)), Create::<Textures>::describe(&device, &TextureDesc::default()).unwrap());
@@ -585,8 +587,8 @@ fn what_cannot_be_is_a_typed_error() {
     };
     let drawn_depth = Create::<Textures>::describe(&device, &drawn_depth);
     assert!(matches!(drawn_depth, Err(DeviceError::Unsupported(_))));
-    // The device is as well as before.
-    // SAFETY: nothing lies in it.
+    // The device still works.
+    // SAFETY: it contains no resources.
     unsafe { device.free_memory(heap(&device, 0, MEBIBYTE, ResourceClass::Buffer).unwrap()) };
 }
 
@@ -602,20 +604,21 @@ fn buffers_that_shaders_write_stay_with_the_device() {
     }
 }
 
-/// One object again, another over its bytes, and the first again: the driver takes the barriers of each pass.
+/// A command list accepts the barriers of each pass: one object is used twice, another reuses its bytes, and the first
+/// is used again.
 #[test]
 fn the_barriers_of_transient_memory_are_recorded() {
     let Some(mut gpu) = open(1) else { return };
     let device = gpu.device();
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    // SAFETY: the fence lives as long as the device, and nothing is submitted.
+    // SAFETY: the fence lives as long as the device, and no work is submitted.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.unwrap();
     let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
     let own: ID3D12CommandAllocator =
-        // SAFETY: a call on a live device.
+        // SAFETY: the device is alive.
         unsafe { device.raw().CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT) }.unwrap();
     let list: ID3D12GraphicsCommandList =
-        // SAFETY: as above; the list is recorded here alone, and does not keep its allocator, which goes after it.
+        // SAFETY: as above; only this thread records the list, and the list's allocator is dropped after it.
         unsafe { device.raw().CreateCommandList(0, D3D12_COMMAND_LIST_TYPE_DIRECT, &own, None) }.unwrap();
     let mut execution = transient.begin();
     let mut recorded = Vec::new();
@@ -626,13 +629,13 @@ fn the_barriers_of_transient_memory_are_recorded() {
         let held = execution.acquire_buffer(&info, pass, "").unwrap();
         let barriers = execution.barriers().iter().filter(|barrier| barrier.pass == pass);
         recorded.push(barriers.flat_map(|barrier| barrier.on_direct3d_12()).count());
-        // SAFETY: the list is open, of this device and this thread's.
+        // SAFETY: the list is open, and belongs to this device and this thread.
         unsafe { execution.record_barriers(pass, &list) };
         execution.discard(held, &[]).unwrap();
     }
-    assert_eq!(recorded, [0, 1, 2, 2], "nothing; unordered access; that and aliasing, twice");
+    assert_eq!(recorded, [0, 1, 2, 2], "no barrier; unordered access; unordered access and aliasing, twice");
     // SAFETY: the list is open.
-    unsafe { list.Close() }.expect("what was recorded is in order");
+    unsafe { list.Close() }.expect("the recorded commands are valid");
     drop((list, own, execution));
     assert_silent(&mut gpu);
 }

@@ -1,7 +1,7 @@
-//! The device suite: the same functions on every device that Ringfence has.
+//! The device suite: the same functions on every device of Ringfence.
 //!
 //! ```text
-//!   ringfence_testkit::conformance     generic over Gpu: what must hold on every device
+//!   ringfence_testkit::conformance      generic over Gpu: the requirements of every device
 //!   manager::, placement::, trace::, …  generic too: policies and records above the device
 //!        │
 //!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …      not on Windows
@@ -9,16 +9,15 @@
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
 //!
-//! A device that is not here skips its tests, saying so, unless `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
-//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
-//! finder nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of
-//! what the device has (`placeholders`: plain sets without null descriptors); `RINGFENCE_NO_VALIDATION` does without
+//! The tests of an absent device are skipped with a note. If `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12` is
+//! set, they fail instead. Each test ends with a check that no object is leaked, and that the hazard finder and the
+//! validation layers reported no message. `RINGFENCE_DESCRIPTORS` selects the descriptor model on Vulkan, out of those
+//! that the device supports (`placeholders`: plain sets without null descriptors). `RINGFENCE_NO_VALIDATION` disables
 //! the layers.
 //!
-//! What watches a device is a line of its own on the standard error stream, once
-//! (`validation: VK_LAYER_KHRONOS_validation 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`),
-//! and so is each test that is not for a device (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` a device that
-//! nothing watches fails its tests.
+//! The layers that check a device are printed on standard error, once (`validation: VK_LAYER_KHRONOS_validation
+//! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`), and so is each test that does not apply to
+//! a device (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` the tests of a device without such layers fail.
 
 mod debugging;
 mod devices;
@@ -33,7 +32,7 @@ mod validation;
 
 use ringfence_testkit::rig;
 
-/// The conformance suite, and the tests of what stands above the device, for one device.
+/// Makes the conformance suite and the tests of the policies above it, for one device.
 macro_rules! suite {
     ($open:expr) => {
         ringfence_testkit::conformance!($open);
@@ -146,11 +145,11 @@ macro_rules! suite {
     };
 }
 
-/// The simulated device, once a profile. Not on Windows, where it is the same: without it the program builds in a third of
-/// the time.
+/// The simulated device, once for each profile. Left out on Windows, where it behaves the same: without it the program
+/// builds in a third of the time.
 #[cfg(not(windows))]
 mod sim {
-    /// A module of tests for each profile.
+    /// Makes a module of tests for each profile.
     macro_rules! profile {
         ($module:ident, $profile:literal) => {
             mod $module {

@@ -1,9 +1,9 @@
-//! Every driver call of every scenario fails once, with every kind of error: alone, and with all that follow
+//! Every driver call of every scenario fails once with every kind of error: alone, and with all later calls
 //! ([`ringfence_testkit::faults`]).
 //!
-//! The table of calls is checked: each function of the contract that can fail did so in this very run. To add a
+//! The table of calls is checked: each fallible function of the contract must have failed in this run. To add a
 //! scenario, write a function over any [`Gpu`](ringfence_testkit::Gpu) and list it below. A failure names the scenario,
-//! the call and the error; `RINGFENCE_FAULT='scenario, profile,k'` runs it alone (`'scenario,k'` on Vulkan).
+//! the call and the error; `RINGFENCE_FAULT='scenario, profile,k'` runs only that one (`'scenario,k'` on Vulkan).
 
 mod contract;
 mod descriptors;
@@ -24,10 +24,10 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
-/// What a scenario does.
+/// The function of a scenario.
 type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
 
-/// The scenarios, for one kind of device.
+/// Returns the scenarios for one kind of device.
 fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
     vec![
         ("buffers", memory::buffers),
@@ -74,7 +74,8 @@ fn open_sim(profile: &Profile) -> SimGpu {
 fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     let mut table = Table::default();
     for profile in [Profile::h200(), Profile::d3d12_tier1(), Profile::non_coherent()] {
-        // One profile tries every call, the others every third: they differ in types, classes and flushes.
+        // One profile tries every call, the others every third. The profiles differ in memory types, classes and
+        // flushes.
         let walk = Walk { step: if profile.name == "h200" { 1 } else { 3 }, ..Walk::default() };
         for (name, scenario) in scenarios::<SimGpu>() {
             let open = || {
@@ -90,7 +91,8 @@ fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     table.check(&Walk::ERRORS);
 }
 
-/// A driver call panics: what was made before it is freed on the way out, counts are right, and work goes on.
+/// If a driver call panics, the objects created before it are freed during unwinding, the counts stay right, and later
+/// work succeeds.
 #[test]
 fn a_driver_call_that_panics_leaks_nothing() {
     use ringfence::device::DeviceError;
@@ -108,7 +110,7 @@ fn a_driver_call_that_panics_leaks_nothing() {
     table.check(errors);
 }
 
-/// On a real driver, under validation: faults that the driver could have. (It cannot be made to lose its device.)
+/// A real driver under validation survives the faults that it could have. (It cannot be made to lose its device.)
 #[cfg(feature = "vulkan")]
 #[test]
 fn real_vulkan_survives_faults_of_every_call() {

@@ -1,9 +1,9 @@
-//! The tests of the test kit, in one program, which `ci/drivers.sh` runs on each driver, a module at a time:
+//! The tests of the test kit, in one program. `ci/drivers.sh` runs it on each driver, one module at a time:
 //!
 //! | module | tests |
 //! |---|---|
-//! | `device_suite` | the conformance suite, a module for each device: `sim`, `vulkan`, `d3d12` |
-//! | `vulkan_backend`, `d3d12_backend` | parts that only one API has |
+//! | `device_suite` | the conformance suite, with a module for each device: `sim`, `vulkan`, `d3d12` |
+//! | `vulkan_backend`, `d3d12_backend` | features of a single API |
 //! | `faults` | every driver call of every scenario fails |
 //! | `steady_state`, `no_host_allocation` | a steady frame makes no driver object and no host allocation |
 //! | `two_processes` | memory that a second process imports |
@@ -24,6 +24,6 @@ mod worlds;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 
-/// Counts for each thread, so that tests beside each other do not disturb a count.
+/// Counts separately for each thread, so that concurrent tests do not disturb each other's counts.
 #[global_allocator]
 static HOST: CountingAllocator = CountingAllocator;

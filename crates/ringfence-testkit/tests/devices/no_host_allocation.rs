@@ -1,5 +1,5 @@
-//! A steady frame allocates nothing on the host on a real Vulkan device either. What the driver allocates for its own
-//! objects goes past Rust's allocator and is not counted.
+//! A steady frame makes no host allocation on a real Vulkan device either. The driver's own allocations bypass Rust's
+//! allocator and are not counted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use ringfence_testkit::counting_allocator::host_allocation_count;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
-/// Frames in which the device is two frames behind, held back by the gate.
+/// Number of frames in which the gate holds the device two frames behind.
 const LAGGING_FRAMES: u64 = 100;
 
 #[test]
@@ -23,7 +23,7 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
         Err(error) => panic!("no Vulkan device: {error}"),
     };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    // SAFETY: all that is made goes before the device, and every frame is signalled.
+    // SAFETY: all objects are dropped before the device, and every frame is signalled.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let placement = Placement::new(&memory, PlacementDesc::default()).expect("a sound description");
     let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
@@ -31,8 +31,8 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
-    // First the device lags as far as the frames allow, so that all that is reused reaches its size; then for a while,
-    // and in the frames that count, it takes what time it takes.
+    // First the device lags as far as the frames allow, so that all reused containers reach their final size. In the
+    // later frames, including the counted ones, it runs freely.
     let mut steady = 0;
     for number in 0..300_u64 {
         let before = host_allocation_count();

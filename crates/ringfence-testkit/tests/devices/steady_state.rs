@@ -1,4 +1,4 @@
-//! A frame in steady state makes no driver object and no host allocation (rule 5 of the design): counted.
+//! A frame in steady state makes no driver object and no host allocation (rule 5 of the design). Both are counted.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use ringfence_testkit::counting_allocator::host_allocation_count;
 use ringfence_testkit::sim::SimGpu;
 use ringfence_testkit::{Gpu, Options};
 
-/// Does something of the library's and adds what it allocated to `total`.
+/// Runs `work` and adds its host allocations to `total`.
 fn counted<R>(total: &mut u64, work: impl FnOnce() -> R) -> R {
     let before = host_allocation_count();
     let result = work();
@@ -17,10 +17,10 @@ fn counted<R>(total: &mut u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What a frame makes and drops at its end, of each kind.
+/// Number of objects of each kind that a frame creates and drops at its end.
 const OBJECTS: usize = 12;
 
-/// What a frame makes. Textures where the API lets their state be had again.
+/// Creates the objects of a frame. Includes textures if the API allows them to be recycled.
 fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized + use<G> {
     let (device, desc) = (memory.device(), AllocationDesc::default());
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -37,13 +37,13 @@ fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized 
     (buffers, small, textures)
 }
 
-/// Streams frames without objects, and with some; `textures` says whether these are recycled here. Says how often the
-/// host allocated in steady frames.
+/// Streams frames without objects, and with objects; `textures` is `true` if textures are recycled here. Returns the
+/// number of host allocations in steady frames.
 fn stream<G: Gpu>(gpu: &mut G, textures: bool) -> u64 {
     stream_with(gpu, |_| ()) + stream_with(gpu, |memory| objects::<G>(memory, textures))
 }
 
-/// Streams frames, checks the driver calls of the steady ones, and says how often the host allocated in them.
+/// Streams frames, checks the driver calls of the steady ones, and returns the number of their host allocations.
 fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T) -> u64 {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     // SAFETY: the fence lives as long as the device, and every frame below is signalled.
@@ -55,11 +55,11 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
     let mut calls = memory.statistics().calls;
     for number in 0..600 {
         if number == 100 {
-            // What is reused has reached its size by now.
+            // All reused containers have reached their final size.
             allocations = 0;
             calls = memory.statistics().calls;
         }
-        // However fast the device is, for a while more frames are under way than ever after.
+        // For a while, more frames are in flight than ever after, on every device.
         let is_late = size_of::<T>() > 0 && (50..53).contains(&number);
         while in_flight.len() >= 3 && !is_late {
             let value = in_flight.pop_front().expect("three are in flight");
@@ -84,7 +84,7 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
             gpu.open_gate(1).expect("the device is not lost");
         }
         if number < 100 && !is_late {
-            // A GPU that keeps up at first, and falls behind later: that alone makes nothing either.
+            // The GPU keeps up at first and falls behind later. That alone must not create objects either.
             assert!(timeline.wait(value, Duration::from_secs(30)).expect("the device is not lost"));
             memory.reclaim();
         }
@@ -97,10 +97,10 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
     allocations
 }
 
-/// Driver objects only: the simulated device itself keeps its books on the host's heap.
+/// Only driver objects are counted, because the simulated device itself uses the host's heap.
 #[test]
 fn a_steady_frame_makes_no_driver_object_on_the_simulated_device() {
-    stream(&mut SimGpu::open(&Options::default()).expect("the simulated device is always there"), true);
+    stream(&mut SimGpu::open(&Options::default()).expect("the simulated device always opens"), true);
 }
 
 #[cfg(feature = "vulkan")]

@@ -1,9 +1,9 @@
-//! Two processes and one buffer, on Mesa's driver: a file descriptor goes over a Unix socket, and each process sees
-//! what the other's device has written.
+//! Two processes share one buffer, on Mesa's driver: a file descriptor is sent over a Unix socket, and each process
+//! reads the bytes that the other's device wrote.
 //!
 //! ```text
-//!   the test                                      the same program, started anew
-//!   makes a shared buffer, writes its first half
+//!   the test                                      the same program, in a second process
+//!   creates a shared buffer, writes its first half
 //!   ── descriptor, SharedMemory ────────────────▶ imports it, reads the first half, writes the second
 //!   reads the second half             ◀────────── one byte: done
 //! ```
@@ -28,10 +28,10 @@ use rustix::net::{
 
 const HALF: u64 = 300_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the other process finds the socket.
+/// The environment variable with the socket's path, for the second process.
 const SOCKET: &str = "RINGFENCE_TEST_SOCKET";
 
-/// An open device, as each of the two has one.
+/// An open device. Each of the two processes has one.
 struct Opened {
     memory: Allocator,
     timeline: Timeline,
@@ -65,7 +65,7 @@ impl Opened {
         self.memory.create_buffer(&self.info(HALF), desc).expect("there is room")
     }
 
-    /// Copies on the device, and waits for it.
+    /// Copies on the device, and waits for the copy.
     fn copy(&mut self, (from, src_offset): (&Buffer, u64), (to, dst_offset): (&Buffer, u64)) {
         let frame = self.timeline.begin();
         let value = frame.value();
@@ -96,7 +96,7 @@ impl Opened {
         let Self { memory, timeline, gpu } = self;
         memory.shutdown(PATIENCE).expect("all work is complete");
         let total = memory.statistics().total();
-        assert_eq!(total.range_count + total.dedicated_count, 0, "nothing is left");
+        assert_eq!(total.range_count + total.dedicated_count, 0, "no object is leaked");
         drop((timeline, memory));
         assert_eq!(gpu.close(), Vec::<String>::new(), "validation messages");
     }
@@ -115,7 +115,7 @@ fn two_processes_share_a_buffer() {
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     let is_served = support.can_export && support.can_import;
     if !is_served && !required {
-        return ringfence_testkit::report::skipped("the device has no file descriptors for memory");
+        return ringfence_testkit::report::skipped("the device cannot export memory as file descriptors");
     }
     let buffer = world.memory.create_buffer(&info, desc).expect("the device shares memory");
     world.write(&buffer, 0, &pattern(1));
@@ -130,33 +130,33 @@ fn two_processes_share_a_buffer() {
     let answered = stream.read_exact(&mut answer);
     let status = child.wait().expect("it was started");
     assert!(status.success() && answered.is_ok() && answer == [42], "the other process failed: {status}");
-    assert!(world.read(&buffer, 0) == pattern(1), "the first half is as this process wrote it");
-    assert!(world.read(&buffer, HALF) == pattern(2), "the second half is as the other one wrote it");
+    assert!(world.read(&buffer, 0) == pattern(1), "the first half contains this process's bytes");
+    assert!(world.read(&buffer, HALF) == pattern(2), "the second half contains the other process's bytes");
     drop(buffer);
     world.close();
 }
 
-/// What the other process does: nothing, unless it was started for that.
+/// Runs the second process's part. Does nothing unless the process was started for that.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
     let mut stream = UnixStream::connect(path).expect("the test listens");
     let (bytes, handle) = receive(&stream);
-    let shared = SharedMemory::from_bytes(&bytes).expect("what the test has sent");
+    let shared = SharedMemory::from_bytes(&bytes).expect("the test's message");
     let mut world = Opened::open().expect("the test has opened the device too");
     let info = world.info(2 * HALF);
-    // SAFETY: the handle came along with its description; the host does not reach the bytes through it.
+    // SAFETY: the handle arrived with its description; the host does not access the bytes through it.
     let imported =
         unsafe { ringfence::sharing::import_buffer(&world.memory, &info, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device and driver");
-    assert!(world.read(&imported, 0) == pattern(1), "what the first process has written");
+    assert!(world.read(&imported, 0) == pattern(1), "the first process's bytes");
     world.write(&imported, HALF, &pattern(2));
     drop(imported);
     world.close();
     stream.write_all(&[42]).expect("the test waits for it");
 }
 
-/// A socket in a folder of its own, removed in the end.
+/// A socket in its own folder, which is removed at the end.
 struct Socket {
     listener: UnixListener,
     folder: std::path::PathBuf,

@@ -1,6 +1,7 @@
-//! The Vulkan backend on a real driver (Mesa's software one will do), with core and synchronization validation on.
+//! Tests of the Vulkan backend on a real driver (Mesa's software driver is enough), with core and synchronization
+//! validation.
 //!
-//! Where there is no Vulkan or no validation layer these tests say so and pass; with `RINGFENCE_REQUIRE_VULKAN` set
+//! Without Vulkan or without a validation layer these tests print a note and pass; with `RINGFENCE_REQUIRE_VULKAN` set
 //! they fail instead.
 
 mod altered;
@@ -136,7 +137,7 @@ fn discs_are_drawn_as_the_host_draws_them() {
     }
     rig.write(discs, &bytes);
     let copy = Command::CopyTextureToBuffer { src: target, dst: readback.raw, region };
-    // Forty draws in one submission go through several descriptor pools; the last one is what is left.
+    // Forty draws in one submission use several descriptor pools. The picture of the last draw remains.
     for drawn in [40, 2, 1] {
         let commands: Vec<_> = draws[..drawn].iter().chain([&copy]).cloned().collect();
         rig.run(&commands);
@@ -149,7 +150,7 @@ fn discs_are_drawn_as_the_host_draws_them() {
     rig.close();
 }
 
-/// Some discs, partly outside and on top of each other, some of them empty; none at all in the first scene.
+/// Returns some discs, partly outside and overlapping, some of them empty; the first scene has no discs.
 fn scene(seed: i32) -> Vec<Disc> {
     let disc = |i: i32| Disc {
         x: (i * 17 + seed * 5) % 70 - 4,
@@ -166,7 +167,7 @@ fn waits_end_at_the_value_or_at_the_timeout() {
     let fence = rig.gpu.fence(0);
     let device = rig.device.clone();
     rig.gpu.submit(0, &[], &[], 5).expect("an empty submission");
-    // SAFETY: the fence is this device's, and the rig is alive.
+    // SAFETY: the fence belongs to this device, and the rig is alive.
     unsafe {
         assert_eq!(device.wait(&fence, 5, Duration::from_secs(60)), Ok(true));
         assert_eq!(device.completed(&fence), Ok(5));
@@ -263,7 +264,7 @@ fn device_addresses_work_where_the_device_has_them() {
     for dedicated in [false, true] {
         let buffer = rig.buffer_from(&info, dedicated);
         let of = ash::vk::BufferDeviceAddressInfo::default().buffer(buffer.raw);
-        // SAFETY: the buffer is this device's, bound, and made for it.
+        // SAFETY: the buffer belongs to this device, is bound, and has the usage for addresses.
         assert_ne!(unsafe { rig.device.raw().get_buffer_device_address(&of) }, 0);
     }
     rig.close();
@@ -275,7 +276,7 @@ fn flushes_of_any_range_are_widened_to_whole_atoms() {
     let buffer = rig.host_buffer(1000, BufferUsage::COPY_SRC);
     let memory = rig.memory_of(buffer);
     for (offset, size) in [(0, 0), (3, 10), (63, 2), (0, memory.size()), (memory.size() - 1, 1)] {
-        // SAFETY: the memory is this device's and mapped, and the range inside it.
+        // SAFETY: the memory belongs to this device and is mapped; the range is inside it.
         assert_eq!(unsafe { rig.device.flush(memory, offset, size) }, Ok(()), "{offset}, {size}");
     }
     rig.close();
@@ -295,13 +296,13 @@ fn host_visible_types_and_only_those_are_mapped() {
             class,
             name: "block",
         };
-        // SAFETY: there is such a memory type.
+        // SAFETY: the memory type exists.
         let memory = unsafe { rig.device.allocate_memory(&desc) }.expect("64 KiB of any type");
         let properties = rig.device.capabilities().properties(memory_type);
         let visible = properties.contains(MemoryProperties::HOST_VISIBLE);
         assert_eq!(memory.mapped().is_some(), visible, "memory type {memory_type}");
         assert_eq!((memory.size(), memory.memory_type()), (size, memory_type));
-        // SAFETY: nothing is placed in the memory.
+        // SAFETY: the memory contains no resources.
         unsafe { rig.device.free_memory(memory) };
     }
     rig.close();

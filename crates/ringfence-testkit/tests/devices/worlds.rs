@@ -1,23 +1,23 @@
-//! Seeded worlds under the hazard finder: correct programs are silent and right, wrong ones are found, equal seeds are
-//! equal.
+//! Seeded worlds under the hazard finder: correct programs are silent and right, deliberate bugs are found, and equal
+//! seeds produce equal worlds.
 //!
-//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` COUNT of the first test,
-//! `RINGFENCE_THREADED_WORLDS=COUNT` of the second; `ringfence world --seed N` does the same with a trace.
+//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` runs COUNT worlds in the first test, and
+//! `RINGFENCE_THREADED_WORLDS=COUNT` in the second. `ringfence world --seed N` runs a world with a trace.
 
 use ringfence::trace::{Reader, State};
 use ringfence_testkit::fixture::Recording;
 use ringfence_testkit::world::{Bug, Figures, WorldOptions, run};
 
-/// What CI runs; `ci/campaign.sh` runs 10,000 and more.
+/// Number of worlds that CI runs. `ci/campaign.sh` runs 10,000 and more.
 const WORLDS: u64 = 4000;
-/// How many of several threads.
+/// Number of worlds with several threads.
 const THREADED_WORLDS: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs worlds on two threads; the first finding fails the test, with its seed.
+/// Runs worlds on two threads. The first finding fails the test and is printed with its seed.
 fn run_all(seeds: std::ops::Range<u64>, options: WorldOptions) -> Figures {
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let part = |seeds: std::ops::Range<u64>| {
@@ -66,7 +66,7 @@ fn equal_seeds_are_equal_worlds() {
     }
 }
 
-/// Each event of a trace is one that can follow those before it, whatever is used together.
+/// Each event of a trace is consistent with the events before it, for any combination of features.
 #[test]
 fn traces_of_worlds_are_of_one_piece() {
     for seed in 0..600 {
@@ -82,7 +82,7 @@ fn traces_of_worlds_are_of_one_piece() {
     }
 }
 
-/// Each bug is planted in worlds until one finds it: how many that takes says how sharp the finder is.
+/// Each deliberate bug is found within a few worlds. The number of worlds measures the sensitivity of the finder.
 #[test]
 fn planted_bugs_are_found_within_few_worlds() {
     Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions::default()));
@@ -93,7 +93,7 @@ fn planted_bugs_are_found_in_worlds_of_several_threads() {
     Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions { threads: 4, ..Default::default() }));
 }
 
-/// Whether a bug is found ten times over, each time within 50 worlds and in 10 on average.
+/// Checks that a bug is found ten times, each time within 50 worlds, and within 10 on average.
 fn is_found(bug: Bug, options: WorldOptions) {
     let (mut needed, mut first) = (Vec::new(), 0);
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! The page of a plan: what its slider says of each moment is what the rows hold, added up here in the plainest way.
+//! Tests of a plan's page: the slider shows for each moment the same figures as a direct sum over the rows.
 
 use ringfence_report::{PlanPage, PlannedRow};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Page, open_html};
 
 const PLANNER: &str = include_str!("planner.html");
-/// Rows that the page lists of a moment.
+/// Maximum number of rows that the page lists for a moment.
 const LISTED_MAX: usize = 500;
 
 fn row(name: &str, lower: u64, upper: u64, size: u64, offset: u64) -> PlannedRow {
@@ -31,14 +31,14 @@ fn five() -> PlanPage {
     }
 }
 
-/// Rows in columns of 64 bytes, `many` in all.
+/// Returns a plan with `many` rows, at offsets that are multiples of 64 bytes.
 fn large(many: u64) -> PlanPage {
     let at = |place: u64| row(&format!("row {place}"), place / 100 * 10, place / 100 * 10 + 10, 60, place % 100 * 64);
     let rows = (0..many).map(at).collect();
     PlanPage { title: "large".into(), rows, height: 6400, lower_bound: 6000, capacity: None, ..Default::default() }
 }
 
-/// Compares what the slider said with the rows.
+/// Compares the figures of the slider with the rows.
 fn compare(page: &Page, plan: &PlanPage) {
     let text = page.root("data-moments").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
@@ -80,7 +80,7 @@ fn the_slider_says_what_is_alive_at_each_moment_of_five_rows() {
     assert_eq!(page.root("data-ends"), "25 40 50 60 75");
     assert_eq!(page.root("data-back"), "0 0 1000 560");
     let ink: f64 = page.root("data-ink").parse().expect("a share");
-    // 400 x 100, 300 x 50, 200 x 50, 400 x 20 and 100 x 10 of 1000 x 100, less a pixel between neighbours.
+    // 400 x 100, 300 x 50, 200 x 50, 400 x 20 and 100 x 10 of 1000 x 100, minus a pixel between neighbours.
     assert!((ink - 0.74).abs() < 0.02, "{ink}");
 }
 

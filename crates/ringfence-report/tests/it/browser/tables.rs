@@ -1,7 +1,7 @@
-//! Every number of every table and figure of the page, read back out of the browser's document and compared with what
-//! the snapshot, the frames and the trace hold, added up here in the plainest way.
+//! Tests of all numbers in the page's tables and figures: they are read back from the browser's document and compared
+//! with direct sums over the snapshot, the frames and the trace.
 //!
-//! The texts are rounded to three digits: the exact number has to be what a text says as far as its last digit goes.
+//! The texts are rounded to three digits, so a text must equal the exact number rounded to the text's last digit.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use super::{made_up, open};
 
-/// What a cell has to say.
+/// The expected content of a cell.
 enum Cell {
     Text(String),
-    /// Bytes, nanoseconds or a count: the smallest unit that a text may be in.
+    /// Bytes, nanoseconds or a count, in the smallest unit that a text may use.
     Number(u64),
     Percent(f64),
     /// A change from one number to another.
@@ -92,9 +92,9 @@ fn heaps(snapshot: &Snapshot) -> Rows {
 fn calls(snapshot: &Snapshot) -> Rows {
     let calls = &snapshot.calls;
     let rows = [
-        ("Memory objects made", calls.allocate_memory),
+        ("Memory objects allocated", calls.allocate_memory),
         ("Memory objects freed", calls.free_memory),
-        ("Buffers and textures made", calls.create_object),
+        ("Buffers and textures created", calls.create_object),
         ("Buffers and textures destroyed", calls.destroy_object),
         ("Waits for the device", calls.wait),
         ("Resources placed in a block", calls.placed),
@@ -239,7 +239,7 @@ fn largest_free(block: &BlockSnapshot) -> u64 {
     begins.zip(ends).map(|(begin, end)| begin - end).max().unwrap_or(0)
 }
 
-/// The texts of the table under `caption`, row by row, without its heading.
+/// Returns the texts of the table with this caption, row by row, without its heading.
 fn rows(dom: &str, caption: &str) -> Vec<Vec<String>> {
     let table = dom.split_once(&format!("<caption>{caption}</caption>")).unwrap_or_else(|| panic!("no {caption}")).1;
     let body = table.split_once("<tbody>").and_then(|(_, rest)| rest.split_once("</tbody>")).expect("it has a body").0;
@@ -248,7 +248,7 @@ fn rows(dom: &str, caption: &str) -> Vec<Vec<String>> {
     body.split("<tr>").skip(1).map(row).collect()
 }
 
-/// What the browser escaped, as it was.
+/// Undoes the browser's escaping.
 fn plain(text: &str) -> String {
     let escapes = [("&nbsp;", "\u{a0}"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
     escapes.iter().fold(text.to_owned(), |text, (escape, letter)| text.replace(escape, letter))
@@ -262,7 +262,7 @@ fn compare(caption: &str, found: &[Vec<String>], expected: &Rows) {
         for (found, expected) in found.iter().zip(expected) {
             let place = format!("{caption}, row {line}: {found}");
             match *expected {
-                // What a browser makes of control characters is its own affair.
+                // Browsers treat control characters differently.
                 Text(ref text) if text.contains(char::is_control) => {}
                 Text(ref text) => assert_eq!(found, text, "{place}"),
                 Number(exact) => says(found, exact as f64, &place),

@@ -1,4 +1,4 @@
-//! Tests of what messages are expected.
+//! Tests of the filtered messages.
 
 use super::is_explained;
 

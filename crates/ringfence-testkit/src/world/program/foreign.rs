@@ -1,4 +1,4 @@
-//! Memory that others see, and memory that comes page by page.
+//! Steps with shared memory and with sparse memory.
 
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
@@ -15,20 +15,20 @@ use super::steps::{COPIED, FILLED};
 use crate::sim::SimGpu;
 use crate::{Command, Gpu};
 
-/// A sparse buffer, and what the first bytes of its pages must be.
+/// A sparse buffer, and the expected first bytes of its pages.
 pub struct Pages {
     buffer: SparseBuffer<Device>,
-    /// By page; `None` for those without memory.
+    /// The value in each page; `None` for unbound pages.
     words: Vec<Option<u32>>,
     last: Option<Use>,
 }
 
 const PAGE_COUNT: u64 = 24;
-/// How many bytes of a page are written and read back.
+/// Number of bytes of a page that are written and read back.
 const SHOWN: u64 = 256;
 
 impl Program {
-    /// A buffer is exported and imported again; what is written through one is read through the other, which stays.
+    /// Exports a buffer and imports it again. Writes through one and reads through the other, which is kept.
     pub fn share(&mut self) -> Step {
         if self.things.len() > 60 {
             return Ok(());
@@ -46,7 +46,7 @@ impl Program {
         let Some(exported) = granted(self.memory.create_buffer(&info, desc))? else { return Ok(()) };
         let Some((handle, shared_memory)) = shared(exported.export())? else { return Ok(()) };
         let desc = AllocationDesc { name: "imported", ..Default::default() };
-        // SAFETY: the handle was exported just now, and the host reads neither of the two.
+        // SAFETY: the handle was just exported, and the host reads neither buffer.
         let imported = shared(unsafe { sharing::import_buffer(&self.memory, &info, handle, &shared_memory, desc) })?;
         let (Some(imported), Some(staged)) = (imported, self.stage(queue, &bytes)?) else { return Ok(()) };
         let by = self.user(queue);
@@ -60,7 +60,7 @@ impl Program {
         Ok(())
     }
 
-    /// Pages of a sparse buffer get memory or lose it; those that have some are written and read back.
+    /// Binds or unbinds pages of a sparse buffer. Writes newly bound pages and reads all bound pages back.
     pub fn change_pages(&mut self) -> Step {
         if self.memory.device().sparse_support().is_none() {
             return Ok(());
@@ -69,7 +69,7 @@ impl Program {
             return Ok(());
         };
         if self.dice.one_in(12) {
-            // With all of its pages, perhaps while they are used.
+            // Drops the buffer with all of its pages, which may be in use.
             drop(pages);
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl Program {
         let fences: Vec<_> = waits.iter().map(|&(queue, value)| (self.gpu.fence(queue), value)).collect();
         let frame = self.timelines[queue].begin();
         let value = frame.value();
-        // SAFETY: the frame is open; all work with the buffer comes one after the other, through `last`.
+        // SAFETY: the frame is open; all work with the buffer is ordered through `last`.
         unsafe { pages.buffer.submit(&bind_queue, &fences, (self.gpu.fence(queue), value)) }.map_err(stop)?;
         self.submitted(queue, frame, value)?;
         pages.last = Some(Use { queue, value });
@@ -122,7 +122,7 @@ impl Program {
         self.show(queue, pages, fresh)
     }
 
-    /// Writes fresh pages, and has all that have memory read back.
+    /// Writes the newly bound pages, and reads all bound pages back.
     fn show(&mut self, queue: usize, pages: &mut Pages, fresh: Vec<u64>) -> Step {
         let (dst, page_bytes) = (*pages.buffer.object(), pages.buffer.page_bytes());
         let by = self.user(queue);
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// As [`granted`], for what others see.
+/// As [`granted`], for shared memory.
 fn shared<T>(made: Result<T, ShareError>) -> Result<Option<T>, Stop> {
     match made {
         Ok(made) => Ok(Some(made)),

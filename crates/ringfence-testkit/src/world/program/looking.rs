@@ -1,4 +1,4 @@
-//! Debugging while a world goes on: guards that were not written are whole, and one that was is reported.
+//! Debugging during a world: untouched guards stay intact, and a damaged guard is reported.
 
 use ringfence::debugging::{Finding, OperationKind};
 use ringfence::device::{DeviceError, Driver};
@@ -10,7 +10,7 @@ use super::Program;
 use crate::Gpu;
 
 impl Program {
-    /// Nothing was found but what was planted.
+    /// Checks that debugging reported no finding.
     pub fn look_at_guards(&self) -> Step {
         let overrun = self.memory.debug().check_guards().overruns.into_iter().next();
         match overrun.map(Finding::Overrun).or_else(|| self.memory.debug().take_findings().into_iter().next()) {
@@ -19,13 +19,14 @@ impl Program {
         }
     }
 
-    /// In a world that is debugged, a byte beside a range is written on purpose: found once, by name, and mended.
+    /// In a world with debugging, writes a byte behind a range on purpose. The overrun must be found once, with the
+    /// owner's name, and repaired.
     pub fn overrun(&mut self) -> Step {
         if self.desc.debug.is_off() {
             return Ok(());
         }
         self.look_at_guards()?;
-        // Whole atoms, so that the guard begins beside it.
+        // Whole atoms, so that the guard starts directly behind the range.
         let size = 256 * (1 + self.dice.below(16));
         let needs = needs(size, 256, u32::MAX);
         let (dedicated, location) = (Dedicated::Never, Location::Upload);
@@ -33,29 +34,35 @@ impl Program {
         let Some(allocation) = granted(self.memory.allocate(needs, desc))? else { return Ok(()) };
         let Some(mapped) = allocation.mapped() else { return Ok(()) };
         let past = self.dice.below(16);
-        // SAFETY: inside the memory object, in the guard of the range, which nothing else uses.
+        // SAFETY: the byte is inside the memory object, in the guard of the range, which no other code uses.
         unsafe { mapped.as_ptr().add((size + past) as usize).write(0x41) };
         let found = self.memory.debug().check_guards().overruns;
         let reported = self.memory.debug().take_findings();
         if found.is_empty() && reported.is_empty() && self.is_lost() {
-            // Its guards could not be made known to the device, and so it has none.
+            // The device was lost before the guard was written through to it, so the range has no guard.
             return Err(Stop::Lost);
         }
         let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
         let (true, [one], 1) = (self.memory.debug().check_guards().overruns.is_empty(), &found[..], reported.len())
         else {
             let location = allocation.memory_address();
-            return Err(Stop::Wrong(format!("one overrun was planted at {location:?}: {found:?}, {reported:?}")));
+            return Err(Stop::Wrong(format!(
+                "expected one overrun, planted at {location:?}; found {found:?}, reported {reported:?}"
+            )));
         };
         if !is_it(&one.owner.name, one.distance_bytes) {
-            return Err(Stop::Wrong(format!("another overrun was planted: {one:?}")));
+            return Err(Stop::Wrong(format!("the planted overrun is reported wrongly: {one:?}")));
         }
         let history = self.memory.debug().history_of(allocation.memory_address());
         let is_made = history.last().is_some_and(|last| last.kind == OperationKind::Made);
-        if is_made { Ok(()) } else { Err(Stop::Wrong(format!("the history is of others: {history:?}"))) }
+        if is_made {
+            Ok(())
+        } else {
+            Err(Stop::Wrong(format!("the history belongs to another allocation: {history:?}")))
+        }
     }
 
-    /// Whether the device is gone, as it says itself.
+    /// Returns `true` if the device reports that it is lost.
     fn is_lost(&self) -> bool {
         let fence = self.gpu.fence(0);
         // SAFETY: the fence is this device's.

@@ -1,4 +1,4 @@
-//! Memory that moves: resources that are brought together, and memory objects that go and come back.
+//! Steps with memory that moves: defragmentation, eviction and residency.
 
 use ringfence::defrag::{Defrag, DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
@@ -15,7 +15,7 @@ use super::steps::{COPIED, FILLED, copy_whole};
 use super::{Program, Recording};
 use crate::{Command, Gpu};
 
-/// Buffers that each have a memory object of their own, which may be evicted while nothing uses it.
+/// Buffers with their own memory objects, which may be evicted while no work uses them.
 pub struct Evictables {
     residency: Residency<Device>,
     list: UseList<Device>,
@@ -26,9 +26,9 @@ const EVICTABLES_MAX: usize = 4;
 
 impl Evictables {
     pub fn new(memory: &Allocator<Device>, dice: &mut Dice) -> Self {
-        // With such a headroom every heap is beyond its budget: whatever may go is to go.
+        // With this headroom every heap is over its budget, so everything evictable is evicted.
         let headroom_bytes = if dice.one_in(2) { u64::MAX / 2 } else { 0 };
-        // SAFETY: evictable buffers are made and used by the step below alone, which commits them first.
+        // SAFETY: only the step below creates and uses evictable buffers, and it commits them first.
         let residency = unsafe { memory.residency() };
         let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         Self { list: residency.list(), residency, things: Vec::new() }
@@ -36,7 +36,7 @@ impl Evictables {
 }
 
 impl Program {
-    /// What may move is brought together, by a few passes on one queue.
+    /// Defragments movable resources with a few passes on one queue.
     pub fn defragment(&mut self) -> Step {
         let queue = self.queue();
         self.submit(queue)?;
@@ -53,7 +53,7 @@ impl Program {
         Ok(())
     }
 
-    /// One pass, as a submission of its own; now and then one that is begun and left.
+    /// Runs one pass in a separate submission. Sometimes begins a pass without any copies.
     fn defragment_once(&mut self, queue: usize, run: &mut Defrag<Device>) -> Step {
         let frame = self.timelines[queue].begin();
         let value = frame.value();
@@ -62,7 +62,7 @@ impl Program {
         let (mut waits, mut commands, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.things.len() {
             let thing = &self.things[at];
-            // A descriptor shows where it was.
+            // A descriptor still shows the old location.
             let can_move = thing.entry.is_none() && thing.buffer().is_some_and(|buffer| pass.has(buffer));
             if is_left || !can_move {
                 continue;
@@ -97,7 +97,8 @@ impl Program {
         Ok(())
     }
 
-    /// A buffer that may have been evicted is brought back and used: written, or read back, by a submission of its own.
+    /// Makes a buffer that may have been evicted resident and uses it, in a separate submission: creates it or reads it
+    /// back.
     pub fn bring_back(&mut self) -> Step {
         let queue = self.queue();
         self.submit(queue)?;
@@ -107,7 +108,7 @@ impl Program {
         }
         let Some(at) = self.dice.pick(count) else { return Ok(()) };
         if self.dice.one_in(4) {
-            // Dropped, perhaps while it is evicted, perhaps while it is used.
+            // Drops the buffer, which may be evicted or in use.
             self.evictables.things.swap_remove(at);
             return Ok(());
         }
@@ -159,8 +160,8 @@ impl Program {
         Ok(())
     }
 
-    /// Commits a buffer for the open recording, and submits that with a command that uses it. False if there is no room
-    /// for it: the recording goes without the command then.
+    /// Commits a buffer for the open recording, and submits the recording with a command that uses the buffer. Returns
+    /// `false` if there is no room for the buffer; the recording is then submitted without the command.
     fn use_evictable(&mut self, queue: usize, thing: &Thing, command: Command<Device>) -> Result<bool, Stop> {
         self.recording(queue);
         let Some(Recording { frame, commands, .. }) = &mut self.open[queue] else { return Ok(false) };
@@ -180,7 +181,7 @@ impl Program {
             commands.push(command);
         }
         self.submit(queue)?;
-        // What is used is not evicted: without this little would ever go.
+        // Memory in use is not evicted. Without this progress, few evictions would happen.
         self.gpu.sim().advance(self.dice.below(64));
         Ok(committed.is_some())
     }

@@ -1,4 +1,4 @@
-//! What lives for a frame, shares bytes, or is reached through a descriptor.
+//! Steps with resources that live for one frame, share bytes, or are accessed through a descriptor.
 
 use ringfence::descriptor::{DescriptorError, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, CpuHandle};
@@ -14,7 +14,7 @@ use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
 
 impl Program {
-    /// Two transient buffers that may share bytes, one after the other, in one submission of the first queue.
+    /// Uses transient buffers that may share bytes, one after the other, in one submission of the first queue.
     pub fn transient_frame(&mut self) -> Step {
         self.submit(0)?;
         let rounds = 1 + self.dice.below(3) as usize;
@@ -39,7 +39,7 @@ impl Program {
             let held = match execution.acquire_buffer(&info, pass, "") {
                 Ok(held) => held,
                 Err(TransientError::Memory(error)) => {
-                    // What was recorded so far is of no use to anybody, and does no harm.
+                    // The commands recorded so far are useless but harmless.
                     execution.finish(&[frame.point()]);
                     return granted::<()>(Err(error)).map(drop);
                 }
@@ -66,7 +66,7 @@ impl Program {
         self.submit(0)
     }
 
-    /// Fills a buffer through its bindless descriptor, as a submission of its own on the first queue.
+    /// Fills a buffer through its bindless descriptor, in a separate submission on the first queue.
     pub fn fill_through(&mut self, at: usize) -> Step {
         self.submit(0)?;
         let thing = &self.things[at];
@@ -114,7 +114,7 @@ impl Program {
         Ok(())
     }
 
-    /// Dynamic, static and fast constants, read back.
+    /// Writes dynamic, static and fast constants, and reads them back.
     pub fn constants(&mut self) -> Step {
         let (queue, bytes) = (self.queue(), self.dice.bytes(200));
         let back = self.make(600, BufferUsage::COPY_DST, Location::Readback)?;
@@ -128,7 +128,7 @@ impl Program {
         let Some(bound) = staged(writer.bind(&dynamic))? else { return Ok(()) };
         let mut batch = UploadBatch::new();
         let uploaded = staged(self.constants.upload_statics(&mut writer, &mut batch))?;
-        // What was staged by then is in the batch, whatever came of the rest.
+        // Even if an upload failed, the batch contains the constants that were staged before.
         commands.push(Command::Upload(Box::new(batch)));
         let (Some(_), Some(pushed)) = (uploaded, staged(fast.write(&bytes))?) else { return Ok(()) };
         let sources =
@@ -141,7 +141,7 @@ impl Program {
         Ok(())
     }
 
-    /// Two buffers over the same bytes, used in turns on one queue.
+    /// Uses two buffers over the same bytes, one after the other, on one queue.
     pub fn aliasing(&mut self) -> Step {
         let queue = self.queue();
         let bytes = self.dice.bytes(4096);

@@ -1,4 +1,4 @@
-//! What a program does in one step.
+//! The steps of a program.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, TextureDesc, TextureUsage, Textures};
 use ringfence::resource::{BufferCopy, ReplaceError};
@@ -14,7 +14,7 @@ use super::{Program, Recording};
 use crate::{Command, Disc, TextureRegion, draw_reference};
 
 pub const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
-/// What device buffers are for.
+/// Usage of device buffers.
 pub const FILLED: BufferUsage = COPIED.union(BufferUsage::STORAGE);
 
 impl Program {
@@ -160,7 +160,7 @@ impl Program {
         Ok(())
     }
 
-    /// Has a thing's bytes come back, to be compared later.
+    /// Records a readback of a thing's bytes, which are compared later.
     pub fn check(&mut self, at: usize) -> Step {
         let queue = self.queue();
         let expected = self.things[at].bytes.clone();
@@ -196,7 +196,7 @@ impl Program {
         let points = thing.points(&self.timelines);
         let precise = self.dice.one_in(3) && thing.entry.is_none();
         match thing.body {
-            // SAFETY: the program knows every submission that uses it.
+            // SAFETY: the program knows every submission that uses the buffer.
             Body::Buffer(buffer) if precise => unsafe { buffer.retire_after(&points) },
             // SAFETY: as above.
             Body::Texture(texture, _) if precise => unsafe { texture.retire_after(&points) },
@@ -210,7 +210,8 @@ impl Program {
         if self.things[at].buffer().is_none() || self.things[at].is_upload || self.things[at].entry.is_some() {
             return Ok(());
         }
-        // Batches are recorded when they are submitted; one whose destination was resized before is refused.
+        // Batches are recorded when they are submitted. A batch with a destination that was resized meanwhile is
+        // refused.
         let gathers = |recording: &Recording| recording.commands.iter().any(|one| matches!(one, Command::Upload(_)));
         if self.open.iter().flatten().any(gathers) {
             return Ok(());
@@ -234,7 +235,7 @@ impl Program {
             Err(ReplaceError::Make(error)) => return granted::<()>(Err(error)).map(drop),
             Err(other) => return Err(wrong(other)),
         }
-        // What the new one holds beyond what is kept is of no meaning: it is thought of as cut off.
+        // The new buffer's contents beyond the kept bytes are undefined, so they are not checked.
         let thing = &mut self.things[at];
         thing.bytes.truncate(keep);
         thing.read_by(by);
@@ -269,10 +270,10 @@ impl Program {
         Ok(())
     }
 
-    /// Discs, drawn on the first queue (they all share the test kit's canvas).
+    /// Draws discs on the first queue, because all draws share the test kit's canvas.
     fn draw(&mut self) -> Step {
         let queue = if self.options.bug == Some(Bug::SharedCanvas) { self.queue() } else { 0 };
-        // The canvas has rows without padding, which every device takes at this width.
+        // The canvas has rows without padding, which every device accepts at this width.
         let side = 64;
         let mut number = |bound: u64| self.dice.below(bound) as i32;
         let discs =
@@ -298,7 +299,7 @@ impl Program {
         Ok(())
     }
 
-    /// The host writes an upload buffer anew, once its readers are done.
+    /// Rewrites an upload buffer on the host, once its readers are complete.
     fn rewrite(&mut self) -> Step {
         let uploads: Vec<_> = (0..self.things.len()).filter(|at| self.things[*at].is_upload).collect();
         let Some(at) = self.dice.pick(uploads.len()).map(|index| uploads[index]) else { return Ok(()) };
@@ -339,14 +340,14 @@ impl Program {
         self.dice.pick(self.checks.len()).map_or(Ok(()), |at| self.settle(at))
     }
 
-    /// Frames that are begun, written for, and never submitted; and mistakes that are refused.
+    /// Begins a frame, writes for it, and never submits it; or submits it out of order, which must be refused.
     fn abandon(&mut self) -> Step {
         let queue = self.queue();
         let frame = self.timelines[queue].begin();
         let bytes = self.dice.bytes(256);
         let unused = staged(self.ring.write_for(&frame, &bytes, 4))?;
         if self.open[queue].is_none() && self.dice.one_in(2) {
-            // A later one is submitted first: this one is refused then.
+            // Submits a later frame first, so that this frame must be refused.
             let size = self.dice.size();
             let made = self.on_device(size)?;
             self.recording(queue);
@@ -362,7 +363,7 @@ impl Program {
         Ok(())
     }
 
-    /// Queues that stop and go on.
+    /// Pauses, resumes or advances queues.
     fn shake(&mut self) -> Step {
         let queue = self.queue();
         match self.dice.below(4) {
@@ -373,7 +374,7 @@ impl Program {
         Ok(())
     }
 
-    /// Another process takes memory, or gives it back.
+    /// Changes a heap's budget, as if another process allocated or freed memory.
     fn squeeze(&mut self) -> Step {
         let heaps = self.memory.device().capabilities().memory_heaps.len() as u64;
         let heap = self.dice.below(heaps) as usize;
@@ -382,7 +383,7 @@ impl Program {
         Ok(())
     }
 
-    /// When memory is short, the program releases something.
+    /// Installs an eviction callback that releases a buffer when memory is short.
     fn evict(&mut self) -> Step {
         let spare = self.make(32 << 10, BufferUsage::COPY_DST, Location::Device)?;
         let spare = std::sync::Mutex::new(spare);

@@ -1,4 +1,4 @@
-//! What a thread does with memory itself: brings it together, takes and gives back small parts, looks at it.
+//! A thread's operations on memory: defragmentation, small allocations, and reading of statistics.
 
 use ringfence::AllocationDesc;
 use ringfence::defrag::{DefragDesc, MoveError};
@@ -10,11 +10,11 @@ use super::things::command;
 use super::worker::Worker;
 use super::{COPIED, lock};
 
-/// Small memory that a thread holds.
+/// Maximum number of small allocations that a thread holds.
 const SLOTS_MAX: usize = 64;
 
 impl Worker<'_> {
-    /// A pass that brings memory together, while other threads use theirs: what is this thread's own is moved.
+    /// Runs a defragmentation pass while other threads use their memory. Moves only this thread's resources.
     pub fn move_own(&mut self) -> Step {
         let mut run = self.shared.memory.defragment(DefragDesc { bytes_per_pass_max: 128 << 10, ..Default::default() });
         let mut work = self.begin();
@@ -39,7 +39,7 @@ impl Worker<'_> {
         self.submit(work).map(drop)
     }
 
-    /// Memory that no work ever uses: taken, laid down for other threads, given back at once.
+    /// Allocates memory that no work uses, hands it to other threads, and destroys it at once.
     pub fn slots(&mut self) -> Step {
         for _ in 0..self.dice.below(SLOTS_MAX as u64) {
             match self.dice.below(4) {
@@ -51,7 +51,7 @@ impl Worker<'_> {
                 2 => lock(&self.shared.slots).extend(self.slots.pop()),
                 _ => {
                     let theirs = self.dice.one_in(2).then(|| lock(&self.shared.slots).pop()).flatten();
-                    // SAFETY: no submission knows it.
+                    // SAFETY: no submission uses the memory.
                     theirs.or_else(|| self.slots.pop()).into_iter().for_each(|made| unsafe { made.destroy_now() });
                 }
             }
@@ -59,19 +59,19 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A reader is in no thread's way.
+    /// Reads statistics and a snapshot, which must not disturb other threads.
     pub fn look(&mut self) -> Step {
         let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
         let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();
         let held = self.slots.len();
         if shown < held {
-            return Err(Stop::Wrong(format!("{shown} ranges are shown where {held} are held")));
+            return Err(Stop::Wrong(format!("the snapshot shows {shown} ranges, but this thread holds {held}")));
         }
         let seen = self.shared.residency.object_count();
         let mine = self.held.iter().any(|thing| thing.is_evictable);
         let residency = self.shared.memory.device().capabilities().residency;
         if residency && mine && seen == 0 {
-            return Err(Stop::Wrong("nothing is known that may be evicted".to_owned()));
+            return Err(Stop::Wrong("residency does not know the evictable resources".to_owned()));
         }
         Ok(())
     }

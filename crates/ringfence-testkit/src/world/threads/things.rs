@@ -1,4 +1,4 @@
-//! What a thread does with its things.
+//! A thread's operations on its things.
 
 use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
 use ringfence::resource::{BufferCopy, ReplaceError};
@@ -21,7 +21,7 @@ impl Worker<'_> {
         self.fill(Thing::new(Body::Buffer(buffer), bytes))
     }
 
-    /// What may be evicted: by itself, or in a block of the pool, where now and then something lies that may not.
+    /// Creates an evictable buffer: alone, or in a block of the pool, where some buffers are not evictable.
     pub fn create_evictable(&mut self) -> Step {
         let size = self.dice.size();
         let info = self.info(size as u64, COPIED)?;
@@ -39,7 +39,7 @@ impl Worker<'_> {
         self.fill(Thing { is_evictable: evictable, ..Thing::new(Body::Buffer(buffer), bytes) })
     }
 
-    /// Has the device write a new buffer, through the ring.
+    /// Fills a new buffer on the device, through the ring.
     fn fill(&mut self, thing: Thing) -> Step {
         let mut work = self.begin();
         let Some(staged) = staged(self.shared.ring.write_for(&work.frame, &thing.bytes, 16))? else { return Ok(()) };
@@ -61,7 +61,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// The host writes an upload buffer anew, once its readers are done.
+    /// Rewrites an upload buffer on the host, once its readers are complete.
     pub fn rewrite(&mut self) -> Step {
         let Some(at) = self.held.iter().position(|thing| thing.is_upload) else { return Ok(()) };
         if !self.has(Bug::HostWriteTooEarly) {
@@ -97,7 +97,7 @@ impl Worker<'_> {
         self.submit(work).map(drop)
     }
 
-    /// Discs, drawn on the thread's own canvas and brought to a texture.
+    /// Draws discs on the thread's own canvas and copies them to a texture.
     pub fn draw(&mut self) -> Step {
         let mut number = |bound: u64| self.dice.below(bound) as i32;
         let discs =
@@ -120,7 +120,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Has a thing's bytes come back, to be compared now or later.
+    /// Records a readback of a thing's bytes, which are compared now or later.
     pub fn check(&mut self) -> Step {
         self.dice.pick(self.held.len()).map_or(Ok(()), |at| self.check_one(at))
     }
@@ -137,7 +137,7 @@ impl Worker<'_> {
         if self.dice.one_in(2) { self.settle() } else { Ok(()) }
     }
 
-    /// Waits for what has to come back, and compares it.
+    /// Waits for the pending readbacks and compares their bytes.
     pub fn settle(&mut self) -> Step {
         for Check { back, by, expected, .. } in std::mem::take(&mut self.checks) {
             self.wait((self.fence, by.value))?;
@@ -158,7 +158,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts a buffer of another size in the place of one, with the bytes that fit.
+    /// Replaces a buffer by one of another size, and keeps the bytes that fit.
     pub fn resize(&mut self) -> Step {
         let Some(at) = self.dice.pick(self.held.len()) else { return Ok(()) };
         let size = self.dice.size();
@@ -175,16 +175,16 @@ impl Worker<'_> {
             Err(ReplaceError::Make(error)) => return granted::<()>(Err(error)).map(drop),
             Err(other) => return Err(wrong(other)),
         }
-        // The new one lies where nothing is evicted. What it holds beyond what is kept is thought of as cut off.
+        // The new buffer is not evictable. Its contents beyond the kept bytes are not checked.
         self.held[at].is_evictable = false;
         self.held[at].bytes.truncate(keep);
         self.submit(work).map(drop)
     }
 
-    /// Leaves a thing to the other threads, with the point from which on they may use it.
+    /// Hands a thing to the other threads, with the point after which they may use it.
     pub fn lay_down(&mut self) -> Step {
         let Some(at) = self.dice.pick(self.held.len()) else { return Ok(()) };
-        // An empty submission: it comes after all that this queue did, and after what the thing itself waits for.
+        // An empty submission, ordered after all work of this queue and after the work that the thing itself waits for.
         let mut work = self.begin();
         work.waits.extend(self.uses(at));
         let value = self.submit(work)?;
@@ -194,7 +194,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes what another thread left, and looks into it.
+    /// Takes a thing that another thread left, and sometimes checks it.
     pub fn take_up(&mut self) -> Step {
         let Some(thing) = lock(&self.shared.things).pop() else { return Ok(()) };
         self.hold(thing);
@@ -202,7 +202,7 @@ impl Worker<'_> {
     }
 }
 
-/// All of a thing to the beginning of a buffer.
+/// Returns a copy of a whole thing to the start of a buffer.
 fn read_back(thing: &Thing, dst: sim::Buffer) -> Command {
     match &thing.body {
         Body::Buffer(buffer) => {

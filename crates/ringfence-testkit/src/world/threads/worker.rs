@@ -1,4 +1,4 @@
-//! One thread of a world: its queue, what it holds, and what it does next.
+//! One thread of a world: its queue, its things and its steps.
 
 use std::sync::Arc;
 use std::thread::yield_now;
@@ -15,30 +15,30 @@ use super::super::thing::Check;
 use super::super::{Bug, Figures};
 use super::{COPIED, Canvas, Point, Shared, Thing, canvas, lock};
 
-/// Things that a thread holds.
+/// Maximum number of things that a thread holds.
 pub const HELD_MAX: usize = 20;
 
 pub struct Worker<'a> {
     pub shared: &'a Shared,
     pub queue: usize,
     pub fence: Fence,
-    /// One that runs ahead of the work, with [`Bug::EarlyReclaim`].
+    /// The fence that runs ahead of the work, with [`Bug::EarlyReclaim`].
     ahead: Option<Fence>,
     pub timeline: Timeline<Device>,
-    /// What the submission uses that is being made, of what may be evicted.
+    /// The evictable resources of the submission that is being recorded.
     list: UseList<Device>,
-    /// The last value that was submitted.
+    /// The last submitted value.
     submitted: u64,
     pub canvas: Canvas,
     pub dice: Dice,
     pub held: Vec<Thing>,
-    /// What is on its way back.
+    /// The pending readbacks.
     pub checks: Vec<Check>,
     pub slots: Vec<Allocation<Device>>,
     pub figures: Figures,
 }
 
-/// A submission that is being put together.
+/// A submission that is being recorded.
 pub struct Work {
     pub frame: Frame,
     pub waits: Vec<Point>,
@@ -49,8 +49,9 @@ impl<'a> Worker<'a> {
     pub fn new(shared: &'a Shared, queue: usize, seed: u64) -> Step<Self> {
         let fence = shared.device.create_fence(0);
         let ahead = (shared.options.bug == Some(Bug::EarlyReclaim)).then(|| shared.device.create_fence(0));
-        // SAFETY: fences live as long as the device, and every frame that is submitted signals its own. (That those of
-        // a liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
+        // SAFETY: fences live as long as the device, and every submitted frame signals its own. With
+        // [`Bug::EarlyReclaim`] the fence deliberately runs ahead of the work; the simulated device reports the
+        // consequences.
         let timeline = unsafe { shared.memory.timeline(ahead.unwrap_or(fence)) }.map_err(stop)?;
         let canvas = match &shared.canvas {
             Some(shared) => Arc::clone(shared),
@@ -75,15 +76,15 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// All steps; what is wrong, if anything. Once the device is lost they go on: each ends well or says that it is
-    /// lost.
+    /// Runs all steps. Returns the first finding, if there is one. After a loss of the device the steps continue: each
+    /// must succeed or report the loss.
     pub fn work(mut self) -> (Figures, Option<String>) {
         let steps = self.shared.options.steps;
         self.shared.start.wait();
         for step in 0..steps {
             self.figures.steps += 1;
             if self.dice.one_in(8) {
-                // Else a thread would be at its end before the scheduler comes to the next.
+                // Otherwise a thread could finish before the scheduler starts the next one.
                 yield_now();
             }
             if self.shared.loses && self.queue == 0 && step == steps / 2 {
@@ -152,14 +153,14 @@ impl<'a> Worker<'a> {
         Ok(self.count(made))
     }
 
-    /// Counts what was made, or refused.
+    /// Counts a created or refused resource.
     pub fn count<T>(&mut self, made: Option<T>) -> Option<T> {
         let counter = if made.is_some() { &mut self.figures.made } else { &mut self.figures.refused };
         *counter += 1;
         made
     }
 
-    /// Takes a new thing in; the oldest goes if there are many.
+    /// Adds a new thing; drops another one if there are more than [`HELD_MAX`].
     pub fn hold(&mut self, thing: Thing) {
         if self.held.len() > HELD_MAX {
             self.held.swap_remove(0);
@@ -172,8 +173,8 @@ impl<'a> Worker<'a> {
         Work { frame: self.timeline.begin(), waits: Vec::new(), commands: Vec::new() }
     }
 
-    /// The submission that is being put together uses this thing, which is declared if it may be evicted. Gives what it
-    /// has to come after.
+    /// Uses a thing in the submission that is being recorded, and declares it if it is evictable. Returns the point
+    /// that the submission must wait for.
     pub fn uses(&mut self, at: usize) -> Option<Point> {
         let after = self.held[at].after.take();
         let waits = !(self.has(Bug::MissingWait) && self.dice.one_in(2));
@@ -185,7 +186,7 @@ impl<'a> Worker<'a> {
         after.filter(|_| waits)
     }
 
-    /// Submits; what may be evicted is brought back before, and the value that the work signals said.
+    /// Commits the declared resources and submits. Returns the value that the work signals.
     pub fn submit(&mut self, work: Work) -> Step<u64> {
         let Work { frame, waits, commands } = work;
         let value = frame.value();
@@ -204,7 +205,7 @@ impl<'a> Worker<'a> {
         Ok(value)
     }
 
-    /// Waits until all that this thread has submitted is over.
+    /// Waits until all submissions of this thread are complete.
     pub fn wait_own(&mut self) -> Step {
         self.wait((self.fence, self.submitted))
     }
@@ -220,7 +221,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// There is room for what few threads use, and nothing is foreign.
+/// Converts an error of `commit`. A lack of room is an error, because a few threads always fit; so is a resource of
+/// another allocator.
 fn declined(error: ResidencyError) -> Stop {
     match error {
         ResidencyError::Device(error) => stop(error),

@@ -1,5 +1,5 @@
-//! The barriers that reach the driver, read from the calls of a command list: the rules of the API that only its debug
-//! layer checks, which Wine lacks.
+//! The barriers that reach the driver, observed in the calls of a command list. They follow rules that only the API's
+//! debug layer checks, which Wine does not have.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use ringfence_testkit::Gpu;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface;
 
-/// A barrier: its type, and the states of a transition.
+/// A barrier: its type, its resource, and the states of a transition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Transition(*mut std::ffi::c_void, D3D12_RESOURCE_STATES, D3D12_RESOURCE_STATES),
@@ -27,13 +27,13 @@ thread_local! {
     static REAL: RefCell<Option<ResourceBarrier>> = const { RefCell::new(None) };
 }
 
-/// Notes the barriers, then calls the driver.
+/// Records the barriers, then calls the driver.
 unsafe extern "system" fn note(this: *mut std::ffi::c_void, count: u32, barriers: *const D3D12_RESOURCE_BARRIER) {
-    // SAFETY: the caller passes an array of as many barriers.
+    // SAFETY: the caller passes an array with this number of barriers.
     let listed = unsafe { std::slice::from_raw_parts(barriers, count as usize) };
     let seen = listed.iter().map(|barrier| match barrier.Type {
         D3D12_RESOURCE_BARRIER_TYPE_TRANSITION => {
-            // SAFETY: the type names the member that is set.
+            // SAFETY: the type names the active member.
             let held = unsafe { &*barrier.Anonymous.Transition };
             let object = held.pResource.as_ref().map_or(std::ptr::null_mut(), Interface::as_raw);
             Seen::Transition(object, held.StateBefore, held.StateAfter)
@@ -47,34 +47,35 @@ unsafe extern "system" fn note(this: *mut std::ffi::c_void, count: u32, barriers
     });
     SEEN.with_borrow_mut(|all| all.extend(seen));
     let real = REAL.with_borrow(|real| *real).expect("set while the list is watched");
-    // SAFETY: the driver's own function, with the arguments that it was called with.
+    // SAFETY: the driver's own function, with the caller's arguments.
     unsafe { real(this, count, barriers) };
 }
 
-/// Runs `record` over a new list of this type, and returns its barriers in order. The list is closed, and not run.
+/// Runs `record` over a new list of this type, and returns its barriers in order. The list is closed, but not executed.
 fn barriers_of(
     device: &Device,
     kind: D3D12_COMMAND_LIST_TYPE,
     record: impl FnOnce(&ID3D12GraphicsCommandList),
 ) -> Vec<Seen> {
     let own: ID3D12CommandAllocator =
-        // SAFETY: a call on a live device.
+        // SAFETY: the device is alive.
         unsafe { device.raw().CreateCommandAllocator(kind) }.unwrap();
     let list: ID3D12GraphicsCommandList =
-        // SAFETY: as above; the list is recorded here alone, and its allocator goes after it.
+        // SAFETY: as above; only this thread records the list, and the list's allocator is dropped after it.
         unsafe { device.raw().CreateCommandList(0, kind, &own, None) }.unwrap();
     let object = list.as_raw().cast::<*const ID3D12GraphicsCommandList_Vtbl>();
-    // SAFETY: a COM object begins with the address of its table, which has at least the methods of its interface.
+    // SAFETY: a COM object starts with the address of its table, which has at least the methods of its interface.
     let (table, mut watched) = unsafe { (*object, std::ptr::read(*object)) };
     REAL.with_borrow_mut(|real| *real = Some(watched.ResourceBarrier));
     watched.ResourceBarrier = note;
-    // SAFETY: no other thread has this list, and only methods of this interface are called until its own table is back.
+    // SAFETY: no other thread has this list, and only methods of this interface are called until its own table is
+    // restored.
     unsafe { *object = &raw const watched };
     record(&list);
     // SAFETY: as above.
     unsafe { *object = table };
     // SAFETY: the list is open.
-    unsafe { list.Close() }.expect("what was recorded is in order");
+    unsafe { list.Close() }.expect("the recorded commands are valid");
     SEEN.with_borrow_mut(std::mem::take)
 }
 
@@ -99,14 +100,14 @@ fn only_placed_textures_get_aliasing_barriers() {
     let memory = super::heap(&device, 0, 2 * super::MEBIBYTE, ResourceClass::Texture).unwrap();
     let far = needs.size.next_multiple_of(needs.alignment);
     let [placed, other] =
-        // SAFETY: just measured; the ranges lie inside the heap, aligned and apart.
+        // SAFETY: just measured; the ranges are inside the heap, aligned and disjoint.
         [0, far].map(|at| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, at) }.unwrap().object);
     let (committed, own) = super::dedicated::<Textures>(&device, &desc, 0);
     let (source, source_own) = super::dedicated::<Textures>(&device, &desc, 0);
     let parts = Create::<Textures>::parts(&device, &Create::<Textures>::describe(&device, &desc).unwrap()).unwrap();
     for (dst, expected) in [(&placed, 1), (&committed.object, 0)] {
         let seen = barriers_of(&device, D3D12_COMMAND_LIST_TYPE_DIRECT, |list| {
-            // SAFETY: the list is open and this thread's; the textures are alive and unused.
+            // SAFETY: the list is open and belongs to this thread; the textures are alive and unused.
             unsafe {
                 let mut recorder = CopyRecorder::new(&device, list);
                 recorder.begin_copies(&[], &[target(dst)]);
@@ -117,12 +118,12 @@ fn only_placed_textures_get_aliasing_barriers() {
         let src = if expected == 1 { other.clone() } else { source.object.clone() };
         let seen = barriers_of(&device, D3D12_COMMAND_LIST_TYPE_DIRECT, |list| {
             let copy = TextureCopy { src, dst: dst.clone(), parts };
-            // SAFETY: as above; both are of one description.
+            // SAFETY: as above; both have one description.
             unsafe { CopyRecorder::new(&device, list).copy_textures(&[copy]) };
         });
         assert_eq!(aliasing(&seen), vec![dst.as_raw(); expected], "a move");
     }
-    // SAFETY: nothing uses them.
+    // SAFETY: no work uses them.
     unsafe {
         for texture in [placed, other, committed.object, source.object] {
             Create::<Textures>::destroy(&device, texture);
@@ -132,7 +133,8 @@ fn only_placed_textures_get_aliasing_barriers() {
     super::assert_silent(&mut gpu);
 }
 
-/// A buffer in the common state is promoted by the copy; it is returned to that state for what follows in the list.
+/// The copy promotes a buffer in the common state; a transition returns it to that state for later commands of the
+/// list.
 #[test]
 fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -144,7 +146,8 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
     let targets = [to.0.object.clone(), back.0.object.clone()];
     for kind in [D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_LIST_TYPE_COPY] {
         let seen = barriers_of(&device, kind, |list| {
-            // SAFETY: the list is open and this thread's; the buffers are alive, and the region lies inside them.
+            // SAFETY: the list is open and belongs to this thread; the buffers are alive, and the region is inside
+            // them.
             unsafe {
                 let mut recorder = CopyRecorder::new(&device, list);
                 recorder.begin_copies(&targets, &[]);
@@ -154,11 +157,11 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
             }
         });
         let after = Seen::Transition(targets[0].as_raw(), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
-        assert_eq!(seen, [after], "{kind:?}: none before, none of a readback buffer");
+        assert_eq!(seen, [after], "{kind:?}: no barrier before, none of a readback buffer");
     }
     drop(targets);
     for (placed, memory) in [from, to, back] {
-        // SAFETY: nothing uses it.
+        // SAFETY: no work uses it.
         unsafe {
             Create::<Buffers>::destroy(&device, placed.object);
             device.free_memory(memory);
@@ -167,13 +170,13 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
     super::assert_silent(&mut gpu);
 }
 
-/// Lists for copy queues take transitions alone.
+/// Lists for copy queues accept only transitions.
 #[test]
 fn a_copy_list_gets_no_barriers_of_transient_memory() {
     let Some(mut gpu) = super::open(1) else { return };
     let device = gpu.device();
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    // SAFETY: the fence lives as long as the device, and nothing is submitted.
+    // SAFETY: the fence lives as long as the device, and no work is submitted.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.unwrap();
     for (kind, expected) in
         [(D3D12_COMMAND_LIST_TYPE_DIRECT, 5), (D3D12_COMMAND_LIST_TYPE_COMPUTE, 5), (D3D12_COMMAND_LIST_TYPE_COPY, 0)]
@@ -186,7 +189,7 @@ fn a_copy_list_gets_no_barriers_of_transient_memory() {
                 let desc = BufferDesc { size, usage: BufferUsage::STORAGE };
                 let info = Create::<Buffers>::describe(&device, &desc).unwrap();
                 let held = execution.acquire_buffer(&info, pass, "").unwrap();
-                // SAFETY: the list is open, of this device and this thread's.
+                // SAFETY: the list is open, and belongs to this device and this thread.
                 unsafe { execution.record_barriers(pass, list) };
                 execution.discard(held, &[]).unwrap();
             }

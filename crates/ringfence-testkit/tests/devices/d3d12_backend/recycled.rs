@@ -1,4 +1,4 @@
-//! Recycled textures: those that the program leaves in the state in which they were made.
+//! Recycled textures: the program leaves them in their initial state.
 
 use ringfence::d3d12::{Backing, Device, ResourceInfo, backing};
 use ringfence::device::{
@@ -21,7 +21,8 @@ fn info(device: &Device, usage: TextureUsage, state: D3D12_RESOURCE_STATES, retu
     ResourceInfo { initial_state: state, returns_to_initial_state: returns, ..described }
 }
 
-/// The commands of the test kit take a texture from the common state and leave it there.
+/// A texture that is left in its initial state is recycled. The commands of the test kit start in the common state and
+/// return to it.
 #[test]
 fn a_texture_that_is_left_in_its_initial_state_is_recycled_and_holds_what_each_owner_writes() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -63,17 +64,17 @@ fn a_texture_is_not_recycled_for_another_state_nor_without_its_owners_word() {
     };
     let common = D3D12_RESOURCE_STATE_COMMON;
     let [_first, kept, again] = std::array::from_fn(|_| make(common, true));
-    assert_eq!((again, memory.statistics().calls.recycled), (kept, 1), "the first may stay the only one");
+    assert_eq!((again, memory.statistics().calls.recycled), (kept, 1), "the first object may be reused every time");
     (0..3).for_each(|_| _ = make(common, false));
-    assert_eq!(memory.statistics().calls.recycled, 1, "its owner has not said that it returns to its state");
-    assert_ne!(make(D3D12_RESOURCE_STATE_COPY_DEST, true), kept, "one in the common state is kept");
+    assert_eq!(memory.statistics().calls.recycled, 1, "its owner does not guarantee that it returns to its state");
+    assert_ne!(make(D3D12_RESOURCE_STATE_COPY_DEST, true), kept, "only a texture in the common state is cached");
     assert_eq!((memory.statistics().calls.recycled, memory.statistics().recycled_count), (1, 1));
     drop(memory);
     super::assert_silent(&mut gpu);
 }
 
-/// The API ignores the initial state of buffers, and of textures for simultaneous access: both begin in the common
-/// state, whatever their description has, and are in it again.
+/// The API ignores the initial state of buffers and of textures for simultaneous access: both start in the common state
+/// and return to it, for any described state.
 #[test]
 fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_name() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -101,7 +102,7 @@ fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_na
     super::assert_silent(&mut gpu);
 }
 
-/// The flags of the heap that a resource has.
+/// Returns the flags of a resource's heap.
 fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
     let mut flags = D3D12_HEAP_FLAGS::default();
     // SAFETY: the texture is alive and has a heap; the flags live through the call.
@@ -109,8 +110,8 @@ fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
     flags
 }
 
-/// Memory of its own that the system fills: not placed, not shared, and not an earlier owner's. That the memory holds
-/// zeros is the system's promise, which Wine does not keep.
+/// A zeroed texture has its own new memory: it is not placed, not shared and not recycled. The test does not check for
+/// zeros, because Wine does not keep this promise of the system.
 #[test]
 fn a_zeroed_resource_is_committed_and_never_recycled() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -122,7 +123,7 @@ fn a_zeroed_resource_is_committed_and_never_recycled() {
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
     let texture = memory.create_texture(&plain, alone).expect("there is room");
     let is_left = heap_flags(texture.raw()).contains(D3D12_HEAP_FLAG_CREATE_NOT_ZEROED);
-    assert_eq!(is_left, device.features().not_zeroed, "a plain one, where the runtime knows the flag");
+    assert_eq!(is_left, device.features().not_zeroed, "a plain texture, if the runtime knows the flag");
     drop(texture);
     memory.reclaim();
     for _ in 0..3 {
@@ -134,14 +135,14 @@ fn a_zeroed_resource_is_committed_and_never_recycled() {
     }
     assert_eq!(memory.statistics().calls.recycled, 0);
     let never = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
-    assert!(memory.create_texture(&zeroed, never).is_ok(), "as of any resource that requires memory of its own");
+    assert!(memory.create_texture(&zeroed, never).is_ok(), "like any resource that requires its own memory");
     // SAFETY: the description holds no pointer.
     let (unplaced, needs) = unsafe { Create::<Textures>::prepare(&device, &zeroed) }.expect("it can be measured");
     let heap = super::heap(&device, 0, 4 << 20, needs.class).expect("there is room");
     // SAFETY: the heap is larger than the texture.
     let placed = unsafe { Create::<Textures>::place(&device, &unplaced, &heap, 0) };
     assert!(matches!(placed, Err(DeviceError::Unsupported(_))));
-    // SAFETY: nothing lies in it.
+    // SAFETY: it contains no resources.
     unsafe { device.free_memory(heap) };
     drop(memory);
     super::assert_silent(&mut gpu);

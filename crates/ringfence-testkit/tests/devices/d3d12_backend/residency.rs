@@ -1,5 +1,5 @@
-//! Eviction as the driver sees it: two entries of the device's table of functions are written over, so that the test
-//! sees what arrives there.
+//! Eviction calls that reach the driver: the test replaces two entries of the device's function table, to observe the
+//! calls.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock};
@@ -15,7 +15,7 @@ use crate::d3d12_backend::{COPIED, MEBIBYTE, open};
 
 type Call = unsafe extern "system" fn(*mut c_void, u32, *const *mut c_void) -> HRESULT;
 
-/// Which call, of which device, about which objects.
+/// A call, its device and its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Sent {
     is_evict: bool,
@@ -26,6 +26,8 @@ struct Sent {
 static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 static REAL: OnceLock<(Call, Call)> = OnceLock::new();
 
+/// Records a call, then calls the driver.
+///
 /// # Safety
 /// As the functions of the API.
 unsafe fn tell(is_evict: bool, device: *mut c_void, count: u32, objects: *const *mut c_void) {
@@ -36,7 +38,7 @@ unsafe fn tell(is_evict: bool, device: *mut c_void, count: u32, objects: *const 
 }
 
 unsafe extern "system" fn make_resident(device: *mut c_void, count: u32, objects: *const *mut c_void) -> HRESULT {
-    // SAFETY: what the library gives the driver goes to the driver.
+    // SAFETY: the driver gets the library's own arguments.
     unsafe {
         tell(false, device, count, objects);
         REAL.get().expect("it was looked up").0(device, count, objects)
@@ -56,12 +58,13 @@ unsafe extern "system" {
     fn VirtualProtect(address: *const c_void, size: usize, protect: u32, old: *mut u32) -> i32;
 }
 
-/// Writes over the two entries, for every device of the process and permanently: the others are passed on as they are.
+/// Replaces the two entries permanently, for every device of the process. Calls of other devices are passed on
+/// unchanged.
 fn watch(device: &ID3D12Device) {
     const READ_WRITE: u32 = 4;
     let table = std::ptr::from_ref::<ID3D12Device_Vtbl>(Interface::vtable(device)).cast_mut();
-    // SAFETY: the table lives as long as the driver is loaded, and is writable once that was asked for; an entry is one
-    // aligned pointer, of which others read the old or the new one.
+    // SAFETY: the table lives as long as the driver is loaded, and was made writable. An entry is one aligned pointer,
+    // so other threads read the old or the new one.
     unsafe {
         let mut old = 0;
         let done = VirtualProtect(table.cast(), size_of::<ID3D12Device_Vtbl>(), READ_WRITE, &mut old);
@@ -86,13 +89,13 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     // SAFETY: each frame signals the fence, and the device is closed last.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
-    // SAFETY: what is used is committed before.
+    // SAFETY: resources are committed before they are used.
     let residency = unsafe { memory.residency().with_evictions(u64::MAX).with_headroom(u64::MAX / 2) };
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: MEBIBYTE, usage: COPIED });
     let info = info.expect("a plain buffer");
     let desc = AllocationDesc { dedicated: Dedicated::Always, evictable: true, ..Default::default() };
     let held = [(); 2].map(|()| memory.create_buffer(&info, desc).expect("there is room"));
-    // A committed resource is what is evicted, not a heap.
+    // The evicted objects are committed resources, not heaps.
     let objects = [0, 1].map(|at: usize| held[at].raw().as_raw() as usize);
     let mut commit = |used: &[usize]| {
         let frame = timeline.begin();
@@ -111,14 +114,14 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     commit(&[0]);
     assert_eq!(sent(), [(true, vec![objects[1]]), (false, vec![objects[0]])]);
     commit(&[0]);
-    assert_eq!(sent(), [], "a frame like the last one sends nothing");
+    assert_eq!(sent(), [], "a frame like the previous one makes no calls");
     commit(&[0, 1]);
     assert_eq!(sent(), [(false, vec![objects[1]])]);
-    // Priorities take a newer device than some have.
+    // Priorities need a newer interface than some devices have.
     let has_one = raw.cast::<ID3D12Device1>().is_ok();
     let listens = memory.device().capabilities().memory_priority;
     assert_eq!(listens, if has_one { MemoryPriority::AtAnyTime } else { MemoryPriority::None });
-    assert!(held[0].set_priority(Priority::High), "it has memory of its own, sent or not");
+    assert!(held[0].set_priority(Priority::High), "it has its own memory, with or without a call");
     drop(held);
     memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
     drop((timeline, memory));

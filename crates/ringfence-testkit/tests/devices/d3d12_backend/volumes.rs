@@ -1,5 +1,5 @@
-//! Textures of three dimensions, which the portable description does not know, in the pools of the placement policy;
-//! and the clear values of targets there.
+//! Three-dimensional textures from the API's own descriptions, in the pools of the placement policy; and the clear
+//! values of targets there.
 
 use ringfence::d3d12::ResourceInfo;
 use ringfence::device::{ClearValue, Create, Format, TextureDesc, TextureUsage, Textures};
@@ -46,7 +46,7 @@ fn seed_004_06_textures_of_three_dimensions_have_the_same_pools() {
     super::assert_silent(&mut gpu);
 }
 
-/// The driver has no call that gives a clear value back: what it is given is in the description of the call.
+/// The driver has no call that returns a clear value, so the test checks the description of the call.
 #[test]
 fn seed_004_04_the_drivers_description_has_the_clear_value() {
     let Some(gpu) = super::open(1) else { return };
@@ -62,9 +62,9 @@ fn seed_004_04_the_drivers_description_has_the_clear_value() {
         let info: ResourceInfo = Create::<Textures>::describe(&device, &desc).expect("a render target");
         assert_eq!(info.clear_value, Some((native, ClearValue::color(color))));
         let portable = Create::<Textures>::portable(&device, &info).expect("a portable texture");
-        assert_eq!(portable.clear_value, desc.clear_value, "what is made again like it has the same");
+        assert_eq!(portable.clear_value, desc.clear_value, "a recreated texture has the same");
     }
-    // Typeless where shaders read it too; the clear value is typed in either case.
+    // Typeless if shaders read it too; the clear value is typed in either case.
     for usage in [TextureUsage::DEPTH_STENCIL, TextureUsage::DEPTH_STENCIL | TextureUsage::SAMPLED] {
         let clear_value = Some(ClearValue::depth(0.5));
         let desc = TextureDesc { format: Format::D32Float, usage, clear_value, ..Default::default() };
@@ -74,5 +74,5 @@ fn seed_004_04_the_drivers_description_has_the_clear_value() {
     }
     let plain = TextureDesc { usage, ..Default::default() };
     let info: ResourceInfo = Create::<Textures>::describe(&device, &plain).expect("a render target");
-    assert!(info.clear_value.is_none(), "none, where none was asked for");
+    assert!(info.clear_value.is_none(), "no clear value if none was requested");
 }

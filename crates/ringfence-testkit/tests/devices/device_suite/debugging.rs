@@ -1,4 +1,4 @@
-//! Debugging as a choice at run time: guards, fills, leaks, history and names, on every device.
+//! Debugging options at run time: guards, fills, leaks, history and names, on every device.
 
 use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, MemoryAddress, OperationKind, Side};
@@ -13,12 +13,12 @@ fn debugged() -> AllocatorDesc {
     AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() }
 }
 
-/// What a buffer of `size` bytes needs, in host-visible memory.
+/// Returns the requirements of a buffer of `size` bytes in host-visible memory.
 fn needs<G: Gpu>(memory: &Allocator<G::Device>, size: u64) -> Requirements {
     let device = memory.device();
     let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
     let info = Create::<Buffers>::describe(device, &desc).expect("a plain buffer");
-    // SAFETY: what is prepared is discarded, being neither placed nor dedicated.
+    // SAFETY: the prepared buffer is discarded and neither placed nor dedicated.
     unsafe {
         let (unplaced, needs) = Create::<Buffers>::prepare(device, &info).expect("a plain buffer");
         Create::<Buffers>::discard(device, unplaced);
@@ -36,11 +36,11 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(checked.overruns.is_empty());
     let Some(mapped) = allocation.mapped() else {
         assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
-        // The device's overrun is another test.
-        return ringfence_testkit::report::skipped("the device maps no memory without a resource");
+        // Another test covers overruns by the device.
+        return ringfence_testkit::report::skipped("the device cannot map memory without a resource");
     };
     assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
-    // SAFETY: inside the memory object, in the guard: nothing else has these bytes.
+    // SAFETY: the byte is inside the memory object, in a guard that no resource uses.
     unsafe { mapped.as_ptr().add(needs.size as usize + 2).write(0x41) };
     // SAFETY: as above.
     unsafe { mapped.as_ptr().sub(1).write(0x42) };
@@ -53,17 +53,17 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
         (&*after.owner.name, after.owner.user_data, after.owner.address),
         ("vertices", 7, allocation.memory_address())
     );
-    let made_at = after.owner.made_at.expect("it was made by a line of this file");
+    let made_at = after.owner.made_at.expect("this file allocated it");
     assert_eq!((made_at.file(), made_at.line()), (file!(), line));
-    assert!(memory.debug().check_guards().overruns.is_empty(), "what was found is mended");
+    assert!(memory.debug().check_guards().overruns.is_empty(), "a found overrun is repaired");
     let findings = memory.debug().take_findings();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].to_string().contains("\"vertices\"") && findings[1].to_string().contains(file!()));
 
-    // Again, and found when it is released.
+    // Another overrun, which is found when the range is released.
     // SAFETY: as above.
     unsafe { mapped.as_ptr().add(needs.size as usize).write(0x43) };
-    // SAFETY: nothing uses it.
+    // SAFETY: no work uses it.
     unsafe { allocation.destroy_now() };
     let findings = memory.debug().take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
@@ -92,23 +92,23 @@ pub fn guards_that_no_one_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
         frame.discard();
         memory.reclaim();
     }
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
     assert_eq!(memory.debug().take_findings(), []);
     assert_eq!(memory.debug().live(), []);
 }
 
 pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, _timelines) = rig.allocator(debugged());
-    // A buffer that is too large for its allocation's bytes, as a program makes that counts wrongly: the device fills
-    // it all. It is aliased into the larger allocation that holds the guard of the smaller one.
+    // The device fills a buffer that is larger than its allocation, as in a program that computes the size wrongly. The
+    // buffer is aliased into a larger range, which contains the guard of the smaller allocation.
     let small = needs::<G>(&memory, 4096);
     let desc = AllocationDesc { name: "counts", location: Location::Readback, ..Default::default() };
     let counts = memory.allocate(small, desc).expect("there is room");
     assert_eq!(memory.debug().check_guards().checked_count, 1, "host-visible memory has guards everywhere");
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: small.size + 16, usage });
-    // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
-    // into the guard, which nothing else has. It is destroyed before the allocation goes.
+    // SAFETY: the memory belongs to the allocation as long as the placed buffer lives, and has its type. The buffer
+    // extends into the guard, which no resource uses. It is destroyed before the allocation.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(counts.memory(), counts.offset(), small.size + 16, true);
@@ -138,7 +138,7 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let line = line!() + 1;
     let forgotten = memory.create_buffer(&info, desc).expect("there is room");
     let small = memory.create_small_buffer(BufferDesc { size: 64, usage: BufferUsage::VERTEX }, Location::Upload);
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
     let findings = memory.debug().take_findings();
     let leaks = findings.iter().filter_map(|finding| match finding {
         Finding::Leak(leak) => Some(leak),
@@ -155,10 +155,10 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(
         leaks.iter().any(|leak| &*leak.name == "small buffer" && leak.made_at.is_some_and(|at| at.file() == file!()))
     );
-    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "what was released is no leak: {leaks:?}");
+    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "a released range is not a leak: {leaks:?}");
     drop((forgotten, small));
-    memory.shutdown(PATIENCE).expect("nothing was submitted");
-    assert_eq!(memory.debug().take_findings(), [], "a leak is reported once, and this one is none any more");
+    memory.shutdown(PATIENCE).expect("no work was submitted");
+    assert_eq!(memory.debug().take_findings(), [], "a leak is reported once, and this range is no longer leaked");
 }
 
 pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
@@ -175,12 +175,12 @@ pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
     let neighbour = memory.allocate(needs, desc).expect("there is room");
     let mut freed = memory.allocate(needs, desc).expect("there is room");
     let Some(mapped) = freed.mapped() else {
-        return ringfence_testkit::report::skipped("the device maps no memory without a resource");
+        return ringfence_testkit::report::skipped("the device cannot map memory without a resource");
     };
     freed.write(0, &[1; 600]).expect("it is mapped");
-    // SAFETY: nothing uses it.
+    // SAFETY: no work uses it.
     unsafe { freed.destroy_now() };
-    // SAFETY: its block is alive and mapped, since the neighbour lies in it, and nothing has these bytes.
+    // SAFETY: its block is alive and mapped, because the neighbour is in it, and no resource uses these bytes.
     let after: Vec<u8> = (0..600).map(|at| unsafe { mapped.as_ptr().add(at).read() }).collect();
     assert!(after.iter().all(|&byte| byte == 0xdd), "released memory is filled");
     drop(neighbour);
@@ -195,7 +195,7 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     memory.reclaim();
     let second = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "second");
     assert_eq!(second.memory_address(), address, "the same bytes");
-    let MemoryAddress::Block { block, offset } = address else { panic!("a resource lies in a block") };
+    let MemoryAddress::Block { block, offset } = address else { panic!("the resource is in a block") };
     let recorded = memory.debug().history_of(MemoryAddress::Block { block, offset: offset + 1000 });
     let recorded: Vec<_> = recorded.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
     assert_eq!(
@@ -226,7 +226,7 @@ pub fn names_change_after_creation<G: Gpu>(rig: &mut Rig<G>) {
     texture.set_name("painted");
     let class = ResourceClass::Buffer;
     let needs = Requirements { class, ..needs::<G>(&rig.memory, 300) };
-    // So many that some of them are slots of a pool.
+    // Enough allocations that some are slots of a pool.
     let mut held: Vec<_> =
         (0..40).map(|_| rig.memory.allocate(needs, AllocationDesc::default()).expect("there is room")).collect();
     held.iter_mut().for_each(|allocation| allocation.set_name("one of forty"));
@@ -249,7 +249,7 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     let middle = rig::buffer(&memory, 70_000, both, Location::Device, "middle");
     let back = rig::buffer(&memory, 70_000, BufferUsage::COPY_DST, Location::Readback, "back");
     source.write(0, &expected).expect("it is mapped");
-    // The rig's own frame keeps its timeline and this allocator's in step: both are over one fence.
+    // The rig's own frame keeps its timeline and this allocator's in step, because both use one fence.
     let frame = rig.timeline().begin();
     let own = timelines[0].begin();
     assert_eq!(frame.value(), own.value());
@@ -266,7 +266,8 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(memory.debug().take_findings(), []);
 }
 
-/// Allocations are moved together; a device overrun at a new place is found there, under the old name and line.
+/// After allocations were moved, an overrun by the device is found at the new location, and is reported with the old
+/// name and source line.
 pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(debugged());
     let needs = needs::<G>(&memory, 64 << 10);
@@ -291,7 +292,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
         let mut pass = run.begin_pass(&own).expect("the frame is ours");
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
-            let one = held[number].as_mut().expect("what was dropped is not moved");
+            let one = held[number].as_mut().expect("dropped buffers are not moved");
             drop(pass.move_allocation(one).expect("it is in the pass"));
         }
         drop(pass);
@@ -325,11 +326,11 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     let [Made, Moved { from: _ }, Retired, Released] = kinds[..] else { panic!("not the life of a range: {kinds:?}") };
     assert!(recorded[1].to_string().contains("moved by") && recorded[1].to_string().contains(&was.to_string()));
 
-    // The device fills more than the range has.
+    // The device fills more bytes than the range has.
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: needs.size + 16, usage });
-    // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
-    // into the guard, which nothing else has. It is destroyed before the allocation goes.
+    // SAFETY: the memory belongs to the allocation as long as the placed buffer lives, and has its type. The buffer
+    // extends into the guard, which no resource uses. It is destroyed before the allocation.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, true);
@@ -341,7 +342,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     unsafe { Create::<Buffers>::destroy(memory.device(), placed.object) };
     memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, false);
     let address = one.memory_address();
-    // SAFETY: nothing uses it.
+    // SAFETY: no work uses it.
     unsafe { one.destroy_now() };
     let findings = memory.debug().take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
@@ -357,7 +358,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     assert_eq!(owner.made_at.map(|at| (at.file(), at.line())), Some((file!(), line)));
 }
 
-/// Buffers keep their bytes when they are moved between guards, and nothing is found.
+/// Buffers keep their bytes when they are moved between guards, and debugging reports no finding.
 pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     const SIZE: u64 = 64 << 10;
     let (memory, timelines) = rig.allocator(debugged());

@@ -1,4 +1,4 @@
-//! The memory manager, and what users of other allocators rely on, on every device.
+//! The memory manager, including behaviour that users of other allocators expect, on every device.
 
 use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
@@ -16,12 +16,12 @@ use crate::device_suite::rig::{Rig, copy, pattern};
 
 const KIB: u64 = 1 << 10;
 
-/// What a plain buffer of `size` bytes needs on this device.
+/// Returns the requirements of a plain buffer of `size` bytes on this device.
 fn needs<G: Gpu>(rig: &Rig<G>, size: u64) -> Requirements {
     let device = rig.memory.device();
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage }).expect("a plain buffer");
-    // SAFETY: the description is one of the device's own, and what was prepared is discarded unused.
+    // SAFETY: the description comes from the device, and the prepared buffer is discarded unused.
     unsafe {
         let (unplaced, needs) = Create::<Buffers>::prepare(device, &info).expect("a plain buffer");
         Create::<Buffers>::discard(device, unplaced);
@@ -33,7 +33,7 @@ fn on_device() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Never, ..Default::default() }
 }
 
-/// Where an allocation lies, so that two can be distinguished.
+/// Returns an allocation's location, to distinguish allocations.
 fn address<D: Device>(allocation: &Allocation<D>) -> (*const D::Memory, u64) {
     (std::ptr::from_ref(allocation.memory()), allocation.offset())
 }
@@ -63,7 +63,7 @@ pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut
         let place = address(&held[at]);
         // SAFETY: no submission uses it.
         unsafe { held.swap_remove(at).destroy_now() };
-        held.push(pool.allocate(needs, on_device()).expect("the block that was given back"));
+        held.push(pool.allocate(needs, on_device()).expect("the freed slot"));
         assert_eq!(address(&held[31]), place);
     }
 }
@@ -73,7 +73,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 4 * KIB);
     let memory = &rig.memory;
     let barrier = Barrier::new(THREADS);
-    // Of every thread, what it holds at once with the others: memory, first byte, bytes.
+    // The allocations that all threads hold at the same time: memory, offset, bytes.
     let all: Mutex<Vec<(usize, u64, u64)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -90,7 +90,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
                 }
                 let places = held.iter().map(|held| (address(held).0 as usize, held.offset(), held.size()));
                 all.lock().expect("no thread fails").extend(places);
-                // None is freed before all are listed.
+                // No allocation is freed before all are listed.
                 barrier.wait();
             });
         }
@@ -124,11 +124,11 @@ pub fn seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart<G: Gpu>(rig:
     }
 }
 
-/// What a plain texture needs, but for its size: of the class that textures are.
+/// Returns the requirements of a plain texture, for its resource class. Callers change the size.
 fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
     let device = rig.memory.device();
     let info = Create::<Textures>::describe(device, &TextureDesc::default()).expect("a plain texture");
-    // SAFETY: the description is one of the device's own, and what was prepared is discarded unused.
+    // SAFETY: the description comes from the device, and the prepared texture is discarded unused.
     unsafe {
         let (unplaced, needs) = Create::<Textures>::prepare(device, &info).expect("a plain texture");
         Create::<Textures>::discard(device, unplaced);
@@ -136,13 +136,13 @@ fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
     }
 }
 
-/// The sizes of `of_every_key`: two of each size class up to 32 KiB.
+/// Returns the sizes of `of_every_key`: two of each size class up to 32 KiB.
 fn sizes() -> impl Iterator<Item = u64> {
     (8..15).flat_map(|power| [(1 << power) - 60, 1 << power, (3 << (power - 1)) - 60, 3 << (power - 1)])
 }
 
-/// Memory for buffers in every location and for textures, each size in `rounds` rounds. If numbered, the snapshot shows
-/// which is which; if not, requests are served without a note.
+/// Allocates memory for buffers in every location and for textures, with each size in `rounds` rounds. If
+/// `is_numbered`, the snapshot identifies each allocation; otherwise requests take the path without user data.
 fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize, is_numbered: bool) -> Vec<(Allocation<G::Device>, ResourceClass)> {
     let (buffer, texture) = (needs(rig, 256), texture_needs(rig));
     let kinds = [
@@ -163,8 +163,8 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize, is_numbered: bool) -> Vec<(
     held
 }
 
-/// The classes are powers of two and 1.5 of them, not multiples of 64 KiB: fewer than twenty of them hold what is
-/// small, and at most a third of a block is lost.
+/// Size classes are powers of two and 1.5 times powers of two, not multiples of 64 KiB. Fewer than twenty classes cover
+/// the small sizes, and at most a third of a slot is lost.
 pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
     const ROUNDS: usize = 40;
     let held = of_every_key(rig, ROUNDS, true);
@@ -176,7 +176,7 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
     for ((held, _), bytes) in held.iter().zip(&bytes) {
         let class = SizeClasses::FINE.class(held.size(), 64).expect("a class");
         let page = rig.memory.device().capabilities().class_granularity_bytes.max(1);
-        // Where textures have pages of their own, their class is that of whole pages.
+        // If textures have their own pages, their class is the one of whole pages.
         let is_class =
             *bytes == class || *bytes == SizeClasses::FINE.class(held.size().next_multiple_of(page), page).unwrap_or(0);
         of_class += usize::from(is_class);
@@ -187,7 +187,7 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
             held.size()
         );
     }
-    // Less than that: the first requests of a class get ranges as long as they asked for.
+    // Not all: the first requests of a class get ranges of their exact size.
     assert!(of_class * 5 >= held.len() * 4, "{of_class} of {} are in pools", held.len());
     assert!(block_sizes.len() <= 18, "few sizes of blocks: {block_sizes:?}");
     let lost: u64 = held.iter().zip(&bytes).map(|((held, _), bytes)| bytes - held.size()).sum();
@@ -195,14 +195,14 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
     assert!(lost * 20 < by_64_kib, "{lost} bytes are lost to classes; {by_64_kib} would be to multiples of 64 KiB");
 }
 
-/// The alignment is part of the class: a block is a multiple of it, so that every block of a pool is aligned.
+/// The alignment is part of the class: the slot size is a multiple of it, so every slot of a pool is aligned.
 pub fn seed_003_03_each_block_of_a_pool_has_the_alignment_of_its_request<G: Gpu>(rig: &mut Rig<G>) {
     let plain = needs(rig, 256);
     let mut held = Vec::new();
     let aligned = [(300, 256), (700, 512), (100, 4 * KIB), (5000, 4 * KIB), (1000, 16 * KIB)];
-    // The classes that these would be in by their sizes alone have pools first.
+    // The classes that these sizes alone would select get their pools first.
     for (size, alignment) in aligned.map(|(size, _)| (size, 16)).into_iter().chain(aligned) {
-        // Those with a number are noted one by one, and the others are not: they are served on different ways.
+        // Allocations with a number are recorded one by one and the others are not: the two take different paths.
         for number in 0..40 {
             let needs = Requirements { size, alignment, prefers_dedicated: false, ..plain };
             let user_data = if number % 2 == 0 { held.len() as u64 + 1 } else { 0 };
@@ -218,12 +218,12 @@ pub fn seed_003_03_each_block_of_a_pool_has_the_alignment_of_its_request<G: Gpu>
         let Some((_, alignment)) = (range.user_data as usize).checked_sub(1).map(|at| &held[at]) else { continue };
         multiples += usize::from(range.bytes % alignment == 0);
     }
-    // The first sixteen of a class get ranges as long as they asked for.
+    // The first sixteen of a class get ranges of their exact size.
     assert!(multiples >= held.len() / 4, "{multiples} of {}", held.len() / 2);
     no_overlap(&held.into_iter().map(|(held, _)| held).collect::<Vec<_>>());
 }
 
-/// The key of a pool: memory type, what may lie beside what, size. None is mixed with another.
+/// A pool's key is its memory type, its resource class and its size. Allocations with different keys are never mixed.
 pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut Rig<G>) {
     let held: Vec<_> = [true, false].into_iter().flat_map(|is_numbered| of_every_key(rig, 25, is_numbered)).collect();
     let capabilities = rig.memory.device().capabilities();
@@ -231,7 +231,7 @@ pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut
         let properties = capabilities.properties(held.memory_type());
         assert!(held.location() == Location::Device || properties.contains(MemoryProperties::HOST_VISIBLE));
         let plain = if *class == ResourceClass::Buffer { needs(rig, 256) } else { texture_needs(rig) };
-        assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it may lie in");
+        assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it allows");
         let desc = AllocationDesc { location: held.location(), ..on_device() };
         assert_eq!(
             Some(held.memory_type()),
@@ -278,14 +278,14 @@ pub fn seed_003_05_a_full_pool_leads_to_the_next_one<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().total().range_count, 0);
 }
 
-/// What was freed of any pool of the chain is found again before a pool is made.
+/// Freed slots of any pool of the chain are reused before another pool is created.
 pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 1100);
     let class = SizeClasses::FINE.class(needs.size, needs.alignment).expect("a class");
     let allocate = |count: usize| (0..count).map(|_| rig.memory.allocate(needs, on_device()).expect("there is room"));
     // SAFETY: no submission uses them.
     let free = |gone: Vec<Allocation<G::Device>>| gone.into_iter().for_each(|gone| unsafe { gone.destroy_now() });
-    // The first of a class are ranges of their own: once there were many, all are blocks of pools.
+    // The first allocations of a class are separate ranges. Once there were many, all are slots of pools.
     free(allocate(1500).collect());
     let mut held: Vec<_> = allocate(1500).collect();
     assert_eq!(rig.memory.statistics().total().used_bytes(), 1500 * class, "each is a block of a pool");
@@ -298,7 +298,7 @@ pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig
         held.extend(allocate(1500 - held.len()));
         seen.extend(places(&held));
     }
-    // What there was to spare: the rest of the last pool, and what threads keep.
+    // The allowed surplus: the rest of the last pool, and the threads' caches.
     assert!(seen.len() <= 1500 + 2 * 256, "{} places: no pool was made while others had room", seen.len());
     assert_eq!(rig.memory.statistics().calls.allocate_memory, calls, "no memory was asked for");
     no_overlap(&held);
@@ -318,7 +318,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let more = Requirements { size: budget.headroom_bytes() / (64 * KIB) * (64 * KIB) + 64 * KIB, ..plain };
     let before = rig.memory.statistics().calls.allocate_memory;
     let refused = rig.memory.allocate(more, only);
-    // What is beyond every memory object is refused as that, budget or not.
+    // A size beyond every memory object is reported as too large, with or without a budget.
     let is_refused = match refused {
         Err(Error::OverBudget { size, .. }) => size == more.size,
         Err(Error::TooLarge { size, max }) => size == more.size && size > max,
@@ -332,7 +332,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.budgets().heap(heap).usage_bytes >= rig.memory.budgets().heap(heap).reserved_bytes.min(plain.size)
     );
     drop(held);
-    // The caller's own limit, to the byte: on every device, since it needs no more memory than that.
+    // The caller's own limit applies to the byte, on every device, because it needs no more memory than that.
     let mut heap_bytes_max = [u64::MAX; 16];
     heap_bytes_max[heap as usize] = 4 << 20;
     let (limited, _timelines) = rig.allocator(AllocatorDesc { heap_bytes_max, ..Default::default() });
@@ -342,7 +342,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let refused = allocate((4 << 20) + 1);
     assert!(matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.limit_bytes == 4 << 20), "{refused:?}");
     assert_eq!(limited.statistics().calls.allocate_memory, before, "the driver was not asked");
-    let held = allocate(4 << 20).expect("the limit itself is within it");
+    let held = allocate(4 << 20).expect("the exact limit is allowed");
     let refused = allocate(256);
     assert!(
         matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.reserved_bytes == 4 << 20),
@@ -353,7 +353,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     drop(allocate(4 << 20).expect("it was freed"));
 }
 
-/// Many at once, so that most lie at an offset: in ranges, and then in the blocks of pools.
+/// Many allocations at once, so that most have an offset: first ranges, then slots of pools.
 pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>) {
     const COUNT: u64 = 40;
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -366,7 +366,7 @@ pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>
     let needs = needs(rig, 5000);
     let placed: Vec<_> = (0..COUNT)
         .map(|_| {
-            // SAFETY: the description is one of the device's own.
+            // SAFETY: the description comes from the device.
             let (unplaced, needs) = unsafe { Create::<Buffers>::prepare(device, &info) }.expect("a plain buffer");
             let memory = rig.memory.allocate(needs, on_device()).expect("there is room");
             // SAFETY: the memory was allocated for these requirements.
@@ -386,7 +386,7 @@ pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>
     for (object, memory) in placed {
         // SAFETY: its only submission is complete.
         unsafe { Create::<Buffers>::destroy(rig.memory.device(), object) };
-        // SAFETY: as above, and what lay there is gone.
+        // SAFETY: as above, and its resource is destroyed.
         unsafe { memory.destroy_now() };
     }
     let zero = Requirements { size: 0, ..needs };
@@ -441,7 +441,7 @@ pub fn a_plan_says_what_the_call_does<G: Gpu>(rig: &mut Rig<G>) {
                 PlannedWay::InBlock { offset } => assert_eq!((offset, made.is_dedicated()), (made.offset(), false)),
                 PlannedWay::NewBlock => assert!(!made.is_dedicated() && plan.requested_bytes > 0),
                 PlannedWay::Dedicated => assert!(made.is_dedicated()),
-                PlannedWay::Recycled => panic!("memory alone has no object that could be recycled"),
+                PlannedWay::Recycled => panic!("memory without a resource has no object to recycle"),
             }
             held.push(made);
         }
@@ -477,7 +477,10 @@ pub fn small_buffers_share_and_hold_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let storage = rig.memory.create_small_buffer(written, Location::Device).expect("room");
     let read = BufferDesc { size: 64, usage: BufferUsage::VERTEX };
     let vertices = rig.memory.create_small_buffer(read, Location::Device).expect("room");
-    assert!(format!("{:?}", storage.object()) != format!("{:?}", vertices.object()), "what shaders write is apart");
+    assert!(
+        format!("{:?}", storage.object()) != format!("{:?}", vertices.object()),
+        "buffers with storage usage are separate"
+    );
 }
 
 pub fn custom_pools_hold_resources_and_go_with_them<G: Gpu>(rig: &mut Rig<G>) {
@@ -529,7 +532,7 @@ pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>)
     }
     let before = rig.memory.statistics().calls.allocate_memory;
     let held: Vec<_> = (0..60).map(|_| rig.memory.allocate(needs, desc).expect("there is room")).collect();
-    assert_eq!(rig.memory.statistics().calls.allocate_memory, before, "nothing waited for the driver");
+    assert_eq!(rig.memory.statistics().calls.allocate_memory, before, "no thread waited for the driver");
     no_overlap(&held);
     drop(held);
     rig.memory.reclaim();

@@ -1,4 +1,4 @@
-//! Placement: which request goes where, and how it is released.
+//! Placement: the route of each request, and its release.
 
 use std::any::Any;
 
@@ -48,7 +48,8 @@ fn copy<D: Device>(from: &BufferLocation<D>, to: &BufferLocation<D>, size: u64) 
     Command::CopyBuffer { src, src_offset: from.offset(), dst, dst_offset: to.offset(), size }
 }
 
-/// Small, big and large ones: the memory type of each is read back, and so are its bytes.
+/// Dynamic buffers are uploads, others default buffers, for small, big and large sizes. The memory type and the bytes
+/// of each are read back.
 pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G: Gpu>(rig: &mut Rig<G>) {
     let bounds = PlacementDesc { big_upload_bytes_max: MIB, default_buffer_bytes_max: MIB, ..Default::default() };
     let placement = policy(rig, bounds);
@@ -77,7 +78,7 @@ pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G:
     }
 }
 
-/// Requests, and where each has to go.
+/// Checks that each request of a table takes its route.
 fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) {
     let placement = policy(rig, desc);
     for &(size, route) in table {
@@ -88,8 +89,8 @@ fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) 
         let dedicated = rig.memory.statistics().total().dedicated_count - before;
         let held = [figures.upload_small, figures.upload_big].map(|pool| pool.range_count);
         let wanted = [Route::UploadSmall, Route::UploadBig].map(|way| usize::from(way == route));
-        assert_eq!(held, wanted, "{size} bytes: the allocator that has them");
-        // A block of a pool may have memory of its own too.
+        assert_eq!(held, wanted, "{size} bytes: the allocator that contains them");
+        // A block of a pool may have dedicated memory too.
         assert!(route != Route::StandAlone || dedicated >= 1, "{size} bytes");
         assert_eq!(desc.upload_route(size, 256), route);
         let alone = if route == Route::StandAlone { LocationKind::StandAlone } else { LocationKind::Suballocated };
@@ -116,7 +117,7 @@ pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mu
     table(rig, defaults, &[(64 * MIB - 1, UploadBig), (64 * MIB, UploadBig), (64 * MIB + 1, StandAlone)]);
     let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
     table(rig, set, &[(1001, UploadBig), (4999, UploadBig), (5000, UploadBig), (5001, StandAlone)]);
-    // A pool that is full gets another block.
+    // A full pool gets another block.
     let placement = policy(rig, PlacementDesc { big_block_bytes: MIB, ..defaults });
     let held = [600 * KIB; 3].map(|size| make(&placement, dynamic(size)));
     assert!(held.iter().all(|held| held.route() == UploadBig && held.kind() == LocationKind::Suballocated));
@@ -126,7 +127,8 @@ pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mu
     drop(held);
     placement.end_frame();
     assert_eq!(placement.figures().upload_big.range_count, 0);
-    // What the shared upload buffers are not made for is unfit for the pool (and for some devices' upload heaps).
+    // The shared upload buffers do not have every usage. Other usages do not fit the pool (or some devices' upload
+    // heaps).
     let unfit = BufferRequest { usage: BufferUsage::STORAGE, ..dynamic(100) };
     let routed = policy(rig, defaults).create_buffer(&unfit).map(|buffer| buffer.route());
     assert!(matches!(routed, Ok(StandAlone) | Err(Error::Device(_) | Error::NoMemoryType { .. })), "{routed:?}");
@@ -141,7 +143,7 @@ pub fn default_buffers_end_where_it_is_set_whatever_their_strategy<G: Gpu>(rig: 
     }
 }
 
-/// The thresholds that seeds 4-9 and 4-10 leave: textures, by what the driver measures; alignments; pages.
+/// The thresholds that seeds 4-9 and 4-10 do not cover: textures, by their measured size; alignments; pages.
 pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut Rig<G>) {
     use Route::{StandAlone, Textures, UploadBig, UploadSmall};
     use TextureKind::{RenderTarget, Sampled, SmallSampled, Storage};
@@ -152,7 +154,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
         let measured = policy(rig, open).plan_texture(&desc).expect("a plain texture");
         let (_, route, needs) = measured;
         let (bytes, own) = (needs.size, route == StandAlone);
-        // Largest small texture, largest texture in a pool, where it goes.
+        // Largest small texture, largest texture in a pool, route.
         let table = [
             (bytes, bytes, Textures(kinds[0])),
             (bytes - 1, bytes, Textures(kinds[1])),
@@ -166,7 +168,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
             assert_eq!(placement.create_texture(&desc, "").expect("there is room").route(), route, "{usage:?}");
         }
     }
-    // A buddy holds nothing that is aligned to more than itself.
+    // A buddy cannot contain ranges with an alignment above its own size.
     let desc = PlacementDesc { small_block_bytes: 64 * KIB, small_upload_bytes_max: 64 * KIB, ..Default::default() };
     let aligned = |alignment| BufferRequest { alignment, ..dynamic(100) };
     for (alignment, route) in [(32 * KIB, UploadSmall), (64 * KIB, UploadSmall), (128 * KIB, UploadBig)] {
@@ -200,7 +202,7 @@ pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gp
         let after = counts();
         before.resize(after.len(), 0);
         before[pool] += 1;
-        assert_eq!(after, before, "the pool that it names has it");
+        assert_eq!(after, before, "the range is in the named pool");
         drop(made);
         rig.memory.reclaim();
         pool
@@ -214,7 +216,7 @@ pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gp
     assert_eq!(pool(BufferUsage::VERTEX, Placed), 2, "the strategy counts");
     assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1);
     assert_eq!(placement.figures().default_buffers.len(), 3);
-    // In part is not enough, and of several that support it the first serves.
+    // Partial support is not enough, and the first of several supporting pools is used.
     let drawn = BufferUsage::VERTEX | BufferUsage::INDIRECT;
     assert_eq!(pool(drawn, Suballocated), 3, "one pool has the one usage, another the other");
     assert_eq!(pool(mesh, Placed), 4, "the placed pool has one of the two");
@@ -244,10 +246,11 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     let desc = texture_of(TextureUsage::SAMPLED, 256);
     let (plan, made) =
         (placement.plan_texture(&desc), placement.create_texture(&desc, "planned").expect("there is room"));
-    assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "it comes as planned");
+    assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "the route is the planned one");
 }
 
-/// What a device that records it was given: through the pool, through memory of its own, through a graph.
+/// The clear value reaches the driver through a pool, through dedicated memory and through a graph. Checked on a device
+/// that records it.
 pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig: &mut Rig<G>) {
     let color = ClearValue::color([0.25, 0.5, 0.75, 1.0]);
     let depth = ClearValue::depth(1.0);
@@ -265,7 +268,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
             }
             assert!(placement.plan_texture(&desc).expect("a plain texture").0.wants_clear_value());
         }
-        // Where there is nothing to clear, or not in that way, it is refused by name.
+        // A clear value is refused by name if the texture cannot be cleared, or not in that way.
         let wrong = [
             TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::SAMPLED, 256) },
             TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::STORAGE, 256) },
@@ -277,9 +280,9 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
             let refused = placement.create_texture(&desc, "").map(drop);
             assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{desc:?}: {refused:?}");
         }
-        assert_eq!(rig.memory.statistics().calls, before, "nothing was made");
+        assert_eq!(rig.memory.statistics().calls, before, "no object was created");
     }
-    // A graph's textures have it too, where one pass after the other takes the same bytes, and in planned frames.
+    // A graph's textures have clear values too, with online placement over the same bytes and in planned frames.
     let placement = policy(rig, PlacementDesc::default());
     let mut transient = TransientAllocator::new(&rig.memory, TransientDesc::default());
     let other = TextureDesc { clear_value: Some(ClearValue::color([0.0; 4])), ..of_color };
@@ -309,7 +312,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
         }
     }
     planned.finish(&[]);
-    // Another clear value is another texture to those who keep textures for the next like it.
+    // Textures with different clear values have different keys, so they are not recycled for each other.
     let key = |desc: &TextureDesc| {
         let device = rig.memory.device();
         let info = Create::<Textures>::describe(device, desc).expect("a plain texture");
@@ -322,7 +325,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
     }
 }
 
-/// What the simulated device made a texture with; `None` on devices that do not say.
+/// Returns the description with which the simulated device created a texture; `None` on other devices.
 fn recorded_desc<G: Gpu>(rig: &Rig<G>, texture: &RawTexture<G::Device>) -> Option<TextureDesc> {
     let device: &dyn Any = rig.memory.device();
     let object: &dyn Any = texture;
@@ -335,7 +338,7 @@ pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut R
     let (back, _) =
         placement.create_readback_texture(&texture_of(TextureUsage::COPY_DST, 64), "back").expect("there is room");
     let after = rig.memory.statistics();
-    assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "memory of its own");
+    assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "its own memory");
     assert_eq!(after.calls.create_object, before.calls.create_object + 1, "one buffer, and no texture");
     let wanted = rig.buffer(64 * KIB, Location::Readback, "like").memory_type();
     assert_eq!(back.memory_type(), wanted, "the memory that the host reads fastest");
@@ -343,9 +346,12 @@ pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut R
     let cached = rig.memory.device().capabilities().memory_types.iter();
     let cached = cached.filter(|held| held.properties.contains(MemoryProperties::HOST_CACHED)).count();
     assert!(properties.contains(MemoryProperties::HOST_VISIBLE));
-    assert!(cached == 0 || properties.contains(MemoryProperties::HOST_CACHED), "it is cached where any is");
-    assert_eq!(placement.figures(), Default::default(), "no pool has it");
-    // The same description, not read back, is of the texture pools.
+    assert!(
+        cached == 0 || properties.contains(MemoryProperties::HOST_CACHED),
+        "it is cached if the device has cached memory"
+    );
+    assert_eq!(placement.figures(), Default::default(), "it is in no pool");
+    // The same description without readback uses the texture pools.
     let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
     assert!(matches!(texture.route(), Route::Textures(_)), "{:?}", texture.route());
 }
@@ -367,7 +373,7 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     let seen: Vec<_> = footprints.iter().map(|held| (held.layer, held.mip, held.width, held.height)).collect();
     let sides = |layer| [(layer, 0, 64, 64), (layer, 1, 32, 32), (layer, 2, 16, 16)];
     assert_eq!(seen, [sides(0), sides(1)].concat());
-    // The texels of each mip of each layer come back through it, as the footprints say.
+    // The texels of each mip level of each layer are read back through it, at the offsets of the footprints.
     let texture = placement.create_texture(&desc, "of several").expect("there is room");
     let image = texture.texture().object().clone();
     let last = footprints.last().expect("there are six");
@@ -430,7 +436,7 @@ pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!((planned, route), (texture.texture_kind(), texture.route()));
         texture
     });
-    // Each pool has those of its own kind, in memory of its own.
+    // Each pool contains only textures of its kind, in its own memory.
     let mut made: Vec<_> = made.into_iter().collect();
     let is_pooled = |texture: &&TextureLocation<G::Device>| texture.kind() == LocationKind::Suballocated;
     let counted = || placement.figures().textures.map(|pool| pool.range_count);
@@ -447,7 +453,7 @@ pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
     assert_eq!(counted(), [0; 4]);
-    // Both sides of the largest that a pool takes.
+    // Both sides of the largest size that a pool takes.
     let large = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 1100), "large").expect("there is room");
     assert_eq!((large.route(), large.kind()), (Route::StandAlone, LocationKind::StandAlone));
     let fits = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 900), "fits").expect("there is room");
@@ -463,12 +469,12 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     let frame = rig.timeline().begin();
     let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     let fast = writer.write(&[1; 200]).expect("there is a page");
-    assert_ne!(&fast.buffer, several.object(), "pages have buddies of their own");
+    assert_ne!(&fast.buffer, several.object(), "pages have their own buddies");
     assert_eq!(Route::FastPage.kind(), LocationKind::Fast);
     frame.discard();
 }
 
-/// The lifetime alone routes: the same content by the same call.
+/// Only the lifetime selects the route: the content and the call are the same.
 pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<G>) {
     use ConstantsLifetime::{MultiFrame, SingleDraw, SingleFrame};
     let placement = policy(rig, PlacementDesc::default());
@@ -501,7 +507,7 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
         made.push(constants);
     }
     let large = placement.create_constants(&vec![1; 66_000], MultiFrame, &mut writer, "large").expect("there is room");
-    assert_eq!(large.route(), Route::UploadBig, "as every upload of that size");
+    assert_eq!(large.route(), Route::UploadBig, "like every upload of that size");
     let refused = placement.create_constants(&[], MultiFrame, &mut writer, "").err();
     assert_eq!(refused, Some(ringfence::UploadError::ZeroSize));
     let other = policy(rig, PlacementDesc::default());
@@ -518,7 +524,7 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
     let mut read = vec![0; 1000];
     back.read(0, &mut read).expect("mapped");
     assert_eq!(read, (0..5).flat_map(|number| pattern(number, 200)).collect::<Vec<_>>());
-    // The frame is over: what is of several frames is still there, and the pages are not.
+    // The frame is over: constants of several frames still exist, the pages do not.
     drop((writer, foreign));
     placement.end_frame();
     assert_eq!(counts(), [2, 1, 0]);
@@ -543,7 +549,7 @@ pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(counts(), [1, 1, 1]);
     assert_eq!(placement.fast_constants().snapshot().used_bytes, 64 * KIB);
     let objects = [small.object(), big.object(), &fast.buffer];
-    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "buffers of their own");
+    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "separate buffers");
     frame.discard();
 }
 
@@ -562,7 +568,7 @@ pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig:
     assert_eq!(placement.figures().upload_small.block_count, 2);
     held.push(make(&placement, dynamic(1)));
     assert_eq!(placement.figures().upload_small.block_count, 3);
-    // Of three, each serves if it is the one with room.
+    // Each of three buffers is used if it is the one with room.
     held.push(again);
     held.extend((0..3).map(|_| make(&placement, dynamic(64 * KIB))));
     for at in (0..held.len()).filter(|at| held[*at].size() > 1).collect::<Vec<_>>() {
@@ -591,7 +597,7 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
     assert_ne!(name(&placed[0]), name(&placed[1]), "a resource each");
     assert_eq!((placed[0].offset(), placed[1].offset()), (0, 0));
     assert_eq!(rig.memory.statistics().calls.create_object, created + 2);
-    // Bytes of one are not those of another.
+    // Two ranges of one buffer have different bytes.
     let [mut one, mut two] = [1_u8, 2].map(|_| make(&placement, dynamic(4 * KIB)));
     one.write(0, &pattern(1, 4096)).expect("mapped");
     two.write(0, &pattern(2, 4096)).expect("mapped");
@@ -614,7 +620,7 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(bytes, pattern(seed, 4096));
     }
     let end = one.size();
-    assert!(one.write(end - 1, &[0; 2]).is_err(), "a range ends where it ends, whatever lies behind it");
+    assert!(one.write(end - 1, &[0; 2]).is_err(), "accesses are bounded by the range, not by its buffer");
 }
 
 pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
@@ -632,7 +638,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
         [figures.upload_small, figures.upload_big, default[0], default[1]]
     };
     let counts = |placement: &Placement<G::Device>| pools(placement).map(|pool| pool.range_count);
-    // More than one block of each allocator holds.
+    // More than one block of each allocator can hold.
     let requests = [dynamic(64 * KIB), dynamic(300 * KIB), sub, placed];
     let ask = || (0..20).map(|number| (number % 4, requests[number % 4]));
     let [here, there] = [&placement, &other]
@@ -650,7 +656,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
         };
         assert_eq!((location.route(), location.kind()), (wanted, LocationKind::Suballocated));
     }
-    // Each goes back to its own, the last of a block too.
+    // Each is returned to its own pool, including the last one of a block.
     let mut left = [5; 4];
     for (pool, location) in here.into_iter().rev() {
         drop(location);
@@ -660,7 +666,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
     }
     let dedicated = rig.memory.statistics().total().dedicated_count;
     let alone = make(&placement, dynamic(64 * MIB + 1));
-    assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "memory of its own");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "its own memory");
     drop((there, alone));
 }
 
@@ -683,7 +689,7 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
     rig.memory.reclaim();
     assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
     assert_eq!(placement.figures().fast_pages.block_count, 1, "of one buddy");
-    // A page whose frame is pending is not written, neither a full one nor the last.
+    // A page of a pending frame is not written, whether it is full or the last one.
     let value = rig.submit_behind_gate(1, frame, &commands);
     let next = rig.timeline().begin();
     writer.begin(&next).expect("the frame is the allocator's own");
@@ -722,7 +728,7 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     drop(fast);
     assert_eq!(figures(rig), before);
     drop(writer);
-    assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page does it");
+    assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page has room");
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 1, "for once the frame is over");
     frame.discard();
@@ -730,7 +736,7 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     assert_eq!(placement.figures().fast_pages.range_count, 0);
 }
 
-/// Of two queues the late one's page was retired first: it stays, and the other one's goes and is written again.
+/// Two queues each retire a page, the late queue first: its page stays, and the other page is released and reused.
 pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig: &mut Rig<G>) {
     let options = Options { queues: 2, shared_queues: true, ..rig.options.clone() };
     run_on::<G>(&options, |rig| {
@@ -759,7 +765,7 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             rig.memory.reclaim();
             assert_eq!(pages(), 1, "the page of queue {late} stays, and no other");
             let (frame, again) = write(other, 9);
-            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the page that went");
+            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the released page");
             frame.discard();
             rig.gpu.open_gate(gate.1).expect("the device is not lost");
             assert!(rig.timelines[late].wait(last, PATIENCE).expect("the device is not lost"));
@@ -770,12 +776,13 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             rig.run(&[copy(&target, &back, 1024)]);
             let mut read = vec![0; 1024];
             back.read(0, &mut read).expect("mapped");
-            assert_eq!(read, pattern(7, 1024), "nothing was written over it");
+            assert_eq!(read, pattern(7, 1024), "it was not overwritten");
         }
     });
 }
 
-/// Submits an empty frame to each queue, the last one's held back by the gate; waits for the others. The last's value.
+/// Submits an empty frame to each queue, with the last one behind the gate, and waits for the others. Returns the value
+/// of the last one.
 fn all_but_the_last<G: Gpu>(rig: &mut Rig<G>, frames: Vec<ringfence::Frame>) -> u64 {
     let values: Vec<_> = frames.iter().map(ringfence::Frame::value).collect();
     let last = frames.len() - 1;
@@ -858,14 +865,14 @@ pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_
     drop(heap);
     let held = rig.memory.statistics().total().dedicated_count;
     rig.memory.reclaim();
-    assert_eq!(rig.memory.statistics().total().dedicated_count, held, "it has a user still");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, held, "it is still in use");
     drop(second);
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
 }
 
-/// At once, for those who know that the device is done: what stands alone with its memory, what is placed with its
-/// range.
+/// A caller that knows that the device is done can destroy at once: a stand-alone resource with its memory, a placed
+/// one with its range.
 pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { texture_bytes_max: 4 * MIB, ..Default::default() });
     let alone = make(&placement, dynamic(64 * MIB + 1));
@@ -875,7 +882,7 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
     let pooled = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "pooled").expect("there is room");
     assert_eq!((alone.kind(), texture.kind()), (LocationKind::StandAlone, LocationKind::StandAlone));
     let own = u64::from(pooled.kind() == LocationKind::StandAlone);
-    // An open frame holds nothing of it.
+    // The open frame holds none of them.
     let frame = rig.timeline().begin();
     let figures = || {
         let calls = rig.memory.statistics().calls;
@@ -902,7 +909,7 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
     step([1, 0, 1], "object and range");
     // SAFETY: as above.
     unsafe { pooled.destroy_now() };
-    step([1, own, 1 - own], "object and range, unless it had memory of its own");
+    step([1, own, 1 - own], "object and range, unless it had its own memory");
     frame.discard();
 }
 
@@ -915,12 +922,12 @@ pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(r
     assert_eq!((before[..4].to_vec(), before[8]), (vec![1; 4], 1));
     let frame = rig.timeline().begin();
     drop(held);
-    assert_eq!(ranges(), before, "nothing has cleaned up");
+    assert_eq!(ranges(), before, "no cleanup has run");
     placement.end_frame();
     assert_eq!(ranges()[..8], before[..8], "the frame may use them; the page's is over");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(ranges()[..8], before[..8], "nothing has cleaned up");
+    assert_eq!(ranges()[..8], before[..8], "no cleanup has run");
     placement.end_frame();
     assert_eq!(ranges(), [0; 9]);
 }
@@ -937,15 +944,15 @@ pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &
     assert_eq!(placement.end_frame().objects, 2);
 }
 
-/// Each of three queues in turn is the one that is late, on real drivers with one queue too: there each of the three
-/// has a fence of its own, and the late one is submitted last.
+/// Each of three queues in turn is the late one. This also works on real drivers with one queue: each of the three then
+/// has its own fence, and the late one is submitted last.
 pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: &mut Rig<G>) {
     const QUEUES: usize = 3;
     let options = Options { queues: QUEUES, shared_queues: true, ..rig.options.clone() };
     run_on::<G>(&options, |rig| {
-        assert_eq!(rig.timelines.len(), QUEUES, "the device has as many, or they share one");
+        assert_eq!(rig.timelines.len(), QUEUES, "the device has three queues, or they share one");
         let placement = policy(rig, PlacementDesc::default());
-        // They are dropped before the submissions, and then after them.
+        // The resources are dropped before the submissions, and then after them.
         for number in 0..2 * QUEUES {
             let late = number % QUEUES;
             let alone = make(&placement, dynamic(64 * MIB + 1));
@@ -973,13 +980,13 @@ pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: 
     });
 }
 
-/// Blocks of a few MiB, since each allocator makes one.
+/// Describes blocks of a few MiB, because each allocator creates one.
 fn small_blocks() -> PlacementDesc {
     let bytes = 2 * MIB;
     PlacementDesc { default_block_bytes: bytes, texture_block_bytes: bytes, ..Default::default() }
 }
 
-/// One request to each allocator; the page is for a frame that is over then.
+/// Makes one request to each allocator. The page belongs to a frame that is over afterwards.
 fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeline<D>) -> impl Sized + use<D> {
     let buffers = [
         make(placement, dynamic(100)),
@@ -997,7 +1004,7 @@ fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeli
     (buffers, textures, writer)
 }
 
-/// A figure of each allocator: uploads, default buffers, textures, fast pages.
+/// Returns a figure of each allocator: uploads, default buffers, textures, fast pages.
 fn each<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> Vec<usize> {
     let figures = placement.figures();
     let uploads = [&figures.upload_small, &figures.upload_big].into_iter();
@@ -1005,12 +1012,12 @@ fn each<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> us
     pools.chain([&figures.fast_pages]).map(figure).collect()
 }
 
-/// The sum of a figure over all allocators.
+/// Returns the sum of a figure over all allocators.
 fn sum<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> usize {
     each(placement, figure).iter().sum()
 }
 
-/// Ranges come back, and then blocks go: of each allocator by itself, each time.
+/// The end of a frame frees ranges, and later blocks, of each allocator, every time.
 pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { idle_frames: 1, ..small_blocks() });
     let ranges = || each(&placement, |pool| pool.range_count);
@@ -1018,12 +1025,12 @@ pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut R
     for _ in 0..2 {
         let pooled = one_of_each(&placement, rig.timeline());
         let held = ranges();
-        // A texture may stand alone; buffers and pages do not.
+        // A texture may be stand-alone; buffers and pages never are.
         assert!(held[..4] == [1; 4] && held[4..8].iter().all(|count| *count <= 1) && held[8] == 1, "{held:?}");
         assert_eq!(blocks(), held, "a block for each");
         drop(pooled);
         assert_eq!((ranges(), blocks()), (held.clone(), held.clone()));
-        assert_eq!(placement.end_frame().objects, 8, "and a page, which is none");
+        assert_eq!(placement.end_frame().objects, 8, "and a page, which does not count as an object");
         assert_eq!((ranges(), blocks()), (vec![0; 9], held.clone()));
         assert_eq!(placement.end_frame().blocks, held.iter().sum::<usize>());
         assert_eq!(blocks(), [0; 9]);
@@ -1036,13 +1043,13 @@ pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>
     drop(one_of_each(&placement, rig.timeline()));
     let held = blocks(&placement);
     assert!(held >= 5);
-    // Used in every frame: nothing goes, however long it lasts.
+    // Blocks that are used in every frame are never freed.
     for _ in 0..10 {
         drop(one_of_each(&placement, rig.timeline()));
         assert_eq!(placement.end_frame().blocks, 0);
         assert_eq!(blocks(&placement), held);
     }
-    // The last use was in the frame that ended just now; they go in the third frame after it.
+    // The last use was in the frame that just ended; the blocks are freed in the third frame after it.
     let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
     assert_eq!(went, [0, 0, held, 0, 0]);
     assert_eq!(blocks(&placement), 0);
@@ -1063,14 +1070,15 @@ pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(ri
         // SAFETY: no other frame uses it.
         unsafe { held.retire_after(&SyncSet::from(point)) };
     }
-    assert_eq!(placement.end_frame().objects, 0, "its fence is not there yet");
+    assert_eq!(placement.end_frame().objects, 0, "its fence has not reached the value yet");
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert_eq!(placement.end_frame().objects, 3, "the later frame does not hold them");
     later.discard();
     drop(target);
     placement.end_frame();
-    // What is dropped between two frames waits for the first, whatever it is; what is dropped after it for the second.
+    // Resources that are dropped between two frames wait for the first frame, on every route; those dropped after the
+    // second frame began wait for the second.
     let requests = [dynamic(100), of_usage(256, BufferUsage::VERTEX), placed, alone];
     let [early, late] = [0; 2].map(|_| requests.map(|request| make(&placement, request)));
     let first = rig.timeline().begin();
@@ -1097,7 +1105,7 @@ pub fn seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_
     let [one, two] = [0; 2].map(|_| make(&placement, request(Strategy::Suballocated)));
     drop(one);
     (0..5).for_each(|_| _ = placement.end_frame());
-    assert_eq!(destroyed(rig), before + 1, "the other still lives in it");
+    assert_eq!(destroyed(rig), before + 1, "the other range is still in it");
     drop(two);
     placement.end_frame();
     assert_eq!(destroyed(rig), before + 1, "its block may be used again");
@@ -1147,7 +1155,7 @@ pub fn bad_placement_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     rig.memory.debug().validate().expect("the allocator is sound");
 }
 
-/// A range of a shared buffer grows out of its pool, its bytes kept, while the device still reads the old one.
+/// A range of a shared buffer grows beyond its pool and keeps its bytes, while the device still reads the old one.
 pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: 64 * KIB, ..Default::default() });
     let bytes = pattern(6, 4096);

@@ -1,4 +1,4 @@
-//! Recycled objects on every device: what goes from owner to owner holds what each of them writes.
+//! Recycled objects on every device: an object contains the writes of its current owner.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::device_suite::rig::{Rig, copy, pattern};
 const SIDE: u32 = 32;
 const FRAMES: u64 = 40;
 
-/// A frame under way: what reads it back, and what it has to hold.
+/// A frame in flight: its readback buffers, and their expected contents.
 struct Pending<G: Gpu> {
     value: u64,
     seed: u64,
     back: [Buffer<G::Device>; 3],
 }
 
-/// Writes a pattern to a texture by way of a buffer, to a buffer, and to a small buffer; all are dropped before the
+/// Writes a pattern to a texture (by way of a buffer), to a buffer, and to a small buffer. All are dropped before the
 /// device has begun.
 fn frame<G: Gpu>(rig: &mut Rig<G>, seed: u64) -> Pending<G> {
     let region = rig.region(SIDE, SIDE, 0);
@@ -62,7 +62,7 @@ fn frame<G: Gpu>(rig: &mut Rig<G>, seed: u64) -> Pending<G> {
     Pending { value, seed, back }
 }
 
-/// Compares what has come back; its buffers are dropped.
+/// Compares the bytes that were read back, and drops their buffers.
 fn check<G: Gpu>(rig: &Rig<G>, Pending { value, seed, back }: Pending<G>) {
     assert!(rig.timeline().wait(value, Duration::from_secs(60)).expect("the device is not lost"));
     let row_bytes = rig.region(SIDE, SIDE, 0).row_bytes as usize;
@@ -98,7 +98,8 @@ pub fn recycled_objects_hold_what_each_owner_writes<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().recycled_count, 0);
 }
 
-/// A clear value reaches no image of Vulkan: of two textures whose images are equal one may have it in its description.
+/// A recycled texture does not inherit its owner's clear value. In Vulkan an image has no clear value, so two textures
+/// with equal images may differ in it.
 pub fn what_only_the_owner_knows_of_a_texture_is_not_the_next_owners<G: Gpu>(rig: &mut Rig<G>) {
     let plain = TextureDesc { width: 64, height: 64, usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
     let cleared = TextureDesc { clear_value: Some(ClearValue::color([0.5; 4])), ..plain };

@@ -1,5 +1,5 @@
-//! What was released is in no later descriptor set: work that is bound after that may run longer than what was released
-//! lives.
+//! Released resources are in no later descriptor set: work that is bound later may run longer than the released
+//! resource lives.
 //!
 //! ```text
 //!   frame 1 ── bound ── behind gate 1 ──────────▶ complete ─▶ reclaim: the first buffer, texture and views are destroyed
@@ -95,7 +95,7 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     let later = submit(rig, &heap, frame, to, (2, 2));
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(earlier, PATIENCE).expect("the device is not lost"));
-    // What the first frame used goes, while the second one is under way.
+    // The resources of the first frame are destroyed while the second one is in flight.
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     rig.memory.budgets().trim();
     rig.gpu.open_gate(2).expect("the device is not lost");
@@ -111,7 +111,7 @@ pub fn what_is_recycled_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig<
     released_between_two_frames(rig, true);
 }
 
-/// As above, of a buffer whose owner waits for the device itself.
+/// As above, for a buffer that its owner destroys at once after waiting for the device.
 pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::STORAGE_BUFFER;
     let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };
@@ -120,11 +120,11 @@ pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &
     let table = table.expect("there is room");
     let desc = ringfence::descriptor::CpuHeapDesc { types, block_slots: 16, ..Default::default() };
     let cpu = ringfence::descriptor::CpuDescriptorHeap::new(&rig.memory, desc).expect("a small block");
-    // Asked for more than once, so that it is recycled.
+    // Requested more than once, so that it is recycled.
     let first = (0..3).map(|_| storage(rig, "first")).last().expect("three");
     let second = storage(rig, "second");
     let [gone, entry] = [words(&first), words(&second)].map(|view| table.insert(&view).expect("room").into_index());
-    // SAFETY: nothing was submitted.
+    // SAFETY: no work was submitted.
     unsafe { first.destroy_now() };
     let frame = rig.timeline().begin();
     let mut shown = cpu.allocate(1).expect("blocks grow");

@@ -1,4 +1,4 @@
-//! What an upload ring reports, beyond the conformance suite.
+//! The statistics of an upload ring, beyond the conformance suite.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use ringfence_testkit::Gpu;
 use ringfence_testkit::conformance::upload::{WAIT, copy_from, ring};
 use ringfence_testkit::rig::{PATIENCE, Rig, pattern};
 
-/// One write waits for as many submissions as it takes the space of, and each wait counts once.
+/// A write waits for all submissions whose space it needs, and each wait is counted once.
 pub fn seed_001_11_every_wait_of_a_write_is_counted<G: Gpu>(rig: &mut Rig<G>) {
     const COUNT: usize = 16;
     let ring = ring(rig, COUNT as u64 * 256, WAIT);
@@ -22,7 +22,8 @@ pub fn seed_001_11_every_wait_of_a_write_is_counted<G: Gpu>(rig: &mut Rig<G>) {
     ring.write(&[1; COUNT * 256], 256).expect("all are complete in the end");
     let (held, all_ns) = (ring.snapshot(), began.elapsed().as_nanos() as u64);
     assert!(held.wait_count <= COUNT as u64 && held.wait_ns <= all_ns, "{held:?} in {all_ns} ns");
-    // Of a real device, polling may find some complete. The simulated device's time goes by in waits alone.
+    // On a real device, polling may find some submissions complete. The simulated device's clock only advances in
+    // waits.
     assert!(G::NAME != "sim" || held.wait_count == COUNT as u64, "{held:?}");
     rig.submit(frame, &[]);
 }
@@ -39,7 +40,7 @@ pub fn seed_001_11_a_ring_that_was_exchanged_keeps_its_high_water<G: Gpu>(rig: &
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     let shrunk = ring.snapshot();
-    assert_eq!((shrunk.shrink_count, shrunk.high_water_bytes), (1, 4096), "of the one before that");
+    assert_eq!((shrunk.shrink_count, shrunk.high_water_bytes), (1, 4096), "of the previous one");
 }
 
 pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
@@ -60,9 +61,9 @@ pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig
     let refused = ring.write(&[1; 65 << 10], 4);
     assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
     rig.submit(frame, &commands);
-    assert_eq!(rig.download(&target, expected.len() as u64), expected, "what lay in the buffers before it as well");
+    assert_eq!(rig.download(&target, expected.len() as u64), expected, "including data in the previous buffers");
     let frame = rig.timeline().begin();
-    ring.write(&[1; 60 << 10], 4).expect("at the cap it waits");
+    ring.write(&[1; 60 << 10], 4).expect("at its maximum size the ring waits");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let mut seen = vec![ring.capacity()];
@@ -77,7 +78,7 @@ pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig
         }
         ring.validate().expect("the ring is sound");
     }
-    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to what it began with");
+    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to its initial capacity");
     let figures = ring.snapshot();
     assert_eq!(figures.shrink_count, 3);
     assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");

@@ -1,5 +1,5 @@
-//! What grows and shrinks while it is in use: every texel of a volume's mips goes along, and a buffer is as large as it
-//! was described.
+//! Resources that grow and shrink while they are in use: all texels of a volume's mip levels are kept, and a buffer has
+//! the described size.
 
 use ringfence::defrag::DefragDesc;
 use ringfence::device::{
@@ -46,7 +46,7 @@ fn fill<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     rig.run(&[Command::CopySubresource { buffer, texture, part, into_texture: true, discard: true }]);
 }
 
-/// Whether a mip level holds what `fill` writes to one of its width.
+/// Checks that a mip level contains the texels that `fill` writes to a level of its width.
 fn check<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     let part = part(rig, texture.desc().expect("portable"), mip);
     let back = rig.buffer(bytes_of(&part) as u64, Location::Readback, "slices back");
@@ -139,7 +139,7 @@ pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     for texture in &mut textures {
         for wanted in [&large, &small, &large] {
-            texture.swap_mips(&frame, wanted, allocation).expect("one chain, whatever the device says that it is");
+            texture.swap_mips(&frame, wanted, allocation).expect("one mip chain, however the device describes it");
         }
     }
     frame.discard();
@@ -166,7 +166,7 @@ pub fn a_buffer_that_may_be_larger_keeps_all_that_it_has<G: Gpu>(rig: &mut Rig<G
     let mut buffer = rig.memory.create_buffer(&info, allocation).expect("there is room");
     let bytes = buffer.size();
     let frame = rig.timeline().begin();
-    let copy = buffer.resize(&frame, &info, bytes, allocation).expect("the new one is as large");
+    let copy = buffer.resize(&frame, &info, bytes, allocation).expect("the new buffer has the same size");
     assert_eq!((copy.map(|copy| copy.size), buffer.size()), (Some(bytes), bytes));
     frame.discard();
 }

@@ -1,4 +1,4 @@
-//! Traces: what was recorded is what happened, and what is left of a trace can be read.
+//! Traces: the recorded events match the events that happened, and the rest of a damaged trace can be read.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use ringfence_testkit::fixture::Recording;
 
 use crate::device_suite::rig::{Rig, buffer};
 
-/// Makes and drops buffers over some frames, from several threads; what is left lives on.
+/// Creates and drops buffers over some frames, on several threads. Returns the buffers that are left.
 fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer<D>> {
     let usage = BufferUsage::COPY_DST;
     let mut kept = Vec::new();
@@ -38,7 +38,7 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
         let (keep, dropped): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
         drop(dropped);
-        // Never submitted: its end releases what waited for it.
+        // Never submitted: its end releases the objects that waited for it.
         held.discard();
         memory.reclaim();
     }
@@ -50,11 +50,11 @@ fn sorted(mut blocks: Vec<BlockSnapshot>) -> Vec<BlockSnapshot> {
     blocks
 }
 
-/// What a trace can tell of a snapshot.
+/// Returns the parts of a snapshot that a trace knows.
 fn comparable(snapshot: Snapshot) -> Snapshot {
     let mut snapshot = Snapshot { blocks: sorted(snapshot.blocks), ..snapshot };
     snapshot.calls.wait = 0;
-    // Counted in chunks by an allocator that serves small sizes from pools, in ranges by a trace.
+    // An allocator that serves small sizes from pools counts chunks; a trace counts ranges.
     snapshot.types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
     snapshot.heaps.iter_mut().for_each(|heap| (heap.usage_bytes, heap.budget_bytes) = (None, None));
     snapshot
@@ -81,7 +81,7 @@ fn state(events: &[Event]) -> State {
     state
 }
 
-/// A whole trace and what it ended with.
+/// Returns a whole trace and the snapshot at its end.
 fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
     recorded_of(rig, AllocatorDesc::default())
 }
@@ -106,7 +106,8 @@ pub fn a_trace_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<
     ends_in(&bytes, snapshot);
 }
 
-/// Ranges have guards then: what is known by its owner's first byte is another than what is known by its own.
+/// With guards, the first byte of the owner's range differs from the first byte of the whole range. Both must be
+/// recorded correctly.
 pub fn a_trace_of_ranges_with_guards_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<G>) {
     let (bytes, snapshot) =
         recorded_of(rig, AllocatorDesc { debug: DebugDesc::everything(), ..AllocatorDesc::default() });
@@ -129,7 +130,7 @@ pub fn a_trace_that_is_cut_off_is_read_up_to_the_cut<G: Gpu>(rig: &mut Rig<G>) {
     let (all, _) = read(&bytes);
     for cut in (0..bytes.len()).step_by(bytes.len() / 300 + 1).chain(bytes.len() - 20..bytes.len()) {
         let (events, error) = read(&bytes[..cut]);
-        match error.expect("it is not whole") {
+        match error.expect("the trace is truncated") {
             TraceError::NotATrace => assert!(cut < 8),
             TraceError::CutOff { at_byte, event_count, .. } => {
                 assert_eq!((at_byte, event_count), (cut as u64, events.len() as u64));
@@ -137,7 +138,7 @@ pub fn a_trace_that_is_cut_off_is_read_up_to_the_cut<G: Gpu>(rig: &mut Rig<G>) {
             other => panic!("cut at {cut}: {other}"),
         }
         assert!(all.starts_with(&events));
-        assert_eq!(state(&events).odd_count(), 0, "whatever the threads did, no part shows two ranges in one place");
+        assert_eq!(state(&events).odd_count(), 0, "no prefix of the trace shows overlapping ranges");
     }
 }
 
@@ -180,7 +181,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let gone = UploadRing::new(&memory, UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
     memory.reclaim();
     drop(gone);
-    // A slot of a pool, a range of a block, memory of its own; with a name before and without.
+    // A slot of a pool, a range of a block, dedicated memory; with and without a previous name.
     let make = |size, name| buffer(&memory, size, BufferUsage::COPY_DST, Location::Device, name);
     let mut named = [make(256, "before"), make(256, ""), make(300_000, "before"), make(200 << 20, "")];
     for (buffer, name) in named.iter_mut().zip(["slot", "other slot", "range", "own"]) {
@@ -222,7 +223,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let state = state(&events);
     assert_eq!(state.odd_count(), 0);
     let read = state.snapshot();
-    assert_eq!(read.rings, snapshot.rings, "the one that is left, as it was in the end");
+    assert_eq!(read.rings, snapshot.rings, "the remaining range, in its final state");
     assert_eq!(sorted(read.blocks), sorted(snapshot.blocks.clone()));
     let names: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).map(|range| &*range.name).collect();
     for name in ["slot", "other slot", "range", "own", "loose"] {
@@ -233,7 +234,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
         Event::Ring { figures, .. } => Some(figures.used_bytes),
         _ => None,
     });
-    assert_eq!(ring_used.max(), Some(most), "seen as full as it was");
+    assert_eq!(ring_used.max(), Some(most), "recorded with its high-water mark");
     let plans: Vec<_> = events.iter().filter(|event| matches!(event, Event::Planned { .. })).collect();
     let [Event::Planned { height_bytes, pass_count: 3, resources, .. }] = plans[..] else { panic!("{plans:?}") };
     let lives: Vec<_> = resources.iter().map(|held| (&*held.name, held.first_pass, held.end_pass)).collect();

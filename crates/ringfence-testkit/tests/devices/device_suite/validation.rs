@@ -1,17 +1,17 @@
-//! A run that nothing watched does not look like one without faults: the suite runs one of its tests in a process of
-//! its own that finds no layer.
+//! A run without validation layers is reported as such and does not look like a run without errors. A test of the suite
+//! runs in a separate process that finds no layers.
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 use std::process::{Command, Output};
 
-/// Runs a test of this program where the loader finds no layers.
+/// Runs a test of this program in an environment in which the loader finds no layers.
 fn without_layers(required: bool) -> Output {
     let nowhere = std::env::temp_dir().join(format!("ringfence-no-layers-{}-{required}", std::process::id()));
     std::fs::create_dir_all(&nowhere).expect("a folder for temporary files");
     let mut test = Command::new(std::env::current_exe().expect("this program"));
     test.args(["--exact", "device_suite::vulkan::memory::names_show_in_the_snapshot", "--test-threads", "1"]);
     test.env("VK_LAYER_PATH", &nowhere).env_remove("RINGFENCE_NO_VALIDATION");
-    // Its layers are not those of this run.
+    // Its layers must not appear in the report of this run.
     test.env_remove("RINGFENCE_TEST_REPORT");
     match required {
         true => test.env("RINGFENCE_REQUIRE_VALIDATION", "1"),

@@ -1,5 +1,5 @@
-//! The contract's own text, read: what can fail there is known to the injector, and what the injector does not forward
-//! it would take away from the library.
+//! Checks the source text of the contract: the injector knows every fallible function, and forwards all functions, so
+//! that it hides none from the library.
 
 use ringfence::device::fault::Call;
 
@@ -12,7 +12,7 @@ const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../../ringfence-hal/sr
 const INJECTOR_OF_SHARING: &str = include_str!("../../../../ringfence-hal/src/fault/sharing.rs");
 const INJECTOR_OF_SPARSE: &str = include_str!("../../../../ringfence-hal/src/fault/sparse.rs");
 
-/// The functions of a trait: name, and whether it returns a `Result` of a
+/// Returns the functions of a trait: the name, and `true` if it returns a `Result` with a
 /// [`DeviceError`](ringfence::device::DeviceError).
 fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
     let start = source.find(of).unwrap_or_else(|| panic!("the contract has {of}"));
@@ -33,7 +33,7 @@ fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
     found
 }
 
-/// Whether a table of what is forwarded has the function: a signature without a body.
+/// Returns `true` if a table of forwarded functions contains the function: a signature without a body.
 fn is_in_table(text: &str, name: &str) -> bool {
     let heads = [format!("fn {name}("), format!("fn {name}<")];
     let mut signatures = heads.iter().flat_map(|head| text.split(head.as_str()).skip(1));
@@ -55,7 +55,7 @@ fn the_injector_knows_every_call_of_the_contract_that_can_fail() {
     let known: Vec<_> = Call::ALL.iter().map(|call| call.function()).collect();
     for (name, can_fail) in &functions {
         assert_eq!(known.contains(&name.as_str()), *can_fail, "{name}");
-        // A function without a device to ask is the inner type's.
+        // A function without a device argument is forwarded to the inner type.
         let calls = [format!("inner.{name}("), format!("D::{name}(")];
         let is_called = |text: &str| calls.iter().any(|call| text.contains(call));
         let forwarded = injectors.iter().any(|text| is_called(text) || is_in_table(text, name));

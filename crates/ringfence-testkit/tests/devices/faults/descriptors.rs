@@ -1,4 +1,4 @@
-//! Scenarios of descriptors: CPU-only heaps, the shader-visible one with its tables, bindless entries, samplers.
+//! Scenarios of descriptors: CPU-only heaps, the shader-visible heap with its tables, bindless entries, samplers.
 
 use ringfence::AllocationDesc;
 use ringfence::descriptor::{
@@ -87,7 +87,7 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     table.validate().expect("sound");
     heap.validate().expect("sound");
     drop(view);
-    // What is shown goes first, the heap before its table.
+    // The viewed resources are dropped first, the heap before its table.
     drop(shown);
     drop((persistent, heap, slots, cpu, table));
     stage.memory.reclaim();
@@ -97,7 +97,7 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn heap_that_grows<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let shown = storage(stage)?;
     let trial = stage.trial();
-    // With what it grows by no more than the least of the drivers has.
+    // Including the growth, this is at most the smallest slot count of the drivers.
     let desc = ShaderVisibleDesc { frame_slots: 12, slots_max: 28, ..visible() };
     let heap = trial.run(|| ShaderVisibleHeap::<Behind<G>>::new(&stage.memory, desc))?;
     let mut persistent = trial.run(|| heap.allocate(8))?;

@@ -1,4 +1,4 @@
-//! Scenarios of memory that others see, and of memory that comes page by page.
+//! Scenarios of shared memory and of sparse memory.
 
 use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
@@ -8,7 +8,7 @@ use ringfence_testkit::{Command, Gpu};
 use crate::faults::{COPIED, KIB, MIB};
 use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
 
-/// Exported and imported, alone and in the block of a pool; the bytes are the same on both sides.
+/// Exports and imports buffers, alone and in the block of a pool. The bytes are the same on both sides.
 pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let bytes = pattern(31, 4 * KIB);
     let source = stage.filled(&bytes)?;
@@ -27,7 +27,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let exported = stage.buffer_for(4 * KIB, COPIED, desc)?;
     let imported = stage.trial().run(|| {
         let (handle, shared) = exported.export()?;
-        // SAFETY: the handle was exported just now; the host does not reach the bytes through it.
+        // SAFETY: the handle was just exported; the host does not access the bytes through it.
         unsafe { sharing::import_buffer(&stage.memory, &info, handle, &shared, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
@@ -50,7 +50,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&seen, &bytes)
 }
 
-/// Pages come, are written, and go.
+/// Binds, writes and unbinds pages.
 pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let info = stage.trial().run(|| {
         let desc = BufferDesc { size: 8 * MIB, usage: COPIED };
@@ -67,7 +67,7 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         sparse.unbind(gone)?;
         let frame = stage.timelines[0].begin();
         let signal = (stage.gpu.fence(0), frame.value());
-        // SAFETY: the frame is open, and all work goes to this one queue, in order.
+        // SAFETY: the frame is open, and all work is submitted to this one queue, in order.
         stage.trial().run(|| unsafe { sparse.submit(&queue, &[], signal.clone()) })?;
         stage.timelines[0].submitted(frame)?;
         let bytes = pattern(40 + round as u64, page);
@@ -84,7 +84,7 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Tiles and a tail come, are written, and go.
+/// Binds, writes and unbinds tiles and a mip tail.
 pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST | TextureUsage::SAMPLED;
     let info = stage.trial().run(|| {
@@ -107,7 +107,7 @@ pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         }
         let frame = stage.timelines[0].begin();
         let signal = (stage.gpu.fence(0), frame.value());
-        // SAFETY: the frame is open, and all work goes to this one queue, in order.
+        // SAFETY: the frame is open, and all work is submitted to this one queue, in order.
         stage.trial().run(|| unsafe { sparse.submit(&queue, &[], signal.clone()) })?;
         stage.timelines[0].submitted(frame)?;
         stage.memory.reclaim();

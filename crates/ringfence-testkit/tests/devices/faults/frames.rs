@@ -1,5 +1,5 @@
-//! Scenarios of frames and of what lives in them: transient resources, placement, resources that are
-//! replaced, and the end of an allocator's life.
+//! Scenarios of frames and their resources: transient resources, placement, replaced resources, and the end of an
+//! allocator's life.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
@@ -120,7 +120,7 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     assert!(read == bytes, "wrong bytes");
     drop((from, big, to, texture, aliased));
     placement.end_frame();
-    // The policy goes before what it made.
+    // The policy is dropped before its resources.
     drop(placement);
     drop((written, one, back, fast));
     stage.memory.reclaim();
@@ -156,7 +156,7 @@ pub fn replaced_and_resized<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// An allocator of its own is dropped while the device works: it waits, and leaves nothing.
+/// A separate allocator is dropped while the device works: it waits, and leaves no objects.
 pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     stage.gpu.wait_idle()?;
@@ -171,7 +171,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         })
     };
     let (from, to, kept) = (make(Location::Upload)?, make(Location::Device)?, make(Location::Upload)?);
-    // The fence is the stage's too: one value ends both frames.
+    // The stage uses the same fence: one value completes both frames.
     let (mine, theirs) = (timeline.begin(), stage.timelines[0].begin());
     assert!(mine.value() <= theirs.value());
     let copied = [copy::<G>(&from, &to, KIB)];
@@ -184,7 +184,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Progress that cannot be read counts as none.
+/// If the progress cannot be read, the library assumes no progress.
 pub fn progress<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and no fault is blamed on the
-//! program.
+//! Debugging while driver calls fail: guards, fills and histories stay right, and no fault is reported as an error of
+//! the program.
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Call;
@@ -11,7 +11,7 @@ use crate::faults::{COPIED, KIB, MIB};
 use ringfence_testkit::faults::{Outcome, Stage, pattern};
 use ringfence_testkit::rig::PATIENCE;
 
-/// An allocator of its own that looks for everything: ranges of every location are made, written and given back.
+/// A separate allocator with all checks enabled allocates, writes and frees ranges in every location.
 pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let desc = AllocatorDesc { debug: DebugDesc::everything(), device_block_bytes_max: 4 * MIB, ..Default::default() };
@@ -45,6 +45,6 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         memory.debug().validate().expect("sound");
     }
     trial.run(|| memory.shutdown(PATIENCE))?;
-    assert_eq!(memory.debug().take_findings(), [], "nothing is left, and no guard was written");
+    assert_eq!(memory.debug().take_findings(), [], "no leak, and no damaged guard");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Scenarios of memory: buffers and textures, blocks, pools, what lies in memory of its own.
+//! Scenarios of memory: buffers and textures, blocks, pools, dedicated memory.
 
 use ringfence::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Dedicated, Error, Location, PoolDesc};
@@ -18,7 +18,7 @@ fn needs(size: u64) -> Requirements {
     }
 }
 
-/// Written, copied, read back; one a location.
+/// Writes, copies and reads back buffers, one in each location.
 pub fn buffers<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let bytes = pattern(1, 4 * KIB);
     let upload = stage.filled(&bytes)?;
@@ -49,7 +49,7 @@ pub fn textures<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Blocks are made, and given back.
+/// Creates and frees blocks.
 pub fn growth<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut held = Vec::new();
     for size in [MIB, 3 * MIB, 3 * MIB, 100, 3 * MIB] {
@@ -79,7 +79,7 @@ pub fn dedicated<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&held, &bytes)
 }
 
-/// Memory without a resource, and resources that share it.
+/// Allocates memory without a resource, and creates resources that share it.
 pub fn aliasing<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let mut memory = trial.run(|| stage.memory.allocate(needs(256 * KIB), AllocationDesc::default()))?;
@@ -100,7 +100,7 @@ pub fn aliasing<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&second, &bytes)
 }
 
-/// Memory for a resource that the program places itself.
+/// Allocates memory for a resource that the program places itself.
 pub fn memory_for_a_resource<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     use ringfence::device::{Buffers, Create};
     let trial = stage.trial();
@@ -108,7 +108,7 @@ pub fn memory_for_a_resource<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let device = memory.device();
     for dedicated in [Dedicated::Always, Dedicated::Never] {
         let info = trial.run(|| Create::<Buffers>::describe(device, &BufferDesc { size: 8 * KIB, usage: COPIED }))?;
-        // SAFETY: the description is one of the device's own.
+        // SAFETY: the description comes from the device.
         let (unplaced, needs) = trial.run(|| unsafe { Create::<Buffers>::prepare(device, &info) })?;
         let desc = AllocationDesc { dedicated, ..Default::default() };
         // SAFETY: `unplaced` is fresh, and `needs` are its requirements.
@@ -186,7 +186,7 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&last, &bytes)
 }
 
-/// When memory runs short the program is asked for some, on whatever thread it happens.
+/// When memory runs short, the program's eviction callback is called, on any thread.
 pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let spare = stage.buffer(MIB, Location::Device)?;
     let spare = std::sync::Mutex::new(Some(spare));
@@ -196,7 +196,7 @@ pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     made.map(drop)
 }
 
-/// A plan asks the driver as little as it can, and changes nothing.
+/// A plan makes as few driver calls as possible, and changes nothing.
 pub fn plans<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let before = stage.memory.statistics().total();

@@ -1,4 +1,4 @@
-//! Memory that is moved, and memory that is evicted and brought back.
+//! Scenarios of defragmentation and residency.
 
 use ringfence::defrag::{Defrag, DefragDesc, MoveError};
 use ringfence::device::{BufferDesc, Buffers, Create};
@@ -11,7 +11,7 @@ use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
 
 const SIZE: u64 = 64 << 10;
 
-/// Two blocks, of which one is emptied into the other. A move that fails leaves its buffer as it was.
+/// One of two blocks is emptied into the other. A failed move leaves its buffer unchanged.
 pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let bytes = pattern(3, SIZE);
@@ -52,11 +52,11 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Everything that is not in use is to go, and comes back with its bytes. Where the system sees to that, nothing
-/// happens.
+/// Unused memory is evicted, and becomes resident again with its bytes. If the system manages residency, no memory is
+/// evicted.
 pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
-    // SAFETY: what is used of what is evictable is committed before.
+    // SAFETY: evictable resources are committed before they are used.
     let residency = unsafe { stage.memory.residency() };
     let residency = residency.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let bytes = pattern(5, SIZE);

@@ -1,8 +1,8 @@
-//! A real driver of which some answers are altered, and some calls noted: memory types, limits and failures that no
-//! driver here has.
+//! A real driver with altered answers and recorded calls, for memory types, limits and failures that no available
+//! driver has.
 //!
 //! ```text
-//!   Device ──▶ ash's tables ──▶ a function of this file ── answer altered, call noted ──▶ the driver
+//!   Device ──▶ ash's tables ──▶ a function of this file ── answer altered, call recorded ──▶ the driver
 //!                          └──▶ the driver, for all other functions
 //! ```
 
@@ -14,14 +14,15 @@ use ringfence::vulkan::{Device, DeviceDesc, Features};
 
 use crate::vulkan_backend::bare::with_raw_device;
 
-/// What is another than the driver says.
+/// The alterations of the driver's answers.
 #[derive(Clone, Copy)]
 pub struct Altered {
-    /// Memory types behind the driver's own, each in a heap of its own. The driver gives memory of its first type.
+    /// Additional memory types behind the driver's own, each in its own heap. Their memory comes from the driver's
+    /// first type.
     pub types: &'static [(vk::MemoryPropertyFlags, vk::MemoryHeapFlags)],
     pub limits: fn(&mut vk::PhysicalDeviceLimits),
     pub can_map: bool,
-    /// The memory types that dma-bufs are taken for, a bit each.
+    /// The memory types that accept dma-bufs, as bits.
     pub dma_buf_types: fn(own: u32) -> u32,
 }
 
@@ -31,10 +32,10 @@ impl Default for Altered {
     }
 }
 
-/// What the driver was asked for.
+/// The recorded calls to the driver.
 #[derive(Clone, Default)]
 pub struct Noted {
-    /// The type of each memory object.
+    /// The memory type of each memory object.
     pub allocated: Vec<u32>,
     pub live_memories: u64,
     pub most_memories: u64,
@@ -45,7 +46,7 @@ pub struct Noted {
 struct State {
     instance: ash::Instance,
     device: ash::Device,
-    /// Memory types of the driver's own.
+    /// Number of the driver's own memory types.
     own: u32,
     altered: Altered,
     noted: Noted,
@@ -59,39 +60,41 @@ fn with<R>(run: impl FnOnce(&mut State) -> R) -> R {
     STATE.with_borrow_mut(|state| run(state.as_mut().expect("called within `with_altered_device` only")))
 }
 
-/// What was noted so far.
+/// Returns the calls that were recorded so far.
 pub fn noted() -> Noted {
     with(|state| state.noted.clone())
 }
 
-/// A device of Vulkan 1.2 that is described with these features, while the driver has timeline semaphores alone, and how
-/// many memory types the driver has.
+/// Runs a test with a Vulkan 1.2 device that is described with these features, although only timeline semaphores are
+/// enabled on the driver; and with the number of the driver's memory types.
 pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnce(&Device, u32)) {
     let mut twelve = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let info = vk::DeviceCreateInfo::default().push_next(&mut twelve);
     with_raw_device(vk::API_VERSION_1_2, info, |instance, physical, raw| {
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device belongs to the instance.
         let own = unsafe { instance.get_physical_device_memory_properties(physical) }.memory_type_count;
         let (instance, device) = (instance.clone(), raw.clone());
         let state = State { instance, device, own, altered, noted: Noted::default() };
         STATE.set(Some(state));
-        // SAFETY: the functions have the types of their names; the rest is the driver's own.
+        // SAFETY: the functions have the types of their names; all other functions are the driver's own.
         let (instance, device) = unsafe { tables(raw) };
-        // SAFETY: they were made from each other, with timeline semaphores, and outlive the call; other
-        // features reach functions of this file only.
+        // SAFETY: they were created from each other, with timeline semaphores, and outlive the call; other features
+        // only use functions of this file.
         let wrapped =
             unsafe { Device::new(&instance, physical, device, DeviceDesc { features, ..Default::default() }) };
         run(&wrapped.expect("Vulkan 1.2"), own);
         let Noted { live_memories, live_samplers, .. } = noted();
-        assert_eq!((live_memories, live_samplers), (0, 0), "something was not given back");
+        assert_eq!((live_memories, live_samplers), (0, 0), "an object was not destroyed");
         STATE.set(None);
     });
 }
 
+/// Returns function tables with the altered functions.
+///
 /// # Safety
-/// The state is set, and `raw` is its device.
+/// The state must be set, and `raw` must be its device.
 unsafe fn tables(raw: &ash::Device) -> (ash::Instance, ash::Device) {
-    // SAFETY: the loader's functions are asked for by name, of objects that are alive.
+    // SAFETY: the loader's functions are looked up by name, for objects that are alive.
     unsafe {
         let entry = ash::Entry::load().expect("a loader");
         let handle = with(|state| state.instance.handle());
@@ -128,7 +131,7 @@ fn altered(name: &CStr) -> Option<*const c_void> {
 }
 
 unsafe extern "system" fn device_command(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller's name is terminated, and the device is alive.
+    // SAFETY: the caller's name is null-terminated, and the device is alive.
     unsafe {
         match altered(CStr::from_ptr(name)) {
             Some(function) => std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(function),
@@ -142,7 +145,7 @@ unsafe extern "system" fn memory_properties(
     found: *mut vk::PhysicalDeviceMemoryProperties,
 ) {
     with(|state| {
-        // SAFETY: the physical device is the instance's, and the pointer is to a structure of this type.
+        // SAFETY: the physical device belongs to the instance, and the pointer points to a structure of this type.
         let found = unsafe {
             found.write(state.instance.get_physical_device_memory_properties(physical));
             &mut *found
@@ -182,7 +185,7 @@ unsafe extern "system" fn external_buffer_properties(
     found: *mut vk::ExternalBufferProperties<'_>,
 ) {
     let features = vk::ExternalMemoryFeatureFlags::IMPORTABLE;
-    // SAFETY: the caller's pointer is to a structure of this type.
+    // SAFETY: the caller's pointer points to a structure of this type.
     unsafe { (*found).external_memory_properties.external_memory_features = features };
 }
 
@@ -192,7 +195,7 @@ unsafe extern "system" fn allocate_memory(
     _: *const vk::AllocationCallbacks<'_>,
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    // SAFETY: the caller's pointers are valid; what is chained but for a handle is of no consequence here.
+    // SAFETY: the caller's pointers are valid; of the chained structures only a handle matters here.
     let info = unsafe {
         #[cfg(unix)]
         close_imported((*info).p_next.cast());
@@ -216,14 +219,15 @@ unsafe extern "system" fn allocate_memory(
     })
 }
 
-/// Closes a handle that is the driver's from now on.
+/// Closes a handle that now belongs to the driver.
 ///
 /// # Safety
-/// The chain is valid.
+/// The chain must be valid.
 #[cfg(unix)]
 unsafe fn close_imported(mut next: *const vk::BaseInStructure<'_>) {
     use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: structures of a chain begin alike, and the caller gives the descriptor away.
+    // SAFETY: the structures of a chain start with the same fields, and the caller transfers ownership of the
+    // descriptor.
     unsafe {
         while !next.is_null() {
             if (*next).s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
@@ -266,7 +270,7 @@ unsafe extern "system" fn map_memory(
     })
 }
 
-/// Without what is chained: the driver has no extension enabled.
+/// Drops the chained structures, because no extension is enabled on the driver.
 unsafe extern "system" fn create_buffer(
     _: vk::Device,
     info: *const vk::BufferCreateInfo<'_>,
@@ -322,7 +326,7 @@ unsafe extern "system" fn memory_fd_properties(
     found: *mut vk::MemoryFdPropertiesKHR<'_>,
 ) -> vk::Result {
     let bits = with(|state| (state.altered.dma_buf_types)(state.own));
-    // SAFETY: the caller's pointer is to a structure of this type.
+    // SAFETY: the caller's pointer points to a structure of this type.
     unsafe { (*found).memory_type_bits = bits };
     vk::Result::SUCCESS
 }

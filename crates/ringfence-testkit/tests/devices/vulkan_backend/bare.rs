@@ -1,5 +1,5 @@
-//! A device from an instance with no extension and no layer, and with no feature but timeline semaphores: what the
-//! backend must make do with.
+//! A device from an instance without extensions and layers, and with no feature except timeline semaphores: the minimum
+//! that the backend must support.
 
 use ash::vk;
 use ringfence::device::{
@@ -10,18 +10,18 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
 
 use crate::vulkan_backend::rig;
 
-/// The first device, if any, of an instance of Vulkan 1.2.
+/// Runs a test with the first device of a Vulkan 1.2 instance, if there is one.
 fn with_bare_device(run: impl FnOnce(&Device)) {
     let mut features = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let info = vk::DeviceCreateInfo::default().push_next(&mut features);
     with_raw_device(vk::API_VERSION_1_2, info, |instance, physical, raw| {
-        // SAFETY: they were made from each other, with timeline semaphores, and outlive the call.
+        // SAFETY: they were created from each other, with timeline semaphores, and outlive the call.
         let device = unsafe { Device::new(instance, physical, raw.clone(), DeviceDesc::default()) };
         run(&device.expect("Vulkan 1.2"));
     });
 }
 
-/// A device of an instance without extensions, both gone afterwards.
+/// Runs a test with a device of an instance without extensions. Both are destroyed afterwards.
 pub fn with_raw_device(
     api_version: u32,
     info: vk::DeviceCreateInfo<'_>,
@@ -34,7 +34,7 @@ pub fn with_raw_device(
     let priorities = [1.0];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&priorities)];
     let info = info.queue_create_infos(&queues);
-    // SAFETY: there is a loader with a device; every device has a queue family 0; all is destroyed in order.
+    // SAFETY: a loader and a device exist; every device has a queue family 0; all objects are destroyed in order.
     unsafe {
         let entry = ash::Entry::load().expect("a loader");
         let instance = vk::InstanceCreateInfo::default().application_info(&application);
@@ -65,18 +65,19 @@ fn buffers_without_usage_and_unannounced_device_addresses_are_refused() {
     with_bare_device(|device| {
         for usage in [vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS, vk::BufferUsageFlags::empty()] {
             let info = BufferInfo::new(64, usage);
-            // SAFETY: what the description points to is nothing.
+            // SAFETY: the description contains no pointers.
             let refused = unsafe { Create::<Buffers>::prepare(device, &info) }.map(|_| ());
             assert!(matches!(refused, Err(DeviceError::InvalidInfo(_))), "{refused:?}");
         }
     });
 }
 
-/// A program that places its resources itself gets memory of any Vulkan, and an error for what needs a newer one.
+/// A program that places its resources itself gets memory from any Vulkan version, and an error for features of newer
+/// versions.
 #[test]
 fn memory_alone_takes_no_more_than_vulkan_1_0() {
     with_raw_device(vk::API_VERSION_1_0, vk::DeviceCreateInfo::default(), |instance, physical, raw| {
-        // SAFETY: they were made from each other and outlive the call.
+        // SAFETY: they were created from each other and outlive the call.
         let device = unsafe { Device::for_memory(instance, physical, raw.clone(), DeviceDesc::default()) };
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
         let info = vk::BufferCreateInfo::default().size(1000).usage(vk::BufferUsageFlags::TRANSFER_SRC);
@@ -102,7 +103,7 @@ fn memory_alone_takes_no_more_than_vulkan_1_0() {
         }
         assert_eq!(device.budgets(), None);
         let refused = |error: DeviceError| matches!(error, DeviceError::Unsupported(_));
-        // SAFETY: nothing is made; the semaphore is not asked for.
+        // SAFETY: no objects are created; the semaphore is not used.
         unsafe {
             let buffer = Create::<Buffers>::prepare(&device, &BufferInfo::new(64, vk::BufferUsageFlags::TRANSFER_SRC));
             assert!(refused(buffer.map(|_| ()).unwrap_err()));

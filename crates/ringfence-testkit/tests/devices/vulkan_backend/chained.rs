@@ -1,4 +1,5 @@
-//! Recycled textures and buffers that are described with chained structures: each owner gets what it described.
+//! Recycled textures and buffers that are described with chained structures: each owner gets an object with its own
+//! description.
 
 use ash::vk;
 use ringfence::device::sharing::ShareKind;
@@ -12,20 +13,20 @@ const UNORM: vk::Format = vk::Format::R8G8B8A8_UNORM;
 const SRGB: [vk::Format; 2] = [UNORM, vk::Format::R8G8B8A8_SRGB];
 const UINT: [vk::Format; 2] = [UNORM, vk::Format::R8G8B8A8_UINT];
 
-/// Makes a texture that views of these formats can be of, makes one of each, and releases it. The validation layers
-/// report a view of a format that the image was not made for.
+/// Creates a texture for views of these formats, creates a view of each, and releases the texture. The validation
+/// layers report a view with a format that the image does not allow.
 fn viewed_as(memory: &Allocator, device: &ash::Device, formats: &[vk::Format]) -> vk::Image {
     let mut list = vk::ImageFormatListCreateInfo::default().view_formats(formats);
     let plain = TextureInfo::new(UNORM, 64, 64, vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::TRANSFER_DST);
     let raw = plain.raw().flags(vk::ImageCreateFlags::MUTABLE_FORMAT).push_next(&mut list);
-    // SAFETY: every device has these formats and usages; the list is alive.
+    // SAFETY: every device supports these formats and usages; the list is alive.
     let info = unsafe { TextureInfo::from_raw(raw) };
     let texture = memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
     let range = vk::ImageSubresourceRange::default().aspect_mask(vk::ImageAspectFlags::COLOR).level_count(1);
     let view = vk::ImageViewCreateInfo::default().image(texture.raw()).view_type(vk::ImageViewType::TYPE_2D);
     let view = view.subresource_range(range.layer_count(1));
     for format in formats {
-        // SAFETY: the image is alive and has the format; nothing uses the view.
+        // SAFETY: the image is alive and has the format; no work uses the view.
         unsafe {
             let view = device.create_image_view(&view.format(*format), None).expect("a view");
             device.destroy_image_view(view, None);
@@ -58,7 +59,7 @@ fn a_texture_with_a_list_of_formats_is_recycled_for_the_same_list_only() {
 #[test]
 fn what_several_queue_families_share_is_recycled() {
     let Some(rig) = Rig::open() else { return };
-    // SAFETY: the physical device is the instance's.
+    // SAFETY: the physical device belongs to the instance.
     let families = unsafe { rig.gpu.instance().get_physical_device_queue_family_properties(rig.device.physical()) };
     let families: Vec<u32> = (0..families.len() as u32).take(2).collect();
     if families.len() < 2 {
@@ -81,7 +82,8 @@ fn what_several_queue_families_share_is_recycled() {
     rig.close();
 }
 
-/// Views of the format itself may not have every usage of such an image: safe views are not made of it.
+/// Views with the image's own format may not support every usage of an image with extended usage, so it gets no safe
+/// views.
 #[test]
 fn an_image_of_extended_usage_has_no_portable_description() {
     let Some(rig) = Rig::open() else { return };
@@ -100,13 +102,13 @@ fn an_image_of_extended_usage_has_no_portable_description() {
     rig.close();
 }
 
-/// Nothing of it reaches the driver.
+/// Such descriptions are refused before they reach the driver.
 #[test]
 fn capture_and_replay_and_sharing_that_is_not_enabled_are_refused() {
     let Some(rig) = Rig::open() else { return };
     let memory = Allocator::over(rig.device.clone(), AllocatorDesc::default());
     let raw = vk::BufferCreateInfo::default().size(256).usage(vk::BufferUsageFlags::TRANSFER_DST);
-    // SAFETY: it is refused before the driver sees it.
+    // SAFETY: it is refused before it reaches the driver.
     let info = unsafe { BufferInfo::from_raw(raw.flags(vk::BufferCreateFlags::DEVICE_ADDRESS_CAPTURE_REPLAY)) };
     let refused = memory.create_buffer(&info, AllocationDesc::default()).map(drop);
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");

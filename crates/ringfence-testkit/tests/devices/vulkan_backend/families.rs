@@ -5,8 +5,8 @@
 //!   main family                     └─▶ acquire ▌ reads ▌ release                                     └─▶ acquire ▌ reads
 //! ```
 //!
-//! On a device with one family (Mesa's software driver) both queues are the same and nothing is handed over. The
-//! validation layers check either: a release without its acquire, other layouts, work without order.
+//! On a device with one family (Mesa's software driver) both queues are the same and ownership is not transferred. The
+//! validation layers report a release without its acquire, wrong layouts and unordered work in either case.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const SIDE: u32 = 64;
 const TEXEL_BYTES: usize = (SIDE * SIDE * 4) as usize;
 const BYTES: usize = 4096;
 
-/// A queue of a family, with a timeline of its own.
+/// A queue of a family, with its own timeline.
 pub(super) struct Queue {
     family: u32,
     device: ash::Device,
@@ -54,7 +54,7 @@ impl Queue {
         }
     }
 
-    /// Submits what is recorded, after the other queue has come to a value.
+    /// Submits recorded commands, after the other queue has reached a value.
     pub(super) fn submit(&self, wait: Option<(&Self, u64)>, signal: u64, record: impl FnOnce(vk::CommandBuffer)) {
         let buffer = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -65,7 +65,7 @@ impl Queue {
         let mut timelines = vk::TimelineSemaphoreSubmitInfo::default()
             .wait_semaphore_values(&wait_values)
             .signal_semaphore_values(&values);
-        // SAFETY: the pool and the queue are this thread's alone; what is recorded is the tests' and alive.
+        // SAFETY: only this thread uses the pool and the queue; the recorded objects belong to the tests and are alive.
         unsafe {
             let commands = self.device.allocate_command_buffers(&buffer).expect("a command buffer");
             self.device.begin_command_buffer(commands[0], &begin).expect("begin");
@@ -84,7 +84,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the queue is idle then, and each is destroyed once.
+        // SAFETY: the queue is idle, and each object is destroyed once.
         unsafe {
             self.device.queue_wait_idle(self.queue).expect("the device is not lost");
             self.device.destroy_semaphore(self.semaphore, None);
@@ -93,7 +93,7 @@ impl Drop for Queue {
     }
 }
 
-/// What is uploaded to, and where its content is read back.
+/// The destination resources of uploads, and the buffer that their contents are read back into.
 struct Uploaded<'a> {
     layout: vk::ImageLayout,
     copy: &'a Queue,
@@ -141,12 +141,12 @@ impl<'a> Uploaded<'a> {
     }
 
     fn recorder<'l>(&self, queue: &'l Queue, commands: vk::CommandBuffer) -> CopyRecorder<'l> {
-        // SAFETY: the command buffer is being recorded by this thread, and only until the closure ends.
+        // SAFETY: only this thread records the command buffer, and only until the closure ends.
         unsafe { CopyRecorder::new(&queue.device, commands) }.texture_layout(self.layout)
     }
 
-    /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture; after the value
-    /// at which the main queue has released both, if it had them.
+    /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture. If the main queue
+    /// owned both, the upload waits for the value at which it has released them.
     fn upload(
         &self,
         transfer: &mut TransferQueue<Device>,
@@ -163,7 +163,7 @@ impl<'a> Uploaded<'a> {
             self.copy.submit(wait, value, |commands| {
                 let (from, to) = (self.copy.family, self.main.family);
                 let mut recorder = self.recorder(self.copy, commands).release_to(from, to);
-                // SAFETY: the resources outlive the work, and were released if the main queue had them.
+                // SAFETY: the resources outlive the work, and were released if the main queue owned them.
                 unsafe {
                     if released.is_some() {
                         recorder.acquire(to, from, &[self.buffer.raw()], &self.target());
@@ -176,7 +176,7 @@ impl<'a> Uploaded<'a> {
         point.expect("submitted").expect("something was gathered")
     }
 
-    /// Reads both back on the main queue, which then releases them. The value at which it has.
+    /// Reads both back on the main queue, which then releases them. Returns the value of the release.
     fn read(&self, uploaded: SyncPoint) -> (u64, Vec<u8>) {
         let frame = self.timeline.begin();
         let value = frame.value();
@@ -197,7 +197,7 @@ impl<'a> Uploaded<'a> {
             let host = [vk::MemoryBarrier::default()
                 .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
                 .dst_access_mask(vk::AccessFlags::HOST_READ)];
-            // SAFETY: the resources outlive the work; the copy queue has released them, which is waited for.
+            // SAFETY: the resources outlive the work; the work waits until the copy queue has released them.
             unsafe {
                 recorder.acquire(from, to, &buffers, &textures);
                 device.cmd_copy_buffer(commands, buffers[0], self.back.raw(), &region);
@@ -244,7 +244,7 @@ impl<'a> Uploaded<'a> {
 
 #[test]
 fn uploads_go_from_one_queue_family_to_another_and_back() {
-    // A machine with a GPU of several families may have no validation layers; the bytes are checked there all the same.
+    // A machine with a GPU of several families may have no validation layers. The bytes are still checked there.
     let strict = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     let bare = |error| if strict { Err(error) } else { VulkanGpu::open(&Options::default()) };
     let gpu = match VulkanGpu::open(&Rig::options()).or_else(bare) {
@@ -266,7 +266,7 @@ fn uploads_go_from_one_queue_family_to_another_and_back() {
             let uploaded = world.upload(&mut transfer, (&bytes, 0), (&texels, SIDE), None);
             let (value, read) = world.read(uploaded);
             assert!(read == [&bytes[..], &texels[..]].concat(), "{layout:?}: the first upload");
-            // A part of each; the rest is kept across both handovers.
+            // A part of each is uploaded; the rest is kept across both transfers of ownership.
             let (part, corner) = (pattern(1000, 3), pattern(16 * 16 * 4, 4));
             let uploaded = world.upload(&mut transfer, (&part, 100), (&corner, 16), Some(value));
             bytes[100..1100].copy_from_slice(&part);

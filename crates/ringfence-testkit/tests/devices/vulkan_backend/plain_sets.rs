@@ -1,5 +1,5 @@
-//! Heaps of plain sets, whose slots must not outlive what they show: what that costs, and that no thread brings back
-//! what another has released.
+//! Heaps of plain sets, whose slots must not outlive the viewed resources: the cost of that, and that no thread
+//! restores a view that another thread has released.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn a_release_does_not_look_at_every_slot_of_every_heap() {
     let heap: CpuDescriptorHeap<_> = heap.expect("a large block");
     let held = heap.allocate(60_000).expect("it is large");
     let with = cost();
-    println!("a buffer that no slot shows: {without:?} without slots, {with:?} beside 65,536 of them");
+    println!("a buffer without views: {without:?} without slots, {with:?} with 65,536 slots");
     assert!(with < without * 8 + Duration::from_micros(20), "{without:?}, {with:?}");
     drop((held, heap, memory));
     _ = gpu.close();
@@ -61,11 +61,11 @@ fn a_copy_of_slots_does_not_bring_back_what_was_released_meanwhile() {
         let desc = HeapDesc { kind, types, slots: SLOTS, layout_slots: SLOTS, shader_visible: false, name };
         device.make_heap(&desc).expect("a heap").0
     };
-    // A release comes to the one that was made first first.
+    // A release reaches the heap that was created first before the other one.
     let (dst, src) = (heap("to"), heap("from"));
     let rounds = 1000;
     let (begun, done) = (AtomicU32::new(0), AtomicU32::new(0));
-    // No sleep: the other thread is to come while slots are copied.
+    // No sleep: the other thread must run while slots are copied.
     let reaches = |count: &AtomicU32, round| {
         while count.load(Ordering::Acquire) < round {
             std::hint::spin_loop();
@@ -82,7 +82,7 @@ fn a_copy_of_slots_does_not_bring_back_what_was_released_meanwhile() {
             }
         });
         let round = |round: &u32| {
-            // SAFETY: the slots are this thread's, no work uses them, and the texture is alive.
+            // SAFETY: the slots belong to this thread, no work uses them, and the texture is alive.
             unsafe {
                 drop(device.write_view(&src, SLOTS - 1, &view).expect("it takes such a view"));
                 begun.store(*round, Ordering::Release);
@@ -94,7 +94,7 @@ fn a_copy_of_slots_does_not_bring_back_what_was_released_meanwhile() {
         };
         (1..=rounds).filter(round).count()
     });
-    // SAFETY: nothing uses them.
+    // SAFETY: no work uses them.
     unsafe { [src, dst].into_iter().for_each(|heap| device.destroy_heap(heap)) };
     drop((texture, memory));
     _ = gpu.close();

@@ -1,5 +1,5 @@
-//! Moves of textures whose formats have no portable name: those of several planes, of which it is not known what is to
-//! be copied (Mesa's software driver of version 22 has none), and others, whose whole description is compared.
+//! Moves of textures with formats that have no portable name: multi-planar formats, for which the library does not know
+//! the copies (Mesa's software driver of version 22 has none), and others, for which the whole description is compared.
 
 use ash::vk;
 use ringfence::defrag::{Defrag, DefragDesc, DefragPass, MoveError};
@@ -22,7 +22,7 @@ fn info(format: vk::Format, usage: vk::ImageUsageFlags) -> TextureInfo<'static> 
     TextureInfo::new(format, 64, 64, usage)
 }
 
-/// Has a texture of this description moved within a pool, as far as `check` gets it moved.
+/// Starts a move of a texture with this description within a pool, and calls `check` with the pass and the texture.
 fn in_a_move(info: &TextureInfo<'_>, check: impl FnOnce(&mut DefragPass<'_, ringfence::vulkan::Device>, &mut Texture)) {
     let Ok(gpu) = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip) else { return };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
@@ -38,7 +38,7 @@ fn in_a_move(info: &TextureInfo<'_>, check: impl FnOnce(&mut DefragPass<'_, ring
     let held: Vec<_> = (0..8).map(make).collect();
     let mut held: Vec<_> = held.into_iter().step_by(4).collect();
     memory.reclaim();
-    // SAFETY: nothing is submitted.
+    // SAFETY: no work is submitted.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let frame = timeline.begin();
     let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
@@ -50,7 +50,7 @@ fn in_a_move(info: &TextureInfo<'_>, check: impl FnOnce(&mut DefragPass<'_, ring
     drop((run, held, first, pool));
     memory.shutdown(std::time::Duration::ZERO).expect("nothing was submitted");
     drop((timeline, memory));
-    assert_eq!(gpu.close(), Vec::<String>::new(), "the validation layers have nothing to say");
+    assert_eq!(gpu.close(), Vec::<String>::new(), "the validation layers report nothing");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Priorities as the driver gets them: a device whose table of functions is written over in two places, so that the
-//! test sees what arrives there. What arrives is kept from the driver, which may know nothing of the extensions.
+//! Priorities that reach the driver: two functions of a device's table are replaced, to observe the arguments. The
+//! priorities are not passed on, because the driver may not support the extensions.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -11,12 +11,12 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, PoolDesc};
 
 use crate::vulkan_backend::bare::with_raw_device;
 
-/// What the driver was to get.
+/// A call with a priority.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Sent {
-    /// Memory was asked for, with a priority or without.
+    /// Memory was allocated, with a priority or without.
     Allocated(Option<f32>),
-    /// The priority of memory that exists, by its handle.
+    /// The priority of existing memory was changed, identified by its handle.
     Changed(u64, f32),
 }
 
@@ -34,17 +34,17 @@ unsafe extern "system" fn allocate(
     callbacks: *const vk::AllocationCallbacks<'_>,
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    // SAFETY: the library gives a valid description.
+    // SAFETY: the library passes a valid description.
     let mut info = unsafe { *info };
     let first = info.p_next.cast::<vk::MemoryPriorityAllocateInfoEXT<'_>>();
     let priority =
-        // SAFETY: every structure of a chain begins with its type; this one is the last that the library adds here.
+        // SAFETY: every structure of a chain starts with its type; this one is the last that the library adds here.
         unsafe { first.as_ref() }.filter(|held| held.s_type == vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT);
     if let Some(priority) = priority {
         info.p_next = priority.p_next;
     }
     SENT.lock().expect("no thread panicked").push(Sent::Allocated(priority.map(|held| held.priority)));
-    // SAFETY: the driver's own function, with a description that it knows.
+    // SAFETY: the driver's own function, with a description that it supports.
     unsafe { ALLOCATE.get().expect("it was looked up")(device, &info, callbacks, memory) }
 }
 
@@ -56,7 +56,7 @@ unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char
     // SAFETY: names of functions are C strings.
     if unsafe { std::ffi::CStr::from_ptr(name) } == c"vkSetDeviceMemoryPriorityEXT" {
         let change: vk::PFN_vkSetDeviceMemoryPriorityEXT = change;
-        // SAFETY: a pointer to a function; the caller that looked this name up calls it as what it is.
+        // SAFETY: a pointer to a function; the caller that looked this name up calls it with its real type.
         return Some(unsafe {
             std::mem::transmute::<vk::PFN_vkSetDeviceMemoryPriorityEXT, unsafe extern "system" fn()>(change)
         });
@@ -65,7 +65,7 @@ unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char
     unsafe { FIND.get().expect("it was looked up")(device, name) }
 }
 
-/// The same device with functions that tell.
+/// Returns the same device with the observing functions.
 fn telling(instance: &ash::Instance, device: &ash::Device) -> (ash::Instance, ash::Device) {
     let (mut of_instance, mut of_device) = (instance.fp_v1_0().clone(), device.fp_v1_0().clone());
     FIND.get_or_init(|| of_instance.get_device_proc_addr);
@@ -88,8 +88,8 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
             features.set(Features::MEMORY_PRIORITY, at_allocation);
             features.set(Features::PAGEABLE_DEVICE_LOCAL_MEMORY, at_any_time);
             let desc = DeviceDesc { features, ..Default::default() };
-            // SAFETY: they were made from each other, with timeline semaphores, and outlive the call. The priorities,
-            // whose extensions were not enabled, are kept from the driver by the functions above.
+            // SAFETY: they were created from each other, with timeline semaphores, and outlive the call. The functions
+            // above do not pass priorities to the driver, because their extensions are not enabled.
             let device = unsafe { Device::new(&instance, physical, raw.clone(), desc) }.expect("Vulkan 1.2");
             let listens = match (at_allocation, at_any_time) {
                 (_, true) => MemoryPriority::AtAnyTime,
@@ -119,7 +119,7 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
                 assert_eq!(sent(), if at_any_time { vec![changed] } else { vec![] });
             }
             assert!(!plain.set_priority(Priority::Highest) && !pooled.set_priority(Priority::Highest));
-            assert_eq!(sent(), [], "a block is not one resource's");
+            assert_eq!(sent(), [], "a block is not dedicated to one resource");
         }
     });
 }

@@ -1,4 +1,5 @@
-//! What Vulkan forbids is refused by name before the driver is asked, and the driver decides what it alone knows.
+//! Requests that Vulkan forbids are refused by name before they reach the driver. The driver decides only rules that it
+//! alone knows.
 
 use ash::vk::{self, MemoryHeapFlags as HeapFlags, MemoryPropertyFlags as Flags};
 use ringfence::device::descriptors::{Descriptors, HeapDesc, HeapKind, PortableView, SamplerDesc, ViewTypes};
@@ -21,7 +22,7 @@ const PLAIN: Requirements = Requirements {
     requires_dedicated: false,
 };
 
-/// The rule that a request broke.
+/// Returns the rule that a request broke.
 fn rule<T>(made: Result<T, Error>) -> &'static str {
     match made.map(drop) {
         Err(Error::Device(DeviceError::Unsupported(reason))) => reason.rule,
@@ -29,7 +30,7 @@ fn rule<T>(made: Result<T, Error>) -> &'static str {
     }
 }
 
-/// Dedicated memory takes the resource that it was made for, and memory of its own that was made for none takes any.
+/// Memory that was dedicated to a resource accepts only that resource; dedicated memory without a resource accepts any.
 #[test]
 fn memory_that_was_made_for_one_resource_takes_no_other() {
     let Some(rig) = Rig::open() else { return };
@@ -66,7 +67,7 @@ fn memory_that_was_made_for_one_resource_takes_no_other() {
 const PROTECTED: &str = "memory of a protected type without Features::PROTECTED_MEMORY";
 const COHERENT: &str = "memory of a device-coherent type without Features::DEVICE_COHERENT_MEMORY";
 const TILE: &str = "memory of a tile memory heap";
-/// Behind the driver's own types.
+/// Memory types behind the driver's own.
 const SPECIAL: [(Flags, HeapFlags); 3] = [
     (Flags::from_raw(Flags::DEVICE_LOCAL.as_raw() | Flags::PROTECTED.as_raw()), HeapFlags::DEVICE_LOCAL),
     (Flags::from_raw(Flags::DEVICE_LOCAL.as_raw() | Flags::DEVICE_COHERENT_AMD.as_raw()), HeapFlags::DEVICE_LOCAL),
@@ -98,7 +99,7 @@ fn memory_types_that_take_a_feature_are_refused_without_it() {
                         assert_eq!(memory.allocate(bits, desc).expect("it is enabled").memory_type(), memory_type);
                     }
                 }
-                // With the others to choose from.
+                // With other types to choose from.
                 let preferring = AllocationDesc { preferred: property, ..Default::default() };
                 let taken = memory.allocate(PLAIN, preferring).expect("there is another").memory_type();
                 assert_eq!(taken < own, features.is_empty(), "{property:?} in {taken}");
@@ -131,7 +132,7 @@ fn more_samplers_than_the_device_allows_are_refused_with_numbers() {
         };
         let (heap, _) = device.make_heap(&desc).expect("a heap in host memory");
         let view = device.describe_view(&PortableView::Sampler(SamplerDesc::default())).expect("a plain sampler");
-        // SAFETY: the slots are the heap's, no work uses them, and each leftover is discarded once.
+        // SAFETY: the heap has these slots, no work uses them, and each leftover is discarded once.
         unsafe {
             (0..3).for_each(|slot| drop(device.write_view(&heap, slot, &view).expect("so many may be")));
             let numbers = Numbers::AtMost { given: 4, max: 3 };
@@ -147,7 +148,7 @@ fn more_samplers_than_the_device_allows_are_refused_with_numbers() {
     });
 }
 
-/// Placeholders and descriptor buffers have memory beside the allocator's.
+/// The memory of placeholders and descriptor buffers, which is not the allocator's, counts towards the limit.
 #[test]
 fn the_memory_of_descriptor_heaps_counts_with_all_other() {
     const MAX: u64 = 6;
@@ -173,7 +174,7 @@ fn the_memory_of_descriptor_heaps_counts_with_all_other() {
             name: "",
             share: None,
         };
-        // SAFETY: there is a type 0; nothing is placed in the memory, and nothing uses the heap.
+        // SAFETY: type 0 exists; the memory contains no resources, and no work uses the heap.
         unsafe {
             let held: Vec<_> = (of_heap..MAX).map(|_| device.allocate_memory(&desc).expect("so many may be")).collect();
             assert_eq!(device.allocate_memory(&desc).map(drop), Err(DeviceError::TooManyObjects));
@@ -196,7 +197,7 @@ mod imported {
     use super::*;
 
     const SHARING: Features = Features::EXTERNAL_MEMORY_FD.union(Features::EXTERNAL_MEMORY_DMA_BUF);
-    /// One type behind the driver's own.
+    /// One memory type behind the driver's own.
     const ONE_MORE: Altered = Altered {
         types: &[(Flags::DEVICE_LOCAL, HeapFlags::DEVICE_LOCAL)],
         limits: |_| {},
@@ -208,7 +209,7 @@ mod imported {
         File::open("/dev/null").expect("every Unix has it").into()
     }
 
-    /// Of another device, as whose memory type that has this index.
+    /// Describes shared memory of another device, with this memory type there.
     fn shared(memory_type: u32) -> SharedMemory {
         let (identity, memory_bytes, size) = ([7; 32], 65_536, 65_536);
         SharedMemory { kind: ShareKind::DmaBuf, identity, memory_bytes, memory_type, is_tied: false, offset: 0, size }
@@ -216,7 +217,7 @@ mod imported {
 
     fn import(memory: &Allocator, from: &SharedMemory) -> Result<Allocation<Device>, ShareError> {
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
-        // SAFETY: the handle's memory is of the altered driver, which takes any.
+        // SAFETY: the handle's memory belongs to the altered driver, which accepts any.
         unsafe { sharing::import_memory(memory, handle(), from, ResourceClass::Buffer, desc) }
     }
 
@@ -225,7 +226,7 @@ mod imported {
         for (index, dma_buf_types) in [(0, (|_| 0b1) as fn(u32) -> u32), (1, |own| 1 << own)] {
             with_altered_device(Altered { dma_buf_types, ..ONE_MORE }, SHARING, |device, own| {
                 let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-                // Those of the other device, which may have more.
+                // Memory types of the other device, which may have more.
                 for theirs in [0, 1, own, 31, 77] {
                     let imported = import(&memory, &shared(theirs)).expect("the driver takes it");
                     assert_eq!(imported.memory_type(), index * own, "{theirs} there");
@@ -236,7 +237,7 @@ mod imported {
         }
     }
 
-    /// Among those that the resource may lie in.
+    /// The type is one that the resource also allows.
     #[test]
     fn a_dma_buf_with_a_buffer_is_taken_for_a_type_of_both() {
         with_altered_device(Altered { dma_buf_types: |own| 1 << own | 1, ..ONE_MORE }, SHARING, |device, own| {
@@ -244,11 +245,11 @@ mod imported {
             let info = Create::<Buffers>::describe(device, &BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC });
             let info = info.expect("a plain buffer");
             for theirs in [0, own, 77] {
-                // SAFETY: the handle's memory is of the altered driver, which takes any.
+                // SAFETY: the handle's memory belongs to the altered driver, which accepts any.
                 let made = unsafe {
                     sharing::import_buffer(&memory, &info, handle(), &shared(theirs), AllocationDesc::default())
                 };
-                assert!(made.expect("one type serves both").memory_type() < own);
+                assert!(made.expect("one type supports both").memory_type() < own);
                 memory.reclaim();
             }
         });
@@ -263,7 +264,7 @@ mod imported {
         });
     }
 
-    /// The host sees nothing of it; whatever else it is for goes on.
+    /// The host cannot access it, but all other uses work.
     #[test]
     fn imported_memory_that_cannot_be_mapped_is_imported_all_the_same() {
         const SEEN: &[(Flags, HeapFlags)] = &[(Flags::from_raw(0b110), HeapFlags::empty())];

@@ -1,5 +1,5 @@
-//! A device with validation, and resources in it that are gone when the test ends: the least that stands in for an
-//! allocator. Every resource has a memory of its own, but where a test says otherwise.
+//! A device with validation, and its resources, which are destroyed when the test ends: the minimum that replaces an
+//! allocator. Every resource has its own memory, unless a test says otherwise.
 
 use ash::vk;
 use ringfence::device::{
@@ -10,7 +10,7 @@ use ringfence::vulkan::{BufferInfo, Device, Memory};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Command, Gpu, OpenError, Options, TextureRegion};
 
-/// A device, and what was made with it.
+/// A device, and the objects created with it.
 pub struct Rig {
     pub device: Device,
     pub gpu: VulkanGpu,
@@ -20,11 +20,11 @@ pub struct Rig {
     submitted: u64,
 }
 
-/// A buffer of the rig's.
+/// A buffer of the rig.
 #[derive(Clone, Copy)]
 pub struct Buffer {
     pub raw: vk::Buffer,
-    /// Bytes.
+    /// Size, in bytes.
     pub size: u64,
     memory: usize,
     offset: u64,
@@ -40,17 +40,17 @@ impl Rig {
         Self::open_with(&Self::options())
     }
 
-    /// Opens a device; `None` if there is none, which is said.
+    /// Opens a device. If there is none, reports that and returns `None`.
     pub fn open_with(options: &Options) -> Option<Self> {
         let gpu = VulkanGpu::open(options).inspect_err(skip).ok()?;
         let device = gpu.device();
         Some(Self { device, gpu, memories: vec![], buffers: vec![], textures: vec![], submitted: 0 })
     }
 
-    /// Destroys everything; the validation layers must have nothing to say of the whole test.
+    /// Destroys all objects. The validation layers must not have reported a message during the whole test.
     pub fn close(mut self) {
         self.gpu.wait_idle().expect("the device is not lost");
-        // SAFETY: the device is idle, and each is destroyed once, resources before their memory.
+        // SAFETY: the device is idle, and each object is destroyed once, resources before their memory.
         unsafe {
             self.buffers.drain(..).for_each(|buffer| Create::<Buffers>::destroy(&self.device, buffer));
             self.textures.drain(..).for_each(|texture| Create::<Textures>::destroy(&self.device, texture));
@@ -60,14 +60,14 @@ impl Rig {
         assert!(messages.is_empty(), "{messages:#?}");
     }
 
-    /// Submits to queue 0 and waits.
+    /// Submits commands to queue 0 and waits for them.
     pub fn run(&mut self, commands: &[Command<Device>]) {
         self.submitted += 1;
         self.gpu.submit(0, &[], commands, self.submitted).expect("a submission");
         self.gpu.wait_idle().expect("the device is not lost");
     }
 
-    /// The first host-visible type among those.
+    /// Returns the first host-visible type among these bits.
     pub fn host_type(&self, memory_type_bits: u32) -> Option<u32> {
         let types = &self.device.capabilities().memory_types;
         (0..types.len() as u32).find(|&index| {
@@ -76,27 +76,27 @@ impl Rig {
         })
     }
 
-    /// The memory types that anything may be in.
+    /// Returns the memory types without special properties.
     pub fn plain_types(&self) -> Vec<u32> {
         let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL | MemoryProperties::LAZILY_ALLOCATED;
         let types = (0..).zip(&self.device.capabilities().memory_types);
         types.filter(|(_, held)| !held.properties.intersects(special)).map(|(index, _)| index).collect()
     }
 
-    /// A subresource in a buffer, with rows as the device wants them aligned.
+    /// Returns the layout of a subresource in a buffer, with the row alignment of the device.
     pub fn region(&self, width: u32, height: u32, texel_bytes: u32, mip: u32, layer: u32) -> TextureRegion {
         let row_alignment = self.device.capabilities().texture_copy_row_alignment;
         let row_bytes = (u64::from(width) * u64::from(texel_bytes)).next_multiple_of(row_alignment);
         TextureRegion { buffer_offset: 0, row_bytes, mip, layer, width, height, texel_bytes }
     }
 
-    /// Records, and does not submit, two copies that overlap without a barrier between them.
+    /// Records two copies that overlap without a barrier between them. Does not submit them.
     pub fn unsynchronized_copies(&self, buffer: Buffer) {
         let device = self.device.raw();
         let copy = |src_offset, dst_offset| [vk::BufferCopy { src_offset, dst_offset, size: 16 }];
         let once = vk::CommandBufferBeginInfo::default();
         let family = vk::CommandPoolCreateInfo::default().queue_family_index(self.gpu.queue_family());
-        // SAFETY: the pool is of the device's family; the buffer is alive; nothing is submitted.
+        // SAFETY: the pool belongs to the device's family; the buffer is alive; the commands are not submitted.
         unsafe {
             let pool = device.create_command_pool(&family, None).expect("a pool");
             let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
@@ -109,12 +109,12 @@ impl Rig {
         }
     }
 
-    /// A buffer that the host sees.
+    /// Creates a host-visible buffer.
     pub fn host_buffer(&mut self, size: u64, usage: BufferUsage) -> Buffer {
         self.buffer(size, usage, None).expect("buffers can be in host-visible memory")
     }
 
-    /// A buffer in a type, or in any that the host sees; `None` if it cannot be in that type.
+    /// Creates a buffer in a memory type, or in any host-visible one; `None` if the buffer cannot use the type.
     pub fn buffer(&mut self, size: u64, usage: BufferUsage, memory_type: Option<u32>) -> Option<Buffer> {
         let info = Create::<Buffers>::describe(&self.device, &BufferDesc { size, usage }).expect("a plain buffer");
         // SAFETY: the device described it.
@@ -131,7 +131,7 @@ impl Rig {
         Some(self.place(raw, size, memory, 0))
     }
 
-    /// Buffers side by side in one memory that the host sees.
+    /// Creates adjacent buffers in one host-visible memory object.
     pub fn buffers_in_one_memory(&mut self, sizes: &[u64], usage: BufferUsage) -> Vec<Buffer> {
         let mut end = 0;
         let mut prepared = Vec::new();
@@ -150,13 +150,13 @@ impl Rig {
         prepared.into_iter().map(|(raw, size, offset, _)| self.place(raw, size, memory, offset)).collect()
     }
 
-    /// A buffer with memory of its own, as the driver knows it.
+    /// Creates a buffer with dedicated memory, which the driver knows as such.
     pub fn dedicated_buffer(&mut self, size: u64, usage: BufferUsage) -> Buffer {
         let info = Create::<Buffers>::describe(&self.device, &BufferDesc { size, usage }).expect("a plain buffer");
         self.buffer_from(&info, true)
     }
 
-    /// A buffer that the host sees, from the backend's own description.
+    /// Creates a host-visible buffer from the backend's own description.
     pub fn buffer_from(&mut self, info: &BufferInfo<'_>, dedicated: bool) -> Buffer {
         // SAFETY: the test's description is valid.
         let (raw, needs) = unsafe { Create::<Buffers>::prepare(&self.device, info) }.expect("a plain buffer");
@@ -165,7 +165,7 @@ impl Rig {
             let memory = self.memory(memory_type, &needs, needs.size);
             return self.place(raw, info.raw().size, memory, 0);
         }
-        // SAFETY: the type is one that the buffer allows, and it is not used up.
+        // SAFETY: the buffer allows the type, and was not placed before.
         let dedicated = unsafe { Create::<Buffers>::dedicate(&self.device, &raw, &desc(memory_type, &needs)) };
         let (placed, memory) = dedicated.expect("some KiB of memory");
         assert!(placed.mapped.is_some() && placed.mapped == memory.mapped());
@@ -173,37 +173,37 @@ impl Rig {
         self.own(placed, info.raw().size, self.memories.len() - 1, 0)
     }
 
-    /// A texture in the first type that it allows.
+    /// Creates a texture in the first type that it allows.
     pub fn texture(&mut self, desc_of: &TextureDesc, dedicated: bool) -> vk::Image {
         let info = Create::<Textures>::describe(&self.device, desc_of).expect("a plain texture");
         // SAFETY: the device described it.
         let (raw, needs) = unsafe { Create::<Textures>::prepare(&self.device, &info) }.expect("a plain texture");
         let memory_type = needs.memory_type_bits.trailing_zeros();
         let texture = if dedicated {
-            // SAFETY: the type is one that the texture allows, and it is not used up.
+            // SAFETY: the texture allows the type, and was not placed before.
             let made = unsafe { Create::<Textures>::dedicate(&self.device, &raw, &desc(memory_type, &needs)) };
             let (placed, memory) = made.expect("some KiB of memory");
             self.memories.push(memory);
             placed.object
         } else {
             let memory = self.memory(memory_type, &needs, needs.size);
-            // SAFETY: the memory was made for it.
+            // SAFETY: the memory was allocated for it.
             let placed = unsafe { Create::<Textures>::place(&self.device, &raw, &self.memories[memory], 0) };
             placed.expect("a texture can be bound").object
         };
-        // SAFETY: the texture is this device's and alive.
+        // SAFETY: the texture belongs to this device and is alive.
         unsafe { Create::<Textures>::set_name(&self.device, &texture, "texture") };
         self.textures.push(texture);
         texture
     }
 
-    /// The memory that a buffer lies in.
+    /// Returns the memory of a buffer.
     pub fn memory_of(&self, buffer: Buffer) -> &Memory {
         &self.memories[buffer.memory]
     }
 
     pub fn name(&self, buffer: Buffer, name: &str) {
-        // SAFETY: the buffer is this device's and alive.
+        // SAFETY: the buffer belongs to this device and is alive.
         unsafe { Create::<Buffers>::set_name(&self.device, &buffer.raw, name) };
     }
 
@@ -212,7 +212,8 @@ impl Rig {
         assert!(bytes.len() as u64 <= buffer.size);
         let memory = &self.memories[buffer.memory];
         let mapped = buffer.mapped.expect("the host sees this buffer").as_ptr();
-        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle; the range flushed is the memory's.
+        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle; the flushed range is inside the
+        // memory.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped, bytes.len());
             if self.device.capabilities().needs_flush(memory.memory_type()) {
@@ -240,7 +241,7 @@ impl Rig {
     }
 
     fn place(&mut self, raw: vk::Buffer, size: u64, memory: usize, offset: u64) -> Buffer {
-        // SAFETY: the memory was made for it, and the offset is aligned.
+        // SAFETY: the memory was allocated for it, and the offset is aligned.
         let placed = unsafe { Create::<Buffers>::place(&self.device, &raw, &self.memories[memory], offset) };
         self.own(placed.expect("a buffer can be bound"), size, memory, offset)
     }
@@ -263,13 +264,13 @@ fn desc(memory_type: u32, needs: &Requirements) -> MemoryDesc<'static> {
     }
 }
 
-/// Says that a test is skipped, or fails it where Vulkan is required.
+/// Reports that a test is skipped, or fails it if Vulkan is required.
 pub fn skip(error: &OpenError) {
     assert!(std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none(), "Vulkan is required: {error}");
     ringfence_testkit::report::skipped(error);
 }
 
-/// Bytes that repeat late and differ by seed.
+/// Returns pseudo-random bytes that depend on the seed.
 pub fn pattern(size: usize, seed: u32) -> Vec<u8> {
     (0..size as u32).map(|i| (i.wrapping_mul(2_654_435_761) ^ seed.wrapping_mul(40_503)).to_le_bytes()[3]).collect()
 }

@@ -1,5 +1,5 @@
-//! The barriers of transient memory on Vulkan: recorded as their table says, they keep passes apart that share bytes,
-//! which synchronization validation checks.
+//! The barriers of transient memory on Vulkan: recorded from their table, they separate passes that share bytes.
+//! Synchronization validation checks that.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use super::families::Queue;
 use super::rig::Rig;
 
-/// Two buffers in a pass that copies, whose bytes two others get: one in a pass that computes, the next in one that
-/// copies again. `after` is the second scope of memory barriers; gives what the layers say.
+/// Runs three passes: one copies into two buffers, a compute pass reuses the bytes of one, and another copy pass those
+/// of the other. `after` is the second scope of the memory barriers. Returns the messages of the layers.
 fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<String>> {
     let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
@@ -39,7 +39,7 @@ fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<
     let last = acquire(&mut execution, 60 << 10, copies_again);
     let last = *execution.buffer(last).expect("it is in use");
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.pass, barrier.depends)).collect();
-    assert_eq!(depends, [(computes, true), (copies_again, false)], "the first one serves for both");
+    assert_eq!(depends, [(computes, true), (copies_again, false)], "the first dependency covers both");
 
     let frame = timeline.begin();
     let value = frame.value();
@@ -75,12 +75,12 @@ fn a_dependency_is_for_all_that_comes_and_not_for_its_pass_alone() {
     let Some(messages) = three_passes((vk::PipelineStageFlags::ALL_COMMANDS, reads | writes)) else { return };
     assert_eq!(messages, Vec::<String>::new());
     let narrow = three_passes((vk::PipelineStageFlags::COMPUTE_SHADER, vk::AccessFlags::SHADER_WRITE));
-    let narrow = narrow.expect("it was there a moment ago");
+    let narrow = narrow.expect("the device opened before");
     assert!(narrow.iter().any(|message| message.starts_with("SYNC-HAZARD-WRITE-AFTER-WRITE")), "{narrow:?}");
 }
 
-/// Records a transition of all of a texture that discards it, as the table of barriers says, and a clear. `source` is the
-/// source access.
+/// Records a transition that discards a whole texture, as in the table of barriers, and a clear. `source` is the source
+/// access.
 fn discard_and_clear(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image, source: vk::AccessFlags) {
     let range = vk::ImageSubresourceRange {
         aspect_mask: vk::ImageAspectFlags::COLOR,
@@ -107,8 +107,8 @@ fn discard_and_clear(device: &ash::Device, commands: vk::CommandBuffer, image: v
     }
 }
 
-/// Two textures in a pass, whose bytes two others get in the next and in the one after it; what the layers say of the
-/// barriers of the table, and of no others.
+/// Uses two textures in a pass, and reuses their bytes in the next pass and in the one after it. Records only the
+/// barriers of the table, and returns the messages of the layers.
 fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
     let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
@@ -132,7 +132,7 @@ fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
         images.push(image(&execution, texture));
     }
     let depends: Vec<_> = execution.barriers().iter().map(|barrier| (barrier.depends, barrier.discards)).collect();
-    assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency serves for both");
+    assert_eq!(depends, [(false, true), (false, true), (true, true), (false, true)], "one dependency covers both");
 
     let frame = timeline.begin();
     let value = frame.value();

@@ -1,5 +1,5 @@
-//! Safe descriptions over the whole range of their numbers: what a device takes breaks no rule of valid usage
-//! (validation is silent), what it refuses is refused by name and changes nothing. The seed is printed;
+//! Safe descriptions over the whole range of their values: accepted descriptions break no rule of valid usage
+//! (validation is silent), and refused ones are refused by name and change nothing. The seed is printed;
 //! `RINGFENCE_SEED` sets it.
 
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::vulkan_backend::rig::Rig;
 
 const BUFFERS: u32 = 4_000;
 const TEXTURES: u32 = 20_000;
-/// What is at most given memory too.
+/// Resources up to this size also get memory.
 const PLACED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reasons that occur on every device. Those of features that most devices have are not among them.
+/// Reasons that occur on every device. Reasons about features that most devices have are left out.
 const BUFFER_REASONS: [&str; 4] = [
     "a buffer has at least one byte",
     "a buffer has at least one usage",
@@ -54,7 +54,7 @@ const TEXTURE_REASONS: [&str; 22] = [
     "a texture with this many samples",
 ];
 
-/// Numbers that depend on the seed alone (SplitMix64).
+/// Numbers that depend only on the seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -84,7 +84,7 @@ impl Dice {
         values[self.below(values.len() as u64) as usize]
     }
 
-    /// Bits: mostly few of the `plain` ones, now and then one more of all, or any.
+    /// Returns random bits: mostly a few of the `plain` ones, sometimes one other bit, or any bits.
     fn bits(&mut self, plain: u32) -> u32 {
         let few = self.any() as u32 & self.any() as u32 & plain;
         match self.below(16) {
@@ -139,7 +139,7 @@ impl Dice {
     fn texture(&mut self) -> TextureInfo<'static> {
         let (width, height) = (self.extent(), self.extent());
         let height = if self.one_in(3) { width } else { height };
-        // Transient attachments, which allow little else, are a part only.
+        // Only some are transient attachments, because these allow few other usages.
         let plain = if self.one_in(8) { 0xff } else { 0xbf };
         let usage = vk::ImageUsageFlags::from_raw(self.bits(plain));
         let info = TextureInfo::new(self.format(), width, height, usage);
@@ -147,13 +147,13 @@ impl Dice {
     }
 }
 
-/// What became of the descriptions.
+/// The results of all descriptions.
 #[derive(Default)]
 struct Outcome {
     taken: u32,
     placed: u32,
     refused: BTreeMap<&'static str, u32>,
-    /// Anything else that a driver says, such as that it is out of memory.
+    /// Other errors of the driver, such as out of memory.
     failed: u32,
 }
 
@@ -187,7 +187,7 @@ fn device_error(error: Error) -> DeviceError {
     }
 }
 
-/// A device, an allocator over it, and the numbers.
+/// A device, an allocator over it, and the random numbers.
 struct Trial {
     /// Dropped before its device.
     memory: Allocator<ringfence::vulkan::Device>,
@@ -202,7 +202,7 @@ impl Trial {
         Some(Self { memory, rig, dice: Dice::seeded() })
     }
 
-    /// Live things, and objects that were made.
+    /// Returns the live allocations, their bytes, and the number of created objects.
     fn state(&self) -> (u64, u64, u64) {
         let held = self.memory.statistics();
         let total = held.total();
@@ -219,7 +219,7 @@ impl Trial {
         let device = self.rig.device.clone();
         let raw = *info.raw();
         Create::<Buffers>::share_support(&device, &info, ShareKind::OpaqueFd);
-        // SAFETY: the description is a safe one, and what is made is discarded.
+        // SAFETY: the description is safe, and the created buffer is discarded.
         let made = unsafe {
             Create::<Buffers>::prepare(&device, &info).map(|(raw, needs)| {
                 Create::<Buffers>::discard(&device, raw);
@@ -246,7 +246,7 @@ impl Trial {
         if device.sparse_support().is_some() {
             // SAFETY: as above.
             if let Ok((raw, _)) = unsafe { device.make_sparse(&info) } {
-                // SAFETY: nothing uses it.
+                // SAFETY: no work uses it.
                 unsafe { Create::<Buffers>::discard(&device, raw) };
             }
         }
@@ -258,7 +258,7 @@ impl Trial {
         let device = self.rig.device.clone();
         let raw = *info.raw();
         Create::<Textures>::share_support(&device, &info, ShareKind::OpaqueFd);
-        // SAFETY: the description is a safe one, and what is made is discarded.
+        // SAFETY: the description is safe, and the created texture is discarded.
         let made = unsafe {
             Create::<Textures>::prepare(&device, &info).map(|(raw, needs)| {
                 Create::<Textures>::discard(&device, raw);
@@ -285,7 +285,7 @@ impl Trial {
         if device.sparse_texture_support().is_some() {
             // SAFETY: as above.
             if let Ok((raw, _)) = unsafe { device.make_sparse_texture(&info) } {
-                // SAFETY: nothing uses it.
+                // SAFETY: no work uses it.
                 unsafe { Create::<Textures>::discard(&device, raw) };
             }
         }
@@ -318,7 +318,7 @@ fn safe_texture_descriptions_are_valid_or_refused_by_name() {
     trial.close();
 }
 
-/// The same rules hold for portable descriptions.
+/// Portable descriptions follow the same rules.
 #[test]
 fn portable_descriptions_are_valid_or_refused_by_name() {
     use ringfence::device::{Dimension, Format};
@@ -340,7 +340,7 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
         USAGES.into_iter().for_each(|flag| usage = if dice.one_in(3) { usage | flag } else { usage });
         let format = if dice.one_in(2) { dice.of(&PLAIN) } else { dice.of(Format::ALL) };
         let dimension = if dice.one_in(2) { Dimension::D2 } else { dice.of(&DIMENSIONS) };
-        // Half of them as a dimension has them, which all others are refused for.
+        // Half of them have the extent that their dimension requires; all others are refused.
         let fits = dice.one_in(2);
         let (width, mut height, mut depth) = (dice.extent(), dice.extent(), if fits { 1 } else { dice.count(9) });
         let (mips, mut layers, samples) = (dice.count(12), dice.count(9), dice.samples().as_raw());
@@ -354,11 +354,11 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
             TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value: None };
         let device = trial.rig.device.clone();
         let made = Create::<Textures>::describe(&device, &desc)
-            // SAFETY: the device described it, and what is made is discarded.
+            // SAFETY: the device described it, and the created texture is discarded.
             .and_then(|info| unsafe { Create::<Textures>::prepare(&device, &info) });
         if let Ok((raw, _)) = made {
             taken[dimension as usize] += 1;
-            // SAFETY: nothing uses it.
+            // SAFETY: no work uses it.
             unsafe { Create::<Textures>::discard(&device, raw) };
         }
         trial.silent(&desc);
@@ -372,7 +372,7 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
     trial.close();
 }
 
-/// What was made by `from_raw` and changed afterwards is described by safe code from there on.
+/// A description from `from_raw` that safe code changes afterwards is checked like a safe one.
 #[test]
 fn a_raw_description_that_safe_code_changes_is_checked() {
     let Some(mut trial) = Trial::open() else { return };
@@ -385,7 +385,7 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
             .array_layers(1)
             .samples(vk::SampleCountFlags::TYPE_1)
             .usage(vk::ImageUsageFlags::SAMPLED);
-        // SAFETY: it is valid, but for what follows.
+        // SAFETY: it is valid, except for the change below.
         unsafe { TextureInfo::from_raw(raw) }.samples(vk::SampleCountFlags::from_raw(samples))
     };
     let refused = trial.memory.create_texture(&of(3), AllocationDesc::default()).map(drop);
@@ -395,7 +395,7 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
             DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
-    trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is as valid as before");
+    trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is still valid");
     trial.memory.reclaim();
     trial.silent(&"from_raw");
     trial.close();

@@ -1,4 +1,4 @@
-//! Views of different dimensions side by side in one heap, read by one shader, in every way of keeping descriptors.
+//! Views of different dimensions in one heap, read by one shader, with every descriptor model.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ const SAMPLERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UNORM;
 
-/// The dimension of a view, its layers, and the red of its first layer or slice; each further one has one more.
+/// The dimension of a view, its number of layers, and the red value of its first layer or slice. It increases by one
+/// with each layer or slice.
 const VIEWS: [(vk::ImageViewType, u32, u8); 6] = [
     (vk::ImageViewType::TYPE_2D, 1, 10),
     (vk::ImageViewType::TYPE_2D_ARRAY, 2, 20),
@@ -35,10 +36,10 @@ const VIEWS: [(vk::ImageViewType, u32, u8); 6] = [
     (vk::ImageViewType::TYPE_1D, 1, 50),
     (vk::ImageViewType::CUBE_ARRAY, 12, 60),
 ];
-/// Views for which a heap of plain sets has an array, unless `DeviceDesc::plain_views` names more.
+/// Number of views for which a heap of plain sets has an array, unless `DeviceDesc::plain_views` names more.
 const USUAL: usize = 4;
 
-/// The views that the device shows in this test.
+/// Returns the views that the device shows in this test.
 fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
     let binding = |view_type| device.descriptor_binding(vk::DescriptorType::SAMPLED_IMAGE, view_type, FORMAT);
     let shown = VIEWS.iter().take_while(|(view_type, ..)| binding(*view_type).is_some()).count();
@@ -46,7 +47,7 @@ fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
     &VIEWS[..shown]
 }
 
-/// Opens a device that keeps descriptors so; `None` if there is none, which is said.
+/// Opens a device with this descriptor model. If there is none, reports that and returns `None`.
 fn open(model: DescriptorModel, placeholders: bool) -> Option<VulkanGpu> {
     let options = Options { descriptors: Some(model), placeholders, ..crate::vulkan_backend::rig::Rig::options() };
     match VulkanGpu::open(&options) {
@@ -102,8 +103,8 @@ fn plain_sets_refuse_views_without_an_array_by_name() {
     assert_eq!(gpu.close(), Vec::<String>::new());
 }
 
-/// Layers of two dimensions are an array and one layer is a plain view, however many the texture has; six sampled layers of a
-/// cube are a cube.
+/// Several two-dimensional layers are an array and a single layer is a plain view, for any number of layers of the
+/// texture. Six sampled layers of a cube are a cube.
 #[test]
 fn the_natural_view_of_a_cube_is_a_cube_and_of_other_layers_an_array() {
     let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
@@ -139,7 +140,7 @@ fn the_natural_view_of_a_cube_is_a_cube_and_of_other_layers_an_array() {
     assert_eq!(gpu.close(), Vec::<String>::new());
 }
 
-/// Views that do not show what they say are refused by name, on every device.
+/// Views that do not match their texture are refused by name, on every device.
 #[test]
 fn views_that_a_texture_does_not_have_are_refused_by_name() {
     let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
@@ -210,7 +211,7 @@ fn image(memory: &Allocator<Device>, view_type: vk::ImageViewType, layers: u32, 
         .array_layers(layers)
         .samples(vk::SampleCountFlags::TYPE_1)
         .usage(vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED);
-    // SAFETY: it is valid, and every device has such images.
+    // SAFETY: it is valid, and every device supports such images.
     let info = unsafe { TextureInfo::from_raw(info) };
     memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
 }
@@ -233,11 +234,11 @@ fn view(of: &Texture<Device>, view_type: vk::ImageViewType, layers: u32, format:
         .subresource_range(range(0, layers));
     let layout = vk::ImageLayout::GENERAL;
     let view = vulkan::View::Image { descriptor_type: vk::DescriptorType::SAMPLED_IMAGE, info, layout };
-    // SAFETY: the image is alive as long as the view is used, and made for it.
+    // SAFETY: the image is alive as long as the view is used, and allows it.
     unsafe { View::native(view, HeapKind::Resources) }
 }
 
-/// What the shader writes to.
+/// Creates the buffer that the shader writes to.
 fn result(memory: &Allocator<Device>) -> Buffer<Device> {
     let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
     let info = Create::<Buffers>::describe(memory.device(), &desc).expect("every device has it");
@@ -248,7 +249,7 @@ fn result(memory: &Allocator<Device>) -> Buffer<Device> {
 fn read_all(model: DescriptorModel, placeholders: bool) {
     let Some(gpu) = open(model, placeholders) else { return };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    // SAFETY: the one submission below signals it, and is waited for.
+    // SAFETY: the only submission below signals it, and the test waits for it.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let (heap, mut run) = heap(&memory);
     let desc = ShaderVisibleDesc {
@@ -295,7 +296,7 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     assert_eq!(gpu.close(), Vec::<String>::new(), "{model:?}");
 }
 
-/// What the submission needs until it is complete.
+/// The objects that the submission needs until it is complete.
 struct Made {
     pool: vk::CommandPool,
     layout: vk::PipelineLayout,
@@ -304,9 +305,9 @@ struct Made {
 
 impl Made {
     /// # Safety
-    /// The work is complete.
+    /// The work must be complete.
     unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: the caller promises that the work is complete; each is destroyed once.
+        // SAFETY: the caller promises that the work is complete; each object is destroyed once.
         unsafe {
             device.destroy_pipeline(self.pipeline, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -321,8 +322,8 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
     let bounds = [HeapKind::Resources, HeapKind::Samplers].map(|kind| *binding.bound(kind).expect("both are bound"));
     let (layout, pipeline) = pipeline(&device, &bounds);
     let point = vk::PipelineBindPoint::COMPUTE;
-    // SAFETY: all is the device's and alive; the layout has the heaps' set layouts at 0 and 1; nothing else uses the
-    // queue.
+    // SAFETY: all objects belong to the device and are alive; the layout has the heaps' set layouts at 0 and 1; no
+    // other thread uses the queue.
     unsafe {
         let family = vk::CommandPoolCreateInfo::default().queue_family_index(gpu.queue_family());
         let pool = raw.create_command_pool(&family, None).expect("a pool");
@@ -349,10 +350,10 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
     }
 }
 
-/// Brings an image to the layout that shaders read it in, filled layer by layer.
+/// Fills an image layer by layer, and transitions it to the layout for shader reads.
 ///
 /// # Safety
-/// The commands are being recorded, and the image is the device's.
+/// The command buffer must be in the recording state, and the image must belong to the device.
 unsafe fn clear(raw: &ash::Device, commands: vk::CommandBuffer, (image, layers): (vk::Image, u32), red: u8) {
     let (top, transfer) = (vk::PipelineStageFlags::TOP_OF_PIPE, vk::PipelineStageFlags::TRANSFER);
     let shader = vk::PipelineStageFlags::COMPUTE_SHADER;
@@ -367,7 +368,7 @@ unsafe fn clear(raw: &ash::Device, commands: vk::CommandBuffer, (image, layers):
         .new_layout(general);
     let before = [barrier.old_layout(vk::ImageLayout::UNDEFINED).dst_access_mask(write)];
     let after = [barrier.old_layout(general).src_access_mask(write).dst_access_mask(read)];
-    // SAFETY: the caller promises that the commands are being recorded and that the image is the device's.
+    // SAFETY: the caller promises that the commands are being recorded and that the image belongs to the device.
     unsafe {
         raw.cmd_pipeline_barrier(commands, top, transfer, Default::default(), &[], &[], &before);
         for layer in 0..layers {
@@ -387,7 +388,7 @@ fn pipeline(device: &Device, bounds: &[Bound; 2]) -> (vk::PipelineLayout, vk::Pi
         true => vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT,
         false => vk::PipelineCreateFlags::empty(),
     };
-    // SAFETY: naga has validated the shader, whose bindings the layouts have, each with an array as long.
+    // SAFETY: naga has validated the shader; the layouts have its bindings, each with an array of the same length.
     unsafe {
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
         let layout = raw.create_pipeline_layout(&info, None).expect("a layout");
@@ -402,7 +403,7 @@ fn pipeline(device: &Device, bounds: &[Bound; 2]) -> (vk::PipelineLayout, vk::Pi
     }
 }
 
-/// The shader as SPIR-V, with the bindings that the device has.
+/// Compiles the shader to SPIR-V, with the bindings of the device.
 fn shader(device: &Device) -> Vec<u32> {
     use naga::valid::{Capabilities, ValidationFlags, Validator};
     let source = include_str!("view_kinds.wgsl").replace("SLOTS", &SLOTS.to_string());

@@ -1,7 +1,8 @@
 enable wgpu_binding_array;
 
-// Reads one view of each dimension, by constant indices, which need no feature. SLOTS is put in by the host, and the bindings
-// from 200 on are replaced by those of the device: on some all are the same, which WGSL cannot say.
+// Reads one view of each dimension. The indices are constant, which needs no feature. The host replaces SLOTS by a
+// number, and the bindings from 200 on by those of the device: on some devices all are equal, which WGSL cannot
+// express.
 
 struct Words {
     data: array<u32>,
