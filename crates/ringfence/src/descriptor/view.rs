@@ -142,7 +142,7 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     }
     let is_texels = matches!(kind, BufferViewKind::Texels { .. });
     if !(is_texels || unit.is_multiple_of(4)) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
-        return bad("offset and size must be whole elements (structures: multiples of 4 bytes); the bytes of an element are", unit);
+        return bad("offset and size must be whole elements (structures: multiples of 4); the element bytes are", unit);
     }
     if size > size_max {
         return bad("the largest size of such a view in bytes is", size_max);
