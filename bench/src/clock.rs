@@ -1,4 +1,4 @@
-//! Times of single operations, with a clock whose step may be longer than an operation.
+//! Times of single operations. A step of the clock may be longer than an operation.
 //!
 //! ```text
 //!   clock      0    │    0    │    1    │    1    │    2  …      some clocks step every 10 ns, in any unit

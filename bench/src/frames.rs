@@ -32,7 +32,8 @@ impl Droppers {
     const ALL: [Self; 2] = [Self::One, Self::Two];
 }
 
-/// A second thread drops half of each group at the same time. Groups are sent to it full and come back empty.
+/// Starts a second thread that drops half of each group at the same time. Groups are sent to it full and come back
+/// empty.
 fn on_two_threads<D: Device + 'static>() -> (Dropper<D>, impl FnOnce() + Send) {
     let (to, groups): (_, Receiver<Group<D>>) = sync_channel(1);
     let (emptied, from): (SyncSender<Group<D>>, _) = sync_channel(1);

@@ -36,8 +36,8 @@ fn per_operation(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// A ring: 100 allocations a frame, three frames in flight, alignment 256. Only allocations count as operations; the
-/// time includes releases.
+/// Measures a ring: 100 allocations a frame, three frames in flight, alignment 256. Only allocations count as
+/// operations; the time includes releases.
 fn ring() -> f64 {
     let mut ring = Ring::new(1 << 20);
     let start = Instant::now();
@@ -51,7 +51,8 @@ fn ring() -> f64 {
     per_operation(start)
 }
 
-/// The same with VMA's virtual block and its linear algorithm, which VMA recommends as a ring. Ranges are freed one by
+/// Measures the same with VMA's virtual block and its linear algorithm, which VMA recommends as a ring. Ranges are
+/// freed one by one.
 /// one.
 fn vma_ring() -> f64 {
     let flags = vk_mem::VirtualBlockCreateFlags::VMA_VIRTUAL_BLOCK_CREATE_LINEAR_ALGORITHM_BIT;
@@ -131,7 +132,7 @@ fn fast_constants<const BYTES: usize>() -> f64 {
     writing.as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// The same bytes at the same offsets, by hand: the cost of the copy alone.
+/// Measures the same bytes at the same offsets, written by hand: the cost of the copy alone.
 fn constants_by_hand<const BYTES: usize>() -> f64 {
     const PAGE: usize = 64 << 10;
     let mut pages = vec![0_u8; 4 * PAGE];
@@ -151,8 +152,8 @@ fn constants_by_hand<const BYTES: usize>() -> f64 {
     writing.as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// 200 items a frame for one timeline, released two frames later. An operation is the retirement and release of an
-/// item.
+/// Measures 200 items a frame for one timeline, released two frames later. An operation is the retirement and release
+/// of an item.
 fn retire() -> f64 {
     let mut queue = RetireQueue::new();
     let start = Instant::now();
@@ -185,7 +186,7 @@ fn retire_batch() -> f64 {
     ns
 }
 
-/// A queue of (frame, item), as programs write it by hand.
+/// Measures a queue of (frame, item), as programs write it by hand.
 fn retire_by_hand() -> f64 {
     let mut queue = VecDeque::new();
     let start = Instant::now();
@@ -200,7 +201,7 @@ fn retire_by_hand() -> f64 {
     per_operation(start)
 }
 
-/// 1,000 live single descriptors in a heap of 65,536. An operation is a free or an allocation.
+/// Measures 1,000 live single descriptors in a heap of 65,536. An operation is a free or an allocation.
 fn slots<A: Allocate<Allocation = Range>>(mut heap: A) -> f64
 where
     A::Error: std::fmt::Debug,
@@ -217,8 +218,8 @@ where
     ns
 }
 
-/// The same through the public interface: for any thread, with a value that frees its slot on drop. Makes no driver
-/// calls.
+/// Measures the same through the public interface: for any thread, with a value that frees its slot on drop. Makes no
+/// driver calls.
 fn public_slots() -> f64 {
     let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
     let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
@@ -234,7 +235,7 @@ fn public_slots() -> f64 {
     ns
 }
 
-/// The same with a pool for any thread, without values that free slots.
+/// Measures the same with a pool for any thread, without values that free slots.
 fn pool_slots() -> f64 {
     let pool = FixedPool::new(1, 65_536);
     let mut live: Vec<_> = (0..1000).map(|_| pool.allocate_near(1).expect("there are 65,536")).collect();
@@ -254,7 +255,7 @@ fn simulated() -> Allocator<sim::Device> {
     Allocator::over(sim::Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default())
 }
 
-/// Objects of 112 bytes in a bin for any thread, taken out once per frame of 200, two frames later.
+/// Measures objects of 112 bytes in a bin for any thread, taken out once per frame of 200, two frames later.
 fn retire_in_a_bin() -> f64 {
     let (bin, mut passed) = (RetireBin::new(), Vec::new());
     let start = Instant::now();
@@ -270,8 +271,8 @@ fn retire_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// The same with the allocator's own timeline, as its buffers are retired: a frame begins and completes every 200
-/// items. Retires one item at a time, or all items of a frame in one call.
+/// Measures the same with the allocator's own timeline, as its buffers are retired: a frame begins and completes every
+/// 200 items. Retires one item at a time, or all items of a frame in one call.
 fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
@@ -297,8 +298,8 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     per_operation(start)
 }
 
-/// Objects of 112 bytes that the program stores before and after, as it stores its buffers. They are retired by the
-/// allocator's timeline, which begins and completes a frame every 200, and return to the program's vector.
+/// Measures objects of 112 bytes that the program stores before and after, as it stores its buffers. They are retired
+/// by the allocator's timeline, which begins and completes a frame every 200, and return to the program's vector.
 fn retire_what_is_held() -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
@@ -317,7 +318,7 @@ fn retire_what_is_held() -> f64 {
     per_operation(start)
 }
 
-/// The same with an explicit set of points, two frames of 200 later.
+/// Measures the same with an explicit set of points, two frames of 200 later.
 fn retire_what_is_held_in_a_bin() -> f64 {
     let (bin, mut held) = (RetireBin::new(), (0..600).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>());
     let start = Instant::now();
@@ -329,7 +330,7 @@ fn retire_what_is_held_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// The cost of the loops above without a bin: objects of 112 bytes pushed to and popped from a vector.
+/// Measures the loops above without a bin: objects of 112 bytes pushed to and popped from a vector.
 fn nothing_but_a_vector(made_on_the_spot: bool) -> f64 {
     let (mut first, mut second) =
         ((0..200).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>(), Vec::with_capacity(256));
@@ -348,7 +349,7 @@ fn nothing_but_a_vector(made_on_the_spot: bool) -> f64 {
     per_operation(start)
 }
 
-/// A device whose descriptor pools are only numbers, so that only gpu-descriptor is measured.
+/// A device with descriptor pools that are only numbers, to measure gpu-descriptor alone.
 struct Nowhere;
 
 impl descriptors::DescriptorDevice<(), (), u32> for Nowhere {
@@ -378,7 +379,7 @@ impl descriptors::DescriptorDevice<(), (), u32> for Nowhere {
     }
 }
 
-/// The same with gpu-descriptor: sets of one uniform buffer each.
+/// Measures the same with gpu-descriptor: sets of one uniform buffer each.
 fn gpu_descriptor() -> f64 {
     let mut allocator = DescriptorAllocator::<(), u32>::new(0);
     let count = descriptors::DescriptorTotalCount { uniform_buffer: 1, ..Default::default() };

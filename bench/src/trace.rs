@@ -192,7 +192,7 @@ fn last_in_first_out(pairs: u32) -> Trace {
     Trace::new("last in, first out", Kind::Adversarial, ops, 5_000)
 }
 
-/// Each allocation replaces the oldest one.
+/// Replaces the oldest range with each allocation.
 fn first_in_first_out(pairs: u32) -> Trace {
     let mut random = Random::new(3);
     let mut ops: Vec<_> = (0..10_000).map(|slot| Op::allocate(slot, random.log_uniform(256, 64 << 10), 1)).collect();
@@ -219,7 +219,8 @@ fn comb(pairs: u32) -> Trace {
     Trace::new("combs: every second to fourth goes", Kind::Adversarial, ops, live as usize)
 }
 
-/// 10,000 holes of the request's size class, each slightly too small; then frees and allocations elsewhere between
+/// Creates 10,000 holes of the request's size class, each slightly too small; then frees and allocates elsewhere
+/// between refusals.
 /// refusals.
 fn near_misses(refusals: u32) -> Trace {
     let mut ops: Vec<_> = (0..20_000).map(|slot| Op::allocate(slot, 4096, 1)).collect();
@@ -258,9 +259,9 @@ enum Order {
     Random,
 }
 
-/// The case of VMA's benchmark of algorithms that starts with a heap in use: seed 16223, sizes of 32 to 1023, a block
-/// of 10,000 × 1024. A third of the block is filled, and a random half of that is freed. Then, ten times, 3,333 ranges
-/// are allocated and freed. C++ leaves the shuffle to its library, so the random order differs from VMA's.
+/// Plays the case of VMA's benchmark of algorithms that starts with a heap in use: seed 16223, sizes of 32 to 1023, a
+/// block of 10,000 × 1024. A third of the block is filled, and a random half of that is freed. Then, ten times, 3,333
+/// ranges are allocated and freed. C++ leaves the shuffle to its library, so the random order differs from VMA's.
 fn vma_algorithms(name: &str, order: Order) -> Trace {
     const BLOCK: u64 = 10_000 * 1024;
     let mut random = VmaRandom(16_223);

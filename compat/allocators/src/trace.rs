@@ -64,8 +64,8 @@ pub fn all(seed: u64, needs: &dyn Fn(bool, u64) -> vk::MemoryRequirements) -> Ve
     vec![wgpu(builder()), churn(builder()), frames(builder()), growth(builder())]
 }
 
-/// The requests that wgpu makes for the program `stress`: resources, and staging and readback buffers until the end of
-/// a batch.
+/// Returns the requests that wgpu makes for the program `stress`: resources, and staging and readback buffers until the
+/// end of a batch.
 fn wgpu(mut builder: Builder<'_>) -> Trace {
     let (mut live, mut until_batch) = (Vec::new(), Vec::new());
     for step in 0..20_000 {

@@ -68,7 +68,7 @@ impl AllocationSizes {
 }
 
 impl Default for AllocationSizes {
-    /// 256 MiB for device memory, 64 MiB for host-visible memory.
+    /// Returns 256 MiB for device memory and 64 MiB for host-visible memory.
     fn default() -> Self {
         Self::new(MOST, 64 << 20)
     }

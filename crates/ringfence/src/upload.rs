@@ -137,7 +137,7 @@ pub struct Staged<D: Device> {
     pub address: Option<u64>,
     /// Number of the allocator that the frames belong to.
     pub(crate) owner: u32,
-    /// The frames whose submissions may use the bytes.
+    /// The frames that may use the bytes.
     pub(crate) frames: Frames,
     /// [`segment::place_hash`] of the buffer. 0 if no program can copy to the buffer and the hash was not computed.
     pub(crate) place_hash: u32,

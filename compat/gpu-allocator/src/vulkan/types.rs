@@ -63,7 +63,7 @@ mod tests {
         Types { properties: of.into(), flags: Box::default() }
     }
 
-    /// A current discrete card: host memory after device memory, host-visible device memory last.
+    /// Returns the types of a current discrete card: host memory after device memory, host-visible device memory last.
     fn discrete() -> Types {
         types(&[P::empty(), P::DEVICE_LOCAL, UPLOAD, UPLOAD | P::HOST_CACHED, P::DEVICE_LOCAL | UPLOAD])
     }

@@ -167,7 +167,7 @@ macro_rules! surface {
                 }
             }
 
-            /// The defaults of the settings: only leaks are logged.
+            /// By default, only leaks are logged.
             #[test]
             fn only_leaks_are_reported_unless_more_is_asked_for() {
                 let settings = AllocatorDebugSettings::default();

@@ -51,7 +51,7 @@ impl BindlessDesc {
 }
 
 impl Default for BindlessDesc {
-    /// Up to 4,096 entries; slots are cleared in debug builds.
+    /// Allows up to 4,096 entries; clears slots in debug builds.
     fn default() -> Self {
         Self { capacity: Self::CAPACITY, clear_freed: cfg!(debug_assertions) }
     }

@@ -565,7 +565,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         unsafe { heap.destroy(&shared.device) };
     }
 
-    /// A thread that uses its cache does not wait for this lock.
+    /// Returns the statistics. Threads that use their cache do not wait for this lock.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
         slots.statistics(self.thread_caches.count(SINGLES))

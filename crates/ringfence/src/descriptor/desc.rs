@@ -50,7 +50,7 @@ impl ShaderVisibleDesc<'_> {
 }
 
 impl Default for ShaderVisibleDesc<'_> {
-    /// For all view types, with up to 65,536 slots, or as many as the device has.
+    /// Supports all view types, with up to 65,536 slots, or as many as the device has.
     fn default() -> Self {
         Self {
             kind: HeapKind::Resources,

@@ -30,7 +30,7 @@ const SINGLES_MAX: usize = 256;
 const SPARE_MAX: usize = 1024;
 /// Largest capacity of a spare box, in slots.
 const SPARE_SLOTS_MAX: usize = 16;
-/// Number of slots whose contents are stored in the box itself.
+/// Number of contents that are stored in the box itself.
 const INLINE_SLOTS: usize = 2;
 
 /// A run of taken slots, consecutive in a heap. Boxes are reused, so that a descriptor is a pointer and a steady frame

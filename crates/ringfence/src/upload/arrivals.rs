@@ -96,7 +96,7 @@ impl Arrivals {
         }
     }
 
-    /// Refuses copies whose destination has another object by now.
+    /// Refuses the copies if a destination has another object by now.
     ///
     /// # Errors
     /// The first such destination.

@@ -2,8 +2,8 @@
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-/// Frames whose submissions may use staged bytes: the frame given by the caller, or all frames that were open. Small,
-/// because a write of constants returns it.
+/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open. Small, because a
+/// write of constants returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frames {
     values: [u64; Self::MAX],

@@ -146,7 +146,7 @@ impl<D: Device> RingState<D> {
             return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
         }
         if Filling::is_under_way() {
-            // It may be this thread, whose copy called this function again.
+            // It may be this thread, if its copy called this function again.
             return Err(self.full(size, None));
         }
         if deadline.is_some_and(|at| Instant::now() >= at) {
@@ -190,7 +190,7 @@ impl<D: Device> RingState<D> {
             let _resizing = self.resizing.lock();
             let (capacity, generation) = self.present();
             if capacity > before {
-                return Ok(Grown::Already); // another thread was faster
+                return Ok(Grown::Already); // another thread has grown the ring
             }
             let wanted = capacity.saturating_mul(2).max(needed.checked_next_power_of_two().unwrap_or(needed));
             let wanted = wanted.min(self.config.capacity_max());
