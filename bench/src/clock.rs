@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   clock      0    │    0    │    1    │    1    │    2  …      some clocks step every 10 ns, in any unit
-//!   operation           └──── 14 ns ────┘                        reads 1 or 2 steps, depending on its start: 1.4 on average
+//!   operation           └──── 14 ns ────┘                        reads 1 or 2 steps, 1.4 on average
 //! ```
 //!
 //! The same trace is played several times, so each operation has several readings. An interrupt or another program adds

@@ -119,7 +119,7 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     if let BufferViewKind::Texels { format, .. } = kind
         && (format.texels().is_compressed() || format.is_depth_stencil())
     {
-        return Err(DescriptorError::BadView("the texels of a buffer need a colour format that is not block-compressed"));
+        return Err(DescriptorError::BadView("texels of a buffer need a colour format without block compression"));
     }
     let bad = |rule, limit| Err(DescriptorError::BadRange { offset, size, rule, limit });
     if size == 0 || offset.checked_add(size).is_none_or(|end| end > desc.size) {
@@ -179,7 +179,7 @@ fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorE
     let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
     let has = desc.format.texels().aspects();
     match view.aspect {
-        Some(_) if is_target => Err(DescriptorError::BadView("a target has all aspects: do not set TextureView::aspect")),
+        Some(_) if is_target => Err(DescriptorError::BadView("targets have all aspects: do not set an aspect")),
         Some(aspect) if !has.contains(aspect.flag()) => {
             Err(DescriptorError::BadView("the texture's format lacks the aspect"))
         }
@@ -217,7 +217,7 @@ fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), Descript
             Err(DescriptorError::BadView("portable targets are two-dimensional"))
         }
         TextureViewKind::Storage if matches!(dimension, ViewDimension::Cube | ViewDimension::CubeArray) => {
-            Err(DescriptorError::BadView("a cube view can only be sampled: for storage, create an array view of the faces"))
+            Err(DescriptorError::BadView("cubes can only be sampled: for storage, use an array view of the faces"))
         }
         _ => Ok(()),
     }
