@@ -56,7 +56,7 @@ fn raw_buffers(device: &ash::Device, memory: vk::DeviceMemory, times: &mut Times
     // SAFETY: the description is valid.
     let make = |_| unsafe { device.create_buffer(&info, None) }.expect("a buffer");
     let made: [vk::Buffer; LIVE] = times.part("vkCreateBuffer", || std::array::from_fn(make));
-    // SAFETY: the buffers are alive, and bound once, to memory of a type and size that they ask for; nothing uses them.
+    // SAFETY: the buffers are alive, bound once to memory of a type and size that they require, and not used.
     unsafe {
         times.part("vkGetBufferMemoryRequirements", || {
             made.iter().for_each(|made| _ = black_box(device.get_buffer_memory_requirements(*made)));

@@ -67,7 +67,7 @@ pub(super) struct Slots<D: Descriptors, A: SlotAllocator> {
     /// Boxes without slots, for reuse: the first list for contents inside the box, the second for longer runs, with
     /// capacity for [`SPARE_SLOTS_MAX`]. Two lists, so that each box keeps its capacity.
     spare: [Vec<BoxedRun<D, A>>; 2],
-    /// `true` if nothing is cached any more.
+    /// `true` if the caches are disabled.
     is_closed: bool,
 }
 

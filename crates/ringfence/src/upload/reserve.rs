@@ -4,7 +4,7 @@
 //!   try ──fits──▶ reserved
 //!    │ full
 //!    ▼
-//!   poll: what is complete is freed ──fits──▶ reserved
+//!   poll: free complete frames ──fits──▶ reserved
 //!    │ still full
 //!    ├── Fail ──────────▶ Full
 //!    ├── Grow ──▶ a buffer of twice the size, created without the lock; at the cap, or without memory: as Wait
@@ -14,7 +14,7 @@
 //! ```text
 //!   capacity   64 KiB ──full──▶ 128 KiB ──full──▶ 256 KiB (cap) ──full──▶ waits
 //!                 ▲                 ▲────────────────│
-//!                 └─────────────────┘   in `shrink_after` calls of reclaim in a row never more than a quarter in use
+//!                 └─────────────────┘   after `shrink_after` calls of reclaim with at most a quarter in use
 //! ```
 //!
 //! A ring grows when it is full, and is halved when at most a quarter was in use. The factor of two between these

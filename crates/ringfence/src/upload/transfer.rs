@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   copy queue    │ upload, upload, upload ─▶ submit ─▶ SyncPoint { copy timeline, 17 }
-//!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with what was uploaded
+//!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with the resources
 //! ```
 //!
 //! On Vulkan, the copy queue may belong to another queue family. Then exclusive resources need a queue family ownership

@@ -180,7 +180,7 @@ mod tests {
     fn content_that_comes_back_does_not_replace_what_was_submitted_meanwhile() {
         let device = Device::new(Profile::h200(), SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: nothing is submitted to the device.
+        // SAFETY: no work is submitted to the device.
         let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
         let key = SlotKey { pool: 1, slot: 2 };
         let mut contents = Contents::new();
