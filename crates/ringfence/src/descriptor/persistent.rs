@@ -54,8 +54,9 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// Copies CPU-only descriptors to consecutive slots from `index` on.
     ///
     /// # Errors
-    /// [`DescriptorError::OutOfRange`] if there are no sources, or more descriptors than slots from `index` on;
-    /// [`DescriptorError::InUse`] if one of the slots was written already; or the sources do not fit this heap.
+    /// [`DescriptorError::ZeroCount`] if there are no sources; [`DescriptorError::OutOfRange`] if there are more
+    /// descriptors than slots from `index` on; [`DescriptorError::InUse`] if one of the slots was written already; or
+    /// the sources do not fit this heap.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;
