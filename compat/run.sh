@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# wgpu on Ringfence: everything that README.md here tells, from nothing. Some twenty minutes on two cores, of which most is
-# building wgpu four times; kept out of the ordinary test run.
+# wgpu on Ringfence: measures everything in README.md here, from scratch. About twenty minutes on two cores, mostly for
+# building wgpu four times; not part of the ordinary test run.
 #
 #   compat/run.sh [--rounds N] [--no-windows]
 set -euo pipefail
@@ -21,8 +21,8 @@ export XDG_RUNTIME_DIR="$out/runtime"
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 target="$PWD/compat/target"
 
-# Plays both programs in turns and compares what they write: `in_turns NAME ROUNDS COMMAND… -- ARGUMENTS…`, where COMMAND is run
-# with the program of the side.
+# Runs both programs in turns and compares their output: `in_turns NAME ROUNDS PROGRAM ARGUMENTS…`. The program of each side is
+# `PROGRAM-plain` or `PROGRAM-patched`.
 in_turns() {
     local name=$1 turns=$2 program=$3 side round file
     shift 3
@@ -39,7 +39,7 @@ in_turns() {
     table "$out/$name.figures"
 }
 
-# Least of the rounds, side by side.
+# Prints the least of the rounds, side by side.
 table() {
     awk '$5 != "" && $1 ~ /^(plain|patched)$/ {
         key = $2 " " $3 " " $5
@@ -63,8 +63,8 @@ done
 in_turns vulkan "$rounds" "$out/programs"
 in_turns vulkan-memory-hints "$rounds" "$out/programs" --only stress --hints memory
 
-echo "== the same on Ringfence with the validation layers listening"
-# Without shaders: layers older than wgpu do not know every word of its SPIR-V.
+echo "== the same on Ringfence with validation layers"
+# Without shaders: validation layers older than wgpu do not support all of its SPIR-V.
 WGPU_VALIDATION=1 "$out/programs-patched" "$out/validated" --only copies --only stress --resources 2000 >/dev/null
 
 echo "== the allocators alone"
@@ -113,7 +113,7 @@ for side in plain patched; do
 done
 start_display
 make_prefix
-# Wine's shader compiler has no HLSL: without shaders, and without wgpu's own.
+# Wine's shader compiler does not support HLSL: without shaders, and without wgpu's own ones.
 export WGPU_VALIDATION_INDIRECT_CALL=0
 runner=wine suffix=.exe
 in_turns windows "$rounds" "$out/programs" --device wine --only copies --only stress --resources 5000

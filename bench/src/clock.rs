@@ -1,22 +1,22 @@
-//! The time of single operations, by a clock that may tick more slowly than they last.
+//! Times of single operations. A step of the clock may be longer than an operation.
 //!
 //! ```text
-//!   clock      0    │    0    │    1    │    1    │    2  …      some step every 10 ns, whatever they count in
-//!   operation           └──── 14 ns ────┘                        reads 1 step or 2, as it happens to begin: 1.4 on average
+//!   clock      0    │    0    │    1    │    1    │    2  …      some clocks step every 10 ns, in any unit
+//!   operation           └──── 14 ns ────┘                        reads 1 or 2 steps, 1.4 on average
 //! ```
 //!
-//! The same trace is played some times, and each of its operations so has a handful of readings. What an interrupt or
-//! another program adds to one of them is more than a step of the clock; what lies within a step of the least is the
-//! clock's own rounding, which the mean takes out. So the time of an operation is the mean of its readings up to one
-//! step above the least. Reading the clock is measured in the same way, and taken off.
+//! The same trace is played several times, so each operation has several readings. An interrupt or another program adds
+//! more than one clock step to a reading. Readings within one step of the least differ only by the clock's rounding,
+//! which their mean removes. So the time of an operation is the mean of its readings that are at most one step above
+//! the least. The cost of reading the clock is measured in the same way and subtracted.
 
-/// The processor's clock where it has one that the program can read, else the system's.
+/// Reads the processor's clock if the program can read it, else the system's.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let mut processor = 0;
-        // SAFETY: the instruction is part of every x86-64 processor; it writes `processor` and nothing else.
+        // SAFETY: every x86-64 processor has this instruction; it only writes `processor`.
         unsafe { core::arch::x86_64::__rdtscp(&raw mut processor) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -28,12 +28,12 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// What is known of the clock.
+/// Properties of the clock.
 struct Clock {
     ns_per_tick: f64,
-    /// By how many ticks it steps.
+    /// Step of the clock, in ticks.
     step: u64,
-    /// What reading it twice takes, in ticks.
+    /// Cost of two readings, in ticks.
     cost: f64,
 }
 
@@ -60,16 +60,17 @@ fn clock() -> &'static Clock {
     })
 }
 
-/// The widest gap between two readings of the same thing that both come up more often than once in a thousand.
+/// Returns the widest gap between two readings of the same operation that both occur more often than once in a
+/// thousand.
 fn step_of(sorted: &[u64]) -> u64 {
     let often = sorted.chunk_by(|a, b| a == b).filter(|same| same.len() * 1000 >= sorted.len()).map(|same| same[0]);
     let often: Vec<_> = often.collect();
     often.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(1)
 }
 
-/// Readings of single operations, over some runs of one trace.
+/// Readings of single operations, over several runs of one trace.
 pub struct Singles {
-    /// Of each operation one for each run, in ticks; [`NOTHING`] where there was none.
+    /// For each operation one reading per run, in ticks; [`NOTHING`] if there was none.
     readings: Vec<u32>,
     runs: usize,
     run: usize,
@@ -83,12 +84,12 @@ impl Singles {
         Self { readings: vec![NOTHING; operations * runs], runs, run: 0, at: 0 }
     }
 
-    /// Begins the next run of the trace.
+    /// Starts the next run of the trace.
     pub fn begin_run(&mut self) {
         (self.run, self.at) = (if self.at == 0 { self.run } else { self.run + 1 }, 0);
     }
 
-    /// Notes what the next operation took; `None` if there was nothing to do.
+    /// Records the time of the next operation; `None` if the operation did nothing.
     #[inline(always)]
     pub fn note(&mut self, ticks: Option<u64>) {
         let reading = ticks.map_or(NOTHING, |ticks| ticks.min(u64::from(NOTHING) - 1) as u32);
@@ -96,7 +97,7 @@ impl Singles {
         self.at += 1;
     }
 
-    /// The times of the operations, in rising order: ns.
+    /// Returns the times of the operations in ascending order, in ns.
     pub fn times_ns(&self) -> Vec<f64> {
         let Clock { ns_per_tick, step, cost } = *clock();
         let time = |readings: &[u32]| {
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(step_of(&[30, 30, 30]), 1);
     }
 
-    /// An operation of 1.4 steps, read as 1 or 2, has 1.4; an interrupt in one run changes nothing.
+    /// An operation of 1.4 steps, read as 1 or 2, is reported as 1.4, and an interrupt in one run does not change it.
     #[test]
     fn a_coarse_clock_is_averaged_out_and_an_interrupt_falls_away() {
         let clock = clock();

@@ -1,7 +1,7 @@
-//! The range allocators side by side, each behind the same four calls.
+//! The range allocators, each behind the same four functions.
 //!
-//! Every peer is used as its documentation shows, with its default settings. What one of them lacks is made up for in
-//! the least costly way, and said: offset-allocator has no alignment, so that it is asked for `alignment - 1` more.
+//! Every peer is used as its documentation shows, with its default settings. Missing features are emulated in the
+//! cheapest way and documented: offset-allocator has no alignment, so each request adds `alignment - 1`.
 
 use gpu_alloc::{Config, GpuAllocator, MemoryBlock, Request, UsageFlags};
 use gpu_alloc_types as gpu;
@@ -16,20 +16,20 @@ use std::ptr::NonNull;
 /// A range allocator under test.
 pub trait Contender: Sized {
     const NAME: &'static str;
-    /// Whether it is one of ours.
+    /// `true` if it belongs to Ringfence.
     const OURS: bool = false;
-    /// Whether it keeps to the capacity that it is given; if not, memory waste cannot be measured from outside.
+    /// `true` if it has a fixed capacity; if not, memory waste cannot be measured from outside.
     const BOUNDED: bool = true;
-    /// Whether an operation takes time linear in the number of ranges, so that long traces are not put to it.
+    /// `true` if an operation takes time linear in the number of ranges; such a contender does not play long traces.
     const LINEAR: bool = false;
-    /// The largest capacity that it can be made with.
+    /// Largest capacity that it can be created with.
     const CAPACITY_MAX: u64 = u64::MAX;
     type Held;
 
     fn new(capacity: u64) -> Self;
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<Self::Held>;
     fn free(&mut self, held: Self::Held);
-    /// Called before it is dropped, with what is still held.
+    /// Called before the drop, with the ranges that are still live.
     fn finish(&mut self, held: impl Iterator<Item = Self::Held>) {
         held.for_each(|held| self.free(held));
     }
@@ -60,10 +60,10 @@ macro_rules! ours {
 ours!(Tlsf, "ringfence Tlsf", Tlsf::new, Range);
 ours!(FreeList, "ringfence FreeList", FreeList::new, Range);
 
-/// Our allocator as the memory rooms use it: as many blocks as it takes.
+/// Ringfence's growable blocks: as many blocks as needed.
 pub struct Blocks(GrowableBlocks<Numbers>);
 
-/// Blocks of 64 MiB that are nothing but numbers.
+/// Blocks of 64 MiB without memory.
 pub struct Numbers;
 
 impl BlockSource for Numbers {
@@ -103,7 +103,8 @@ impl Contender for OffsetAllocator {
     type Held = OffsetAllocation;
 
     fn new(capacity: u64) -> Self {
-        // Its default of 128 Ki nodes is too few for 100,000 live ranges and their holes; more nodes cost it nothing.
+        // Its default of 128 Ki nodes is too small for 100,000 live ranges and their holes; more nodes do not slow it
+        // down.
         Self::with_max_allocs(capacity as u32, 512 << 10)
     }
 
@@ -137,7 +138,7 @@ impl Contender for range_alloc::RangeAllocator<u64> {
     }
 }
 
-/// VMA's allocator over a virtual block: no Vulkan, no lock.
+/// VMA's allocator on a virtual block: without Vulkan and without a lock.
 pub struct VirtualBlock(vk_mem::VirtualBlock);
 
 impl Contender for VirtualBlock {
@@ -152,23 +153,23 @@ impl Contender for VirtualBlock {
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<Self::Held> {
         let flags = vk_mem::VirtualAllocationCreateFlags::empty();
         let info = vk_mem::VirtualAllocationCreateInfo { size, alignment, user_data: 0, flags };
-        // SAFETY: the block is alive and used by this thread alone.
+        // SAFETY: the block is alive, and only this thread uses it.
         unsafe { self.0.allocate(info) }.ok().map(|(held, _)| held)
     }
 
     fn free(&mut self, mut held: Self::Held) {
-        // SAFETY: `held` came from this block, and goes back once as it is moved in here.
+        // SAFETY: `held` came from this block and is freed once, because it is moved in here.
         unsafe { self.0.free(&mut held) };
     }
 
     fn finish(&mut self, held: impl Iterator<Item = Self::Held>) {
         held.for_each(drop);
-        // SAFETY: nothing that the block handed out is used after this.
+        // SAFETY: no allocation of the block is used afterwards.
         unsafe { self.0.clear() };
     }
 }
 
-/// gpu-alloc over a device that is nothing but numbers: its free-list strategy, blocks of 64 MiB.
+/// gpu-alloc on a device without memory: its free-list strategy, blocks of 64 MiB.
 pub struct GpuAlloc(GpuAllocator<()>);
 
 struct Nowhere;
@@ -225,12 +226,12 @@ impl Contender for GpuAlloc {
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<Self::Held> {
         let usage = UsageFlags::FAST_DEVICE_ACCESS;
         let request = Request { size, align_mask: alignment - 1, usage, memory_types: 1 };
-        // SAFETY: the device has one memory type, number 0, and it is the same device in each call.
+        // SAFETY: the device has one memory type, number 0, and is the same in each call.
         unsafe { self.0.alloc(&Nowhere, request) }.ok()
     }
 
     fn free(&mut self, held: Self::Held) {
-        // SAFETY: `held` came from this allocator and device, and goes back once as it is moved in here.
+        // SAFETY: `held` came from this allocator and device, and is freed once, because it is moved in here.
         unsafe { self.0.dealloc(&Nowhere, held) };
     }
 

@@ -1,10 +1,10 @@
-//! Defragmentation beside VMA's, on the same traces in the same run: memory alone, without buffers, in a pool with
-//! blocks of one size, nothing submitted. What is timed is planning and bookkeeping: what a frame pays besides the
-//! copies.
+//! Defragmentation with Ringfence and with VMA, on the same traces in the same run: memory without buffers, in a pool
+//! with blocks of one size, with no submissions. The measured time is that of planning and bookkeeping, which a frame
+//! pays in addition to the copies.
 //!
-//! Both make the same allocations and frees; each lays them out in its own way. A pass of VMA's is begun, accepted
-//! whole and ended; one of ours is begun, every move is made, it ends, and what is retired thereby is reclaimed. Both
-//! may move the same bytes and ranges a pass.
+//! Both make the same allocations and frees, and each chooses its own layout. A pass of VMA is begun, accepted
+//! completely and ended. A pass of Ringfence is begun, all its moves are made, it ends, and the objects that it retired
+//! are reclaimed. Both may move the same bytes and the same number of ranges per pass.
 
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
@@ -25,10 +25,10 @@ use vk_mem::Alloc;
 const BLOCK_BYTES: u64 = 16 << 20;
 const BYTES_PER_PASS_MAX: u64 = 32 << 20;
 const MOVES_PER_PASS_MAX: usize = 256;
-/// Passes of one that does not converge.
+/// Limit of passes, in case one contender does not converge.
 const PASSES_MAX: u64 = 10_000;
 
-/// Allocations by slot, and then which of them go.
+/// Allocations by slot, and the slots that are freed afterwards.
 struct Case {
     name: &'static str,
     sizes: Vec<u64>,
@@ -73,7 +73,7 @@ fn cases(scale: u64) -> Vec<Case> {
     ]
 }
 
-/// What a contender made of a case.
+/// Result of a contender on a case.
 #[derive(Default)]
 struct Outcome {
     block_bytes: [u64; 2],
@@ -81,7 +81,7 @@ struct Outcome {
     moved_bytes: u64,
     moves: u64,
     passes: u64,
-    /// Of each pass, in ns.
+    /// Times of the passes, in ns.
     times: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ struct Device<'a> {
     physical: vk::PhysicalDevice,
     device: ash::Device,
     ours: rf::Device,
-    /// A fence that is never signalled, as nothing is submitted.
+    /// A fence that is never signalled, because no work is submitted.
     fence: vk::Semaphore,
     memory_type: u32,
 }
@@ -106,7 +106,7 @@ const NEEDS: Requirements = Requirements {
 
 fn ours(device: &Device, case: &Case, compacts: bool) -> Outcome {
     let memory = rf::Allocator::over(device.ours.clone(), AllocatorDesc::default());
-    // SAFETY: nothing is submitted.
+    // SAFETY: no work is submitted.
     let timeline: Timeline<_> = unsafe { memory.timeline(device.fence) }.expect("the device is not lost");
     let desc = PoolDesc { memory_type: device.memory_type, block_bytes: BLOCK_BYTES, ..Default::default() };
     let pool = memory.create_pool(desc).expect("there is such a type");
@@ -174,10 +174,10 @@ struct Info {
     break_user_data: *mut c_void,
 }
 
-/// The same value as vk-mem's own type, whose name cannot be said, but inferred.
+/// Returns the same value as vk-mem's type, which has no public name but can be inferred.
 ///
 /// # Safety
-/// `T` is laid out as `U`.
+/// `T` has the same layout as `U`.
 unsafe fn as_same<T, U>(value: &T) -> U {
     assert_eq!(size_of::<T>(), size_of::<U>());
     // SAFETY: the caller promises the layout.
@@ -201,7 +201,7 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
     let mut held: Vec<_> = case.sizes.iter().map(make).collect();
     for slot in &case.freed {
         let mut gone = held[*slot].take().expect("it was made");
-        // SAFETY: it is of this allocator, and goes back once.
+        // SAFETY: the allocation belongs to this allocator and is freed once.
         unsafe { allocator.free_memory(&mut gone) };
     }
     let figures = || {
@@ -210,7 +210,7 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
     };
     let mut outcome = Outcome::default();
     (outcome.block_bytes[0], outcome.holes[0]) = figures();
-    // SAFETY: a pool's handle is VMA's pointer, and nothing else.
+    // SAFETY: the handle of a pool consists of VMA's pointer only.
     let handle: *mut c_void = unsafe { as_same(&pool.pool()) };
     let info = Info {
         flags,
@@ -220,7 +220,7 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
         break_callback: None,
         break_user_data: std::ptr::null_mut(),
     };
-    // SAFETY: the structure is laid out as VMA declares it; nothing else uses the pool meanwhile.
+    // SAFETY: the structure has the layout that VMA declares; no other code uses the pool meanwhile.
     let context = unsafe { allocator.begin_defragmentation(&as_same(&info)) }.expect("it can be defragmented");
     loop {
         let start = Instant::now();
@@ -239,13 +239,13 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
     (outcome.moved_bytes, outcome.moves) = (done.bytesMoved, u64::from(done.allocationsMoved));
     (outcome.block_bytes[1], outcome.holes[1]) = figures();
     for mut gone in held.into_iter().flatten() {
-        // SAFETY: it is of this allocator, and goes back once.
+        // SAFETY: the allocation belongs to this allocator and is freed once.
         unsafe { allocator.free_memory(&mut gone) };
     }
     outcome
 }
 
-/// The section; no rows where no device can be opened.
+/// Measures the section; no rows without a device.
 pub fn section(quick: bool, repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let gpu = match VulkanGpu::open(&options) {
@@ -267,7 +267,7 @@ pub fn section(quick: bool, repetitions: usize, report: &mut Report) -> std::io:
         fence: gpu.fence(0),
         memory_type,
     };
-    /// A name, whether it is ours, and what it makes of a case.
+    /// A name, `true` if it is Ringfence, and the function that plays a case.
     type Contender = (&'static str, bool, fn(&Device, &Case) -> Outcome);
     let contenders: [Contender; 5] = [
         ("ringfence", true, |device, case| ours(device, case, true)),
@@ -279,7 +279,7 @@ pub fn section(quick: bool, repetitions: usize, report: &mut Report) -> std::io:
     let mut rows = Vec::new();
     for case in cases(if quick { 8 } else { 1 }) {
         let mut outcomes: Vec<_> = contenders.iter().map(|(.., play)| play(&device, &case)).collect();
-        // The same passes each time: of each the least time, so that interrupts fall away.
+        // Every repetition has the same passes. The least time of each pass excludes interrupts.
         for _ in 1..repetitions {
             for ((.., play), outcome) in contenders.iter().zip(&mut outcomes) {
                 let again = play(&device, &case);

@@ -1,7 +1,7 @@
-//! With a Vulkan device: buffers with memory, made and destroyed; threads; what growth costs.
+//! Benchmarks with a Vulkan device: buffers with memory, created and destroyed; threads; the cost of growth.
 //!
-//! Every contender ([`crate::makers`]) makes a `VkBuffer`, gives it memory, binds it, and destroys both; or is asked
-//! for memory alone. A run of a trace that lasts too long is cut off, and the table says so.
+//! Every contender ([`crate::makers`]) creates a `VkBuffer`, allocates its memory, binds it, and destroys both; or
+//! allocates memory only. A run of a trace that takes too long is cut off, and the table reports it.
 
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::objects;
@@ -15,15 +15,15 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 use std::time::{Duration, Instant};
 
-/// For so long a trace is filled, and for so long it is played then.
+/// Time limit for filling a trace, and again for playing it.
 const TIME_MAX: Duration = Duration::from_millis(1500);
-/// So many times one run of the fastest a contender may take for all of its repetitions.
+/// Time limit of all repetitions of a contender, in runs of the fastest.
 const PATIENCE: f64 = 100.0;
 
-/// Plays a trace: nanoseconds an operation, and of which ones that is.
+/// Plays a trace. Returns nanoseconds per operation, and which operations were played.
 fn play<M: Maker>(maker: &M, trace: &Trace) -> (f64, String) {
     let mut held: Vec<Option<M::Made>> = std::iter::repeat_with(|| None).take(trace.slots).collect();
-    // Until the time is over: how many operations that were, and ns for each.
+    // Plays until the time limit. Returns the number of operations and ns per operation.
     let mut run = |ops: &[Op]| {
         let (start, mut count) = (Instant::now(), 0);
         for piece in ops.chunks(256) {
@@ -54,7 +54,7 @@ fn play<M: Maker>(maker: &M, trace: &Trace) -> (f64, String) {
     timed
 }
 
-/// The times of single allocations while memory grows to `total` bytes, sorted: ns.
+/// Returns the times of single allocations while memory grows to `total` bytes, sorted, in ns.
 fn grow<M: Maker>(maker: &M, total: u64, memory: Memory) -> Vec<f64> {
     let mut random = Random::new(7);
     let (mut made, mut times, mut sum) = (Vec::new(), Vec::new(), 0);
@@ -63,7 +63,7 @@ fn grow<M: Maker>(maker: &M, total: u64, memory: Memory) -> Vec<f64> {
         let start = Instant::now();
         let one = maker.make(size, memory);
         times.push(start.elapsed().as_nanos() as f64);
-        // Not timed: now and then the list has to grow.
+        // Not timed, because the list sometimes grows.
         made.push(one);
         sum += size;
     }
@@ -86,7 +86,7 @@ impl<M: Maker> Shared for OfThreads<'_, M> {
     }
 }
 
-/// What is measured of a contender, made anew for each measurement.
+/// The measurements of a contender; each creates a new allocator.
 pub trait Measure {
     fn pace(&self, handles: &Handles, frame: Frame, total: u64, memory: Memory) -> Shown;
     fn grow(&self, handles: &Handles, total: u64, memory: Memory) -> Vec<f64>;
@@ -115,7 +115,7 @@ impl<M: Maker, F: Fn(&Handles) -> M> Measure for F {
 pub struct Contender {
     pub name: &'static str,
     pub ours: bool,
-    /// Whether it makes buffers, or asks for memory alone.
+    /// `true` if it creates buffers; `false` for memory only.
     pub buffers: bool,
     pub by: Box<dyn Measure>,
 }
@@ -139,8 +139,8 @@ fn contenders() -> Vec<Contender> {
     ]
 }
 
-/// Who grows in frames: ours in three ways, with buffers; and memory alone, for which no thread waits inside the driver
-/// while it makes a block for another thread.
+/// Returns the contenders for growth in frames: Ringfence in three ways with buffers, and with memory only. With memory
+/// only, no thread waits in the driver while the driver allocates a block for another thread.
 fn growing() -> Vec<Contender> {
     vec![
         of("ringfence", (true, true), Ours::new),
@@ -161,7 +161,7 @@ fn growing() -> Vec<Contender> {
     ]
 }
 
-/// How much is asked of the device.
+/// Settings of the section.
 pub struct Settings {
     pub repetitions: usize,
     pub threads: usize,
@@ -169,21 +169,21 @@ pub struct Settings {
     pub device_bytes: u64,
     pub host_bytes: u64,
     pub paced: Paced,
-    /// Whether objects come and go.
+    /// `true` to create and release driver objects.
     pub with_objects: bool,
-    /// Whether each call of an object's life is measured.
+    /// `true` to measure each call of an object's life.
     pub with_object_parts: bool,
-    /// Whether a frame makes and drops objects.
+    /// `true` to measure frames that create and drop objects.
     pub with_object_frames: bool,
-    /// Whether traces are played.
+    /// `true` to play traces.
     pub with_traces: bool,
-    /// Whether memory grows without a pause.
+    /// `true` to measure growth without a pause.
     pub with_growth: bool,
-    /// Whether threads are let loose.
+    /// `true` to measure pairs on several threads.
     pub with_pairs: bool,
 }
 
-/// Everything with a device; nothing where no device can be opened.
+/// Runs all measurements with a device; none if no device can be opened.
 pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> std::io::Result<()> {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let gpu = match VulkanGpu::open(&options) {
@@ -220,7 +220,7 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     paced::section(&handles, &growing(), &settings.paced, &name, report)
 }
 
-/// The least time of each contender, of which operations that is, and how often it played.
+/// Returns for each contender the least time, the operations that it measures, and the number of repetitions.
 fn times(handles: &Handles, contenders: &[Contender], trace: &Trace, repetitions: usize) -> Vec<(f64, String, usize)> {
     let mut times = vec![(f64::INFINITY, String::new(), 0); contenders.len()];
     let mut fastest = f64::INFINITY;
@@ -269,7 +269,7 @@ fn time_section(
     Ok(())
 }
 
-/// Whether the device has so much of this memory, several times over.
+/// Returns `true` if the device has several times this much of the memory.
 pub fn has_room(handles: &Handles, memory: Memory, bytes: u64) -> bool {
     let wanted = match memory {
         Memory::Device => MemoryProperties::DEVICE_LOCAL,

@@ -1,7 +1,7 @@
-//! The frame loop: what a renderer's frame costs the host in the library, and in the driver where there is one.
+//! The frame loop: the host time of a renderer's frame in the library, and in the driver if there is one.
 //!
-//! The frame is that of the example `frame_loop`, which counts its instructions. On the simulated device the driver's
-//! share is that of a few maps; on Vulkan it is the driver's own.
+//! The frame is that of the example `frame_loop`, which counts its instructions. On the simulated device, the driver's
+//! share is a few map operations; on Vulkan it is the real driver's.
 
 #[path = "../../crates/ringfence/examples/frame_loop/frames.rs"]
 mod renderer;
@@ -16,12 +16,12 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Frames before the first that is timed.
+/// Number of frames before the timed ones.
 const WARM_UP: usize = 200;
-/// Frames that are timed in a repetition.
+/// Number of timed frames in a repetition.
 const FRAMES: usize = 600;
 
-/// Who drops what goes at the end of a frame.
+/// Number of threads that drop objects at the end of a frame.
 #[derive(Clone, Copy)]
 enum Droppers {
     One,
@@ -32,7 +32,8 @@ impl Droppers {
     const ALL: [Self; 2] = [Self::One, Self::Two];
 }
 
-/// A second thread drops half of each group at the same time: groups go to it full and come back empty.
+/// Starts a second thread that drops half of each group at the same time. Groups are sent to it full and come back
+/// empty.
 fn on_two_threads<D: Device + 'static>() -> (Dropper<D>, impl FnOnce() + Send) {
     let (to, groups): (_, Receiver<Group<D>>) = sync_channel(1);
     let (emptied, from): (SyncSender<Group<D>>, _) = sync_channel(1);
@@ -55,14 +56,15 @@ fn on_two_threads<D: Device + 'static>() -> (Dropper<D>, impl FnOnce() + Send) {
     (dropper, other_thread)
 }
 
-/// The times of frames in µs.
+/// Records the times of frames, in µs.
 fn play<G: Gpu>(gpu: &mut G, dropper: Dropper<G::Device>, times: &mut Vec<f64>)
 where
     G::Device: Descriptors,
 {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     let fence: <G::Device as Driver>::Fence = gpu.fence(0);
-    // SAFETY: each value is submitted at once; the fence lives as long as the device, which the allocator keeps.
+    // SAFETY: each value is submitted immediately; the fence lives as long as the device, which the allocator keeps
+    // alive.
     let mut renderer = unsafe { Renderer::new(memory, fence, dropper) };
     for number in 0..WARM_UP + FRAMES {
         let time = renderer.frame(&mut |value| gpu.submit(0, &[], &[], value).expect("the device is not lost"));
@@ -72,7 +74,7 @@ where
     }
 }
 
-/// A repetition with a device of its own.
+/// Runs a repetition with a new allocator.
 fn repetition<G: Gpu>(gpu: &mut G, droppers: Droppers, times: &mut Vec<f64>)
 where
     G::Device: Descriptors,
@@ -100,7 +102,7 @@ fn row(device: &str, droppers: Droppers, mut times: Vec<f64>) -> Row {
     row
 }
 
-/// A frame on the simulated device, and on the first Vulkan device if there is one.
+/// Measures a frame on the simulated device, and on the first Vulkan device if there is one.
 pub fn section(repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let mut times = [const { Vec::new() }; 4];

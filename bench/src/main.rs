@@ -1,4 +1,4 @@
-//! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
+//! Benchmarks of Ringfence and other allocators. `README.md` here describes how to run them and what the columns mean.
 
 mod clock;
 mod contenders;
@@ -24,11 +24,11 @@ struct Arguments {
     quick: bool,
     json: Option<PathBuf>,
     csv: Option<PathBuf>,
-    /// Sections and traces whose name contains one of these; all if there is none.
+    /// Runs the sections and traces with one of these in their name; all if empty.
     only: Vec<String>,
     roominess: f64,
     ours: bool,
-    /// Times alone.
+    /// Measures times only.
     fast: bool,
     repetitions: Option<usize>,
     threads: usize,
@@ -92,7 +92,7 @@ fn mib(text: &str) -> Result<u64, String> {
     text.parse::<u64>().map(|mib| mib << 20).map_err(|_| format!("{text}: expected MiB"))
 }
 
-/// For so long repetitions of traces are begun, all together.
+/// Time limit for starting further repetitions of traces, in total.
 const RANGES_TIME: Duration = Duration::from_secs(100);
 
 fn range_section(arguments: &Arguments, report: &mut Report) -> std::io::Result<()> {

@@ -1,7 +1,7 @@
-//! The contenders with a Vulkan device: each makes and unmakes buffers with memory, or memory alone.
+//! The contenders with a Vulkan device: each creates and destroys buffers with memory, or memory only.
 //!
-//! Ours gives a buffer back as programs do: a dropped one is retired, and `reclaim` after every [`FRAME`] drops
-//! destroys what is due. Memory alone it gives back at once, as the others do.
+//! Ringfence releases a buffer as programs do: a drop retires it, and a `reclaim` after every [`FRAME`] drops destroys
+//! the buffers whose points have passed. It frees memory without buffers immediately, as the others do.
 
 use ash::vk;
 use gpu_allocator::MemoryLocation;
@@ -16,14 +16,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vk_mem::Alloc;
 
-/// After this many drops ours reclaims, as a program does once a frame.
+/// Number of drops between reclaims, as in a program that reclaims once a frame.
 const FRAME: usize = 200;
 
-/// Which memory is asked for.
+/// Kind of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     Device,
-    /// Memory of the device that the host writes into.
+    /// Memory of the device that the host writes.
     DeviceMapped,
     /// Memory of the host that the device reads.
     Host,
@@ -49,7 +49,7 @@ impl Memory {
     }
 }
 
-/// The raw handles that every contender is made from.
+/// The raw handles that every contender is created from.
 pub struct Handles<'a> {
     pub instance: &'a ash::Instance,
     pub physical: vk::PhysicalDevice,
@@ -67,9 +67,9 @@ fn buffer_info(size: u64) -> vk::BufferCreateInfo<'static> {
     vk::BufferCreateInfo::default().size(size).usage(USAGE)
 }
 
-/// What a buffer of any size asks for, but for the size: so that memory alone can be asked for.
+/// Returns the requirements of a buffer of any size, except for the size, to request memory without a buffer.
 fn requirements(device: &ash::Device) -> vk::MemoryRequirements {
-    // SAFETY: the description is valid, and the buffer is destroyed before anything uses it.
+    // SAFETY: the description is valid, and the buffer is destroyed without being used.
     unsafe {
         let buffer = device.create_buffer(&buffer_info(65_536), None).expect("a buffer without memory");
         let requirements = device.get_buffer_memory_requirements(buffer);
@@ -78,24 +78,24 @@ fn requirements(device: &ash::Device) -> vk::MemoryRequirements {
     }
 }
 
-/// Makes and unmakes something of `size` bytes.
+/// Creates and destroys objects of `size` bytes.
 pub trait Maker: Sync {
     type Made: Send;
 
     fn make(&self, size: u64, memory: Memory) -> Self::Made;
     fn unmake(&self, made: Self::Made);
-    /// Blocks and dedicated memory that it holds.
+    /// Returns the number of blocks and dedicated allocations.
     fn block_count(&self) -> u64;
 
-    /// The program says that it is going to ask for this many bytes, where the interface has that.
+    /// Announces that the program will request this many bytes, if the interface supports it.
     fn announce(&self, _bytes: u64, _memory: Memory) {}
 
-    /// The end of a frame, where the interface has that.
+    /// Ends a frame, if the interface supports it.
     fn end_frame(&self) {}
 }
 
-/// Nothing: some hundred nanoseconds of the processor's time. What it shows is the machine's own doing, to which every
-/// other row is subject too.
+/// Allocates nothing: some hundred nanoseconds of CPU time. It shows the noise of the machine, which also affects every
+/// other row.
 pub struct Nothing;
 
 impl Nothing {
@@ -119,10 +119,10 @@ impl Maker for Nothing {
 }
 
 pub struct Ours {
-    /// Before the allocator: its thread ends first.
+    /// Declared before the allocator, because its thread must end first.
     _maintenance: Option<Maintenance>,
     allocator: rf::Allocator,
-    /// Of what is going to be asked for, this many bytes are announced.
+    /// Limit of the announced bytes.
     announces: u64,
     drops: AtomicUsize,
 }
@@ -133,14 +133,14 @@ impl Ours {
         Self { _maintenance: None, allocator, announces: 0, drops: AtomicUsize::new(0) }
     }
 
-    /// With the library's thread that makes blocks ahead of need.
+    /// Uses the library's thread that creates blocks ahead of need.
     pub fn in_background(handles: &Handles) -> Self {
         let plain = Self::new(handles);
         let maintenance = plain.allocator.budgets().maintain_in_background().expect("there is a thread");
         Self { _maintenance: Some(maintenance), ..plain }
     }
 
-    /// With what is going to be asked for announced.
+    /// Announces all requests.
     pub fn announcing(handles: &Handles) -> Self {
         Self { announces: u64::MAX, ..Self::new(handles) }
     }
@@ -172,7 +172,7 @@ impl Maker for Ours {
 
     fn announce(&self, bytes: u64, memory: Memory) {
         let desc = AllocationDesc { location: memory.location(), ..Default::default() };
-        // A little more: the end of a block may be too small for what comes.
+        // Announces slightly more, because the end of a block may be too small for the next request.
         let bytes = (bytes + bytes / 50).min(self.announces);
         self.allocator.budgets().reserve(ResourceClass::Buffer, bytes, desc).expect("there is memory");
     }
@@ -182,7 +182,7 @@ impl Maker for Ours {
     }
 }
 
-/// Ours asked for memory alone: no buffer is made, and what is given back is free at once.
+/// Ringfence without buffers: memory only, which is free immediately after a free.
 pub struct OursMemory {
     ours: Ours,
     requirements: Requirements,
@@ -193,18 +193,18 @@ impl OursMemory {
         Self::of(Ours::new(handles), handles)
     }
 
-    /// With the library's thread that makes blocks ahead of need.
+    /// Uses the library's thread that creates blocks ahead of need.
     pub fn in_background(handles: &Handles) -> Self {
         Self::of(Ours::in_background(handles), handles)
     }
 
-    /// With what is going to be asked for announced.
+    /// Announces all requests.
     pub fn announcing(handles: &Handles) -> Self {
         Self::of(Ours::announcing(handles), handles)
     }
 
-    /// In the background with the first blocks announced: in the very first frames the program asks for more than the
-    /// driver can make meanwhile.
+    /// Uses the background thread and announces the first blocks, because in the very first frames the program requests
+    /// more than the driver can allocate meanwhile.
     pub fn in_background_from_a_start(handles: &Handles) -> Self {
         Self::of(Ours { announces: 1 << 30, ..Ours::in_background(handles) }, handles)
     }
@@ -233,7 +233,7 @@ impl Maker for OursMemory {
     }
 
     fn unmake(&self, made: Self::Made) {
-        // SAFETY: nothing was placed there.
+        // SAFETY: the memory contains no resource.
         unsafe { made.destroy_now() };
     }
 
@@ -264,7 +264,7 @@ impl Vma {
         Self { allocator, requirements: requirements(&handles.device) }
     }
 
-    /// VMA's own interface.
+    /// Returns VMA's own interface.
     pub fn raw(&self) -> &vk_mem::Allocator {
         &self.allocator
     }
@@ -296,7 +296,7 @@ impl Maker for Vma {
     }
 
     fn unmake(&self, (buffer, mut allocation): Self::Made) {
-        // SAFETY: both came from this allocator and go back once; no device work uses them.
+        // SAFETY: both came from this allocator and are destroyed once; no device work uses them.
         unsafe { self.allocator.destroy_buffer(buffer, &mut allocation) };
     }
 
@@ -305,7 +305,7 @@ impl Maker for Vma {
     }
 }
 
-/// VMA asked for memory alone: no buffer is made.
+/// VMA without buffers: memory only.
 pub struct VmaMemory(Vma);
 
 impl VmaMemory {
@@ -327,12 +327,12 @@ impl Maker for VmaMemory {
             Memory::Host => mapped,
         };
         let requirements = vk::MemoryRequirements { size, ..self.0.requirements };
-        // SAFETY: the requirements are a buffer's on this device.
+        // SAFETY: these are the requirements of a buffer on this device.
         unsafe { self.0.allocator.allocate_memory(&requirements, &info) }.expect("there is memory")
     }
 
     fn unmake(&self, mut made: Self::Made) {
-        // SAFETY: it came from this allocator and goes back once.
+        // SAFETY: the memory came from this allocator and is freed once.
         unsafe { self.0.allocator.free_memory(&mut made) };
     }
 
@@ -341,7 +341,7 @@ impl Maker for VmaMemory {
     }
 }
 
-/// gpu-allocator behind one mutex, as wgpu has it.
+/// gpu-allocator behind one mutex, as in wgpu.
 pub struct GpuAllocator {
     allocator: ManuallyDrop<Mutex<ga::Allocator>>,
     device: ash::Device,
@@ -367,7 +367,8 @@ impl GpuAllocator {
 
 impl Drop for GpuAllocator {
     fn drop(&mut self) {
-        // SAFETY: it is dropped here and nowhere else. By hand, so that it goes before the device's table.
+        // SAFETY: it is dropped only here. Dropped by hand, because it must be dropped before the device's function
+        // table.
         unsafe { ManuallyDrop::drop(&mut self.allocator) };
     }
 }
@@ -388,7 +389,7 @@ impl Maker for GpuAllocator {
         let desc = ga::AllocationCreateDesc {
             name: "",
             requirements,
-            // What it calls CpuToGpu is memory of the device first, wherever the host can write there.
+            // Its `CpuToGpu` prefers device memory if the host can write to it.
             location: match memory {
                 Memory::Device => MemoryLocation::GpuOnly,
                 Memory::DeviceMapped => MemoryLocation::CpuToGpu,
@@ -399,7 +400,7 @@ impl Maker for GpuAllocator {
         };
         let made = self.allocator.lock().expect("no thread panics").allocate(&desc).expect("there is memory");
         if self.buffers {
-            // SAFETY: the memory is of a type and size that the buffer asked for, and nothing is bound to it yet.
+            // SAFETY: the memory has a type and size that the buffer requires, and the buffer is not bound yet.
             unsafe { self.device.bind_buffer_memory(buffer, made.memory(), made.offset()) }.expect("it can be bound");
         }
         (buffer, made)

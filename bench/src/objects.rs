@@ -1,10 +1,10 @@
-//! Driver objects that come and go: pairs of a making and a release a second, by kind and by thread, and a frame of a
+//! Driver objects that are created and released: pairs a second, by kind and by number of threads; and a frame of a
 //! renderer.
 //!
-//! Each thread makes [`BATCH`] objects of one description and releases them, over and over. Ours is measured with
-//! recycled objects (*hits*), with sizes that differ and may be larger, and without (*misses*, `recycle: false`); the
-//! peers and the raw calls make and destroy each. At most [`KEPT_BYTES`] are kept: 16 threads have 640 MiB of textures
-//! under way.
+//! Each thread repeatedly creates [`BATCH`] objects of one description and releases them. Ringfence is measured with
+//! recycled objects (*hits*), with different sizes that may be larger than requested, and without recycling (*misses*,
+//! `recycle: false`). The peers and the raw calls create and destroy each object. At most [`KEPT_BYTES`] are kept: 16
+//! threads have 640 MiB of textures in use.
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -22,16 +22,16 @@ use crate::makers::{GpuAllocator, Handles, Maker, Memory, Vma};
 use crate::output::{Report, Row, Value};
 use crate::threads;
 
-/// Objects that a thread has at once.
+/// Number of live objects of a thread.
 const BATCH: usize = 32;
-/// What is compared.
+/// Number of contenders.
 const CONTENDERS: usize = 15;
-/// So many batches of a thread pass before it reclaims.
+/// Number of batches of a thread between reclaims.
 const RECLAIM: usize = 4;
-/// Bytes of a buffer.
+/// Size of a buffer, in bytes.
 pub const BYTES: u64 = 4096;
 
-/// Bytes that are kept of recycled objects.
+/// Limit of recycled objects, in bytes.
 pub const KEPT_BYTES: u64 = 1 << 30;
 
 pub const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
@@ -46,17 +46,17 @@ pub fn image_info() -> vk::ImageCreateInfo<'static> {
     *rf::TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 256, 256, IMAGE_USAGE).raw()
 }
 
-/// Something that a thread does over and over: makes and releases [`BATCH`] objects.
+/// Work that a thread repeats: creates and releases [`BATCH`] objects.
 type Work<'a> = dyn Fn(&mut usize) + Sync + 'a;
 
-/// Millions of pairs a second of all threads together.
+/// Returns millions of pairs a second, all threads together.
 fn rate(threads: usize, time: Duration, work: &Work<'_>) -> f64 {
     let (stop, done, barrier) = (AtomicBool::new(false), AtomicU64::new(0), Barrier::new(threads + 1));
     let elapsed = std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let (mut round, mut count) = (0, 0);
-                // Warm: what is recycled is there, blocks have grown.
+                // Warm-up: fills the recycled objects and grows the blocks.
                 (0..64).for_each(|_| work(&mut round));
                 barrier.wait();
                 while !stop.load(Ordering::Relaxed) {
@@ -76,7 +76,7 @@ fn rate(threads: usize, time: Duration, work: &Work<'_>) -> f64 {
     done.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64() / 1e6
 }
 
-/// Drops what was made, and reclaims now and then, as frames end.
+/// Drops the objects, and reclaims every [`RECLAIM`] rounds, as at the end of a frame.
 fn dropped<T>(memory: &rf::Allocator, round: &mut usize, make: impl Fn() -> T) {
     let held: [T; BATCH] = std::array::from_fn(|_| make());
     drop(held);
@@ -91,7 +91,7 @@ fn buffer(memory: &rf::Allocator, recycle: bool) -> rf::Buffer {
     memory.create_buffer(&rf::BufferInfo::new(BYTES, USAGE), desc).expect("there is memory")
 }
 
-/// One of a thousand sizes.
+/// Creates a buffer of one of a thousand sizes.
 fn sized_buffer(memory: &rf::Allocator, number: u64) -> rf::Buffer {
     let desc = AllocationDesc { may_be_larger: true, ..Default::default() };
     let size = 256 + number * 7919 % 1000 * 16;
@@ -109,11 +109,11 @@ fn small(memory: &rf::Allocator) -> ringfence::SmallBuffer<rf::Device> {
     memory.create_small_buffer(desc, Location::Device).expect("there is memory")
 }
 
-/// A buffer and what is bound under it, by the raw calls: the memory is one object for all.
+/// Creates, binds and destroys buffers with raw calls. All share one memory object.
 fn raw_buffer(device: &ash::Device, memory: vk::DeviceMemory) {
     let info = vk::BufferCreateInfo::default().size(BYTES).usage(USAGE);
-    // SAFETY: the description is valid; the memory is of a type and size that such a buffer asks for; nothing uses the
-    // buffer.
+    // SAFETY: the description is valid. The memory has a type and size that such a buffer requires. The buffer is not
+    // used.
     unsafe {
         let made: [vk::Buffer; BATCH] = std::array::from_fn(|_| {
             let buffer = device.create_buffer(&info, None).expect("a buffer");
@@ -139,9 +139,9 @@ fn raw_image(device: &ash::Device, memory: vk::DeviceMemory) {
     }
 }
 
-/// Memory that such buffers and images can be bound to.
+/// Allocates memory that such buffers and images can be bound to.
 pub fn raw_memory(device: &ash::Device) -> [vk::DeviceMemory; 2] {
-    // SAFETY: the descriptions are valid, and the objects are destroyed before anything uses them.
+    // SAFETY: the descriptions are valid, and the objects are destroyed without being used.
     let needs = unsafe {
         let buffer =
             device.create_buffer(&vk::BufferCreateInfo::default().size(BYTES).usage(USAGE), None).expect("one");
@@ -155,7 +155,7 @@ pub fn raw_memory(device: &ash::Device) -> [vk::DeviceMemory; 2] {
         let info = vk::MemoryAllocateInfo::default()
             .allocation_size(needs.size)
             .memory_type_index(needs.memory_type_bits.trailing_zeros());
-        // SAFETY: the type is one that the requirements name.
+        // SAFETY: the requirements allow this type.
         unsafe { device.allocate_memory(&info, None) }.expect("there is memory")
     })
 }
@@ -167,7 +167,7 @@ fn made_by<M: Maker>(maker: &M) -> impl Fn(&mut usize) + Sync + '_ {
     }
 }
 
-/// Pairs a second, by thread: each contender in turn, the best of `repetitions`.
+/// Measures pairs a second by number of threads: the contenders in turns, the best of `repetitions`.
 pub fn section(
     handles: &Handles,
     (threads, repetitions): (usize, usize),
@@ -182,13 +182,13 @@ pub fn section(
     let (vma, gpu_allocator) = (Vma::new(handles), GpuAllocator::new(handles, true));
     let vma_images = |_: &mut usize| {
         let info = vk_mem::AllocationCreateInfo { usage: vk_mem::MemoryUsage::AutoPreferDevice, ..Default::default() };
-        // SAFETY: the description is valid; each goes back once, and nothing uses it.
+        // SAFETY: the description is valid. Each object is destroyed once and not used.
         unsafe {
             let made: [_; BATCH] = std::array::from_fn(|_| vma.raw().create_image(&image_info(), &info).expect("room"));
             made.into_iter().for_each(|(image, mut held)| vma.raw().destroy_image(image, &mut held));
         }
     };
-    // SAFETY: nothing uses what is destroyed.
+    // SAFETY: the objects are not used.
     let now = |buffer: rf::Buffer| unsafe { buffer.destroy_now() };
     let (by_vma, by_gpu_allocator) = (made_by(&vma), made_by(&gpu_allocator));
     let sizes = |round: &mut usize| {
@@ -222,7 +222,7 @@ pub fn section(
             "ringfence, destroy_now",
             Box::new(|_| {
                 let made = std::array::from_fn::<_, BATCH, _>(|_| small(&memory));
-                // SAFETY: nothing uses what is destroyed.
+                // SAFETY: the objects are not used.
                 made.into_iter().for_each(|small| unsafe { small.destroy_now() });
             }),
         ),
@@ -232,7 +232,7 @@ pub fn section(
             "ringfence, destroy_now",
             Box::new(|_| {
                 let made = std::array::from_fn::<_, BATCH, _>(|_| texture(&memory, true));
-                // SAFETY: nothing uses what is destroyed.
+                // SAFETY: the objects are not used.
                 made.into_iter().for_each(|texture| unsafe { texture.destroy_now() });
             }),
         ),
@@ -268,27 +268,27 @@ pub fn section(
         }
     }
     drop(contenders);
-    // SAFETY: nothing is bound to them any more.
+    // SAFETY: all objects bound to them are destroyed.
     [of_buffers, of_images].into_iter().for_each(|memory| unsafe { raw.free_memory(memory, None) });
     let heading =
         format!("Objects made and released, {BATCH} at a time: buffers of {BYTES} bytes, RGBA8 textures of 256 by 256");
     report.table("objects", &heading, &rows, 0)
 }
 
-/// Constants of a frame, of 256 bytes each.
+/// Number of constants of a frame, of 256 bytes each.
 const CONSTANTS: usize = 200;
-/// Small buffers of a frame, of 1,000 bytes each.
+/// Number of small buffers of a frame, of 1,000 bytes each.
 const SMALL: usize = 64;
-/// Buffers of a frame.
+/// Sizes of the buffers of a frame, in bytes.
 const BUFFERS: [u64; 8] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 4 << 20];
-/// Textures of a frame.
+/// Number of textures of a frame.
 const TEXTURES: usize = 4;
-/// Frames in flight.
+/// Number of frames in flight.
 const IN_FLIGHT: u64 = 3;
 const FRAMES: usize = 2000;
 const WARM_UP: usize = 300;
 
-/// A frame of ours: what it makes it drops at its end.
+/// A frame with Ringfence, which drops its objects at its end.
 struct OurFrames<'a> {
     memory: rf::Allocator,
     timeline: ringfence::Timeline<rf::Device>,
@@ -301,7 +301,7 @@ impl<'a> OurFrames<'a> {
     fn new(handles: &'a Handles<'_>) -> Self {
         let memory = rf::Allocator::over(handles.ours.clone(), AllocatorDesc::default());
         let fence = semaphore(&handles.device);
-        // SAFETY: the fence is this device's and outlives the allocator; values are signalled in order.
+        // SAFETY: the fence belongs to this device and outlives the allocator; values are signalled in order.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         let constants = FastConstants::new(&memory, FastConstantsDesc::default());
         Self { memory, timeline, constants, device: &handles.device, fence }
@@ -330,13 +330,13 @@ impl<'a> OurFrames<'a> {
 }
 
 impl Drop for OurFrames<'_> {
-    /// The device is done with the last frames too: the allocator waits for them.
+    /// Signals the last frames, because the allocator waits for them.
     fn drop(&mut self) {
         signal(self.device, self.fence, self.timeline.submitted_value() + IN_FLIGHT);
     }
 }
 
-/// The same by hand over VMA: a ring, a virtual block, and a queue of what is destroyed later.
+/// The same by hand with VMA: a ring, a virtual block, and a queue for deferred destruction.
 struct VmaFrames<'a> {
     vma: &'a Vma,
     device: &'a ash::Device,
@@ -349,7 +349,7 @@ struct VmaFrames<'a> {
     waiting: VecDeque<Waiting>,
 }
 
-/// What a frame used.
+/// The objects of a frame.
 struct Waiting {
     value: u64,
     small: Vec<vk_mem::VirtualAllocation>,
@@ -380,7 +380,7 @@ impl<'a> VmaFrames<'a> {
         self.value += 1;
         for _ in 0..CONSTANTS {
             self.head = (self.head + 256) % RING;
-            // SAFETY: the ring is mapped as a whole.
+            // SAFETY: all of the ring is mapped.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.mapped.add(self.head), 256) };
         }
         let of_block = vk_mem::VirtualAllocationCreateInfo {
@@ -391,7 +391,7 @@ impl<'a> VmaFrames<'a> {
         };
         let how = vk_mem::AllocationCreateInfo { usage: vk_mem::MemoryUsage::AutoPreferDevice, ..Default::default() };
         let raw = self.vma.raw();
-        // SAFETY: the descriptions are valid; one thread uses the block.
+        // SAFETY: the descriptions are valid; only one thread uses the block.
         let used = unsafe {
             Waiting {
                 value: self.value,
@@ -410,10 +410,10 @@ impl<'a> VmaFrames<'a> {
         let made = start.elapsed();
         signal(self.device, self.fence, self.value);
         let start = Instant::now();
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         let reached = unsafe { self.device.get_semaphore_counter_value(self.fence) }.expect("not lost");
         while let Some(mut done) = self.waiting.pop_front_if(|held| held.value <= reached) {
-            // SAFETY: each came from here, goes back once, and nothing uses it.
+            // SAFETY: each came from here, is freed once, and is not used.
             unsafe {
                 done.small.drain(..).for_each(|mut held| self.block.free(&mut held));
                 done.buffers.drain(..).for_each(|(buffer, mut held)| raw.destroy_buffer(buffer, &mut held));
@@ -434,7 +434,7 @@ impl Drop for VmaFrames<'_> {
                 left.images.drain(..).for_each(|(image, mut held)| self.vma.raw().destroy_image(image, &mut held));
             }
         }
-        // SAFETY: nothing uses it.
+        // SAFETY: the buffer is not used.
         unsafe { self.vma.raw().destroy_buffer(self.ring.0, &mut self.ring.1) };
     }
 }
@@ -445,17 +445,17 @@ fn semaphore(device: &ash::Device) -> vk::Semaphore {
     unsafe { device.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None) }.expect("one")
 }
 
-/// The device has come as far as a renderer with some frames in flight sees it: signalled by the host, as nothing is
-/// submitted.
+/// Signals the progress that a renderer with [`IN_FLIGHT`] frames in flight would see. The host signals it, because no
+/// work is submitted.
 fn signal(device: &ash::Device, fence: vk::Semaphore, value: u64) {
     if value > IN_FLIGHT {
         let info = vk::SemaphoreSignalInfo::default().semaphore(fence).value(value - IN_FLIGHT);
-        // SAFETY: the semaphore is this device's; values rise by one.
+        // SAFETY: the semaphore belongs to this device; values rise by one.
         unsafe { device.signal_semaphore(&info) }.expect("not lost");
     }
 }
 
-/// The same frame by ours and by hand over VMA, in turns.
+/// Measures the same frame with Ringfence and by hand with VMA, in turns.
 pub fn frame_section(handles: &Handles, repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let device = &handles.ours.capabilities().name;
     let vma = Vma::new(handles);

@@ -1,4 +1,4 @@
-//! Rows of figures: as a table for people, as JSON for programs, and as CSV files, the raw data of
+//! Rows of figures: as a table for people, as JSON for programs, and as CSV files, which are the raw data of
 //! `docs/performance.md`.
 
 use serde_json::{Map, Value as Json, json};
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone)]
 pub enum Value {
     Text(String),
-    /// A number and how many decimals the table shows; JSON has it whole.
+    /// A number, and the decimals that the table shows; JSON has the full number.
     Number(f64, usize),
     None,
 }
 
-/// One line of a table; hidden columns appear in JSON alone.
+/// One line of a table; hidden columns are only in the JSON.
 #[derive(Clone, Default)]
 pub struct Row {
     shown: Vec<(&'static str, Value)>,
@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// A field of a CSV file: empty where there is no figure.
+/// Returns a field of a CSV file; empty without a figure.
 fn field(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
@@ -59,7 +59,7 @@ fn cell(value: &Value) -> String {
     if field.is_empty() { "–".into() } else { field }
 }
 
-/// The rows as a Markdown table, without their first `skipped` columns.
+/// Returns the rows as a Markdown table, without their first `skipped` columns.
 fn table(rows: &[Row], skipped: usize) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let names: Vec<_> = first.shown[skipped..].iter().map(|(name, _)| name.to_string()).collect();
@@ -86,7 +86,7 @@ fn table(rows: &[Row], skipped: usize) -> String {
     text
 }
 
-/// Where tables go, each as soon as it is there: a run that is cut short has shown all that it measured.
+/// Output of tables. Each table is written as soon as it is measured, so an aborted run keeps its results.
 pub struct Report {
     csv: Option<PathBuf>,
     json: Option<PathBuf>,
@@ -94,12 +94,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// `csv` is a folder, one for each machine: it gets a file for each section.
+    /// Creates a report. `csv` is a folder for this machine, which gets one file for each section.
     pub fn new(csv: Option<PathBuf>, json: Option<PathBuf>) -> Self {
         Self { csv, json, sections: Map::new() }
     }
 
-    /// Shows a table, and puts it into every file.
+    /// Prints a table and writes it to every file.
     pub fn table(&mut self, section: &str, heading: &str, rows: &[Row], skipped: usize) -> std::io::Result<()> {
         println!("\n{heading}\n{}", table(rows, skipped));
         std::io::stdout().flush()?;
@@ -116,7 +116,7 @@ impl Report {
     }
 }
 
-/// Writes a table into a file of its section, in place of the one of its heading; at the end where there is none.
+/// Writes a table to the file of its section: replaces the table with the same heading, or appends it.
 fn put(file: &Path, heading: &str, rows: &[Row], skipped: usize) -> std::io::Result<()> {
     let text = match std::fs::read_to_string(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -127,8 +127,8 @@ fn put(file: &Path, heading: &str, rows: &[Row], skipped: usize) -> std::io::Res
     std::fs::write(file, lines.write()?)
 }
 
-/// A CSV file of a section: its tables one after another, the heading of its table first in each line. Tables of one
-/// section may differ in their columns: a cell that a table has not is empty.
+/// A CSV file of a section: its tables one after another, with the heading of the table first in each line. Tables of
+/// one section may have different columns; the missing cells are empty.
 struct Lines {
     columns: Vec<String>,
     lines: Vec<Vec<String>>,
@@ -145,7 +145,7 @@ impl Lines {
         Ok(Self { columns, lines: lines.collect::<Result<_, csv::Error>>()? })
     }
 
-    /// The column of this name; a new one, empty in every line, where there is none.
+    /// Returns the index of the column with this name; adds it, empty in every line, if it is new.
     fn column(&mut self, name: &str) -> usize {
         self.columns.iter().position(|column| column == name).unwrap_or_else(|| {
             self.columns.push(name.into());

@@ -1,8 +1,9 @@
-//! Growth in frames: what a program sees that draws while its memory grows, where a loop without a pause would show
-//! nothing but the driver.
+//! Growth in frames: the times that a program sees which draws while its memory grows. A loop without a pause would
+//! only show the driver.
 //!
-//! A frame allocates some tens of MiB as fast as it can, and is over when its time is; only the allocations are timed.
-//! Every contender is given the same bytes: as many as make ours add the wanted number of blocks of its largest size.
+//! A frame allocates some tens of MiB as fast as possible, and ends when its time is over. Only the allocations are
+//! timed. Every contender gets the same bytes: as many as make Ringfence add the given number of blocks of its largest
+//! size.
 
 use crate::device::{Contender, has_room};
 use crate::makers::{Handles, Maker, Memory};
@@ -10,7 +11,7 @@ use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use std::time::{Duration, Instant};
 
-/// What a frame is.
+/// Time and bytes of a frame.
 #[derive(Clone, Copy)]
 pub struct Frame {
     pub time_us: u64,
@@ -18,7 +19,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// `MS:MIB`, as on the command line.
+    /// Parses `MS:MIB`, as on the command line.
     pub fn read(text: &str) -> Result<Self, String> {
         let parts =
             text.split_once(':').and_then(|(ms, mib)| Some((ms.parse::<f64>().ok()?, mib.parse::<u64>().ok()?)));
@@ -27,10 +28,10 @@ impl Frame {
     }
 }
 
-/// How much is allocated, and how fast.
+/// Amount and rate of the allocations.
 #[derive(Clone, Copy)]
 pub struct Paced {
-    /// Blocks that ours adds; 0: this is left out.
+    /// Number of blocks that Ringfence adds; 0 to skip this section.
     pub blocks: u64,
     pub device: Frame,
     pub host: Frame,
@@ -46,46 +47,47 @@ impl Default for Paced {
     }
 }
 
-/// What a run of frames showed.
+/// Result of a run of frames.
 pub struct Shown {
-    /// Of each allocation, sorted: ns.
+    /// Times of the allocations, sorted, in ns.
     times: Vec<f64>,
-    /// The longest of those after the first frames, in which a program asks at once for more than any driver has made.
+    /// The longest time after the first frames. In the first frames, the program requests more at once than any driver
+    /// has allocated yet.
     later_worst: f64,
-    /// Those that took longest, the longest first.
+    /// The slowest allocations, slowest first.
     slow: Vec<Slow>,
     blocks: u64,
     announced: Duration,
 }
 
-/// An allocation that took long, and what the system did meanwhile to the thread that asked.
+/// A slow allocation, and the events of its thread meanwhile.
 struct Slow {
     ns: f64,
-    /// Which one it was, from 0.
+    /// Number of the allocation, from 0.
     number: usize,
     spent: Spent,
 }
 
-/// So many frames are the first.
+/// Number of frames that count as the first.
 const FIRST_FRAMES: usize = 8;
 
-/// How many of them are listed.
+/// Number of slow allocations in the table.
 const SLOW_MAX: usize = 10;
 
-/// What has happened to a thread so far.
+/// Counts of a thread's events so far.
 #[derive(Clone, Copy)]
 struct Spent {
-    /// Pages that were found or made for it.
+    /// Page faults, minor and major.
     faults: i64,
-    /// How often it slept: for a lock, in the driver or in the system.
+    /// Voluntary context switches: the thread slept for a lock, in the driver or in the system.
     waits: i64,
-    /// How often another thread was given its processor.
+    /// Involuntary context switches: another thread got its processor.
     preemptions: i64,
 }
 
 impl Spent {
     fn now() -> Self {
-        // SAFETY: the structure is plain numbers, for which zeros are valid, and the call fills it.
+        // SAFETY: the structure consists of numbers, for which zeros are valid, and the call fills it.
         let usage = unsafe {
             let mut usage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -103,7 +105,7 @@ impl Spent {
     }
 }
 
-/// Frames until `total` bytes are allocated.
+/// Runs frames until `total` bytes are allocated.
 pub fn run<M: Maker>(maker: &M, frame: Frame, total: u64, memory: Memory) -> Shown {
     let mut random = Random::new(7);
     let start = Instant::now();
@@ -125,13 +127,13 @@ pub fn run<M: Maker>(maker: &M, frame: Frame, total: u64, memory: Memory) -> Sho
             if frames >= FIRST_FRAMES {
                 later_worst = later_worst.max(ns);
             }
-            // Not timed: now and then the list has to grow.
+            // Not timed, because the list sometimes grows.
             made.push(one);
             sum += size;
         }
         maker.end_frame();
         frames += 1;
-        // A frame that was late is not made up for: the next one begins now.
+        // A late frame is not compensated: the next one begins immediately.
         until = (until + Duration::from_micros(frame.time_us)).max(Instant::now());
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
@@ -141,7 +143,7 @@ pub fn run<M: Maker>(maker: &M, frame: Frame, total: u64, memory: Memory) -> Sho
     Shown { times, later_worst, slow, blocks, announced }
 }
 
-/// Keeps the longest.
+/// Keeps the slowest allocations.
 fn note(slow: &mut Vec<Slow>, one: Slow) {
     let place = slow.partition_point(|other| other.ns >= one.ns);
     if place < SLOW_MAX {
@@ -150,7 +152,7 @@ fn note(slow: &mut Vec<Slow>, one: Slow) {
     }
 }
 
-/// Every contender, in memory of the device and of the host.
+/// Measures every contender, in memory of the device and of the host.
 pub fn section(
     handles: &Handles,
     contenders: &[Contender],
@@ -202,7 +204,7 @@ fn row(contender: &Contender, shown: &Shown, device: &str) -> Row {
     row
 }
 
-/// What happened during the slowest.
+/// Returns the rows of the slowest allocations.
 fn slow_rows(contender: &Contender, shown: &Shown, device: &str) -> Vec<Row> {
     let row = |slow: &Slow| {
         let Spent { faults, waits, preemptions } = slow.spent;

@@ -1,9 +1,9 @@
-//! What each call of an object's life costs: nanoseconds of a making, a binding, a drop, a reclaim, by ours and by the
-//! driver.
+//! The cost of each call in an object's life: nanoseconds of a creation, a binding, a drop and a reclaim, in Ringfence
+//! and in the driver.
 //!
-//! A round makes [`LIVE`] objects of one description and releases them, one call for all of them before the next call.
-//! The clock is read around those [`LIVE`] calls; a figure is the median of the rounds, by object. All contenders play
-//! a round in turns.
+//! A round creates [`LIVE`] objects of one description and releases them; each call is made for all objects before the
+//! next call. The clock is read around those [`LIVE`] calls. A figure is the median of the rounds, per object. The
+//! contenders take turns after each round.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,17 +18,17 @@ use crate::makers::{Handles, Vma};
 use crate::objects::{BYTES, IMAGE_USAGE, KEPT_BYTES, USAGE, image_info, raw_memory};
 use crate::output::{Report, Row, Value};
 
-/// Objects that live at once: those of a frame.
+/// Number of live objects: that of a frame.
 const LIVE: usize = 128;
 const WARM_UP: usize = 50;
 const ROUNDS: usize = 400;
 
-/// Nanoseconds of each call of a contender, round by round.
+/// Nanoseconds of each call of a contender, for each round.
 #[derive(Default)]
 struct Times(Vec<(&'static str, Vec<f64>)>);
 
 impl Times {
-    /// Runs what makes one call for each object.
+    /// Runs `calls`, which makes one call for each object, and records its time.
     fn part<T>(&mut self, name: &'static str, calls: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = black_box(calls());
@@ -56,7 +56,7 @@ fn raw_buffers(device: &ash::Device, memory: vk::DeviceMemory, times: &mut Times
     // SAFETY: the description is valid.
     let make = |_| unsafe { device.create_buffer(&info, None) }.expect("a buffer");
     let made: [vk::Buffer; LIVE] = times.part("vkCreateBuffer", || std::array::from_fn(make));
-    // SAFETY: the buffers are alive, and bound once, to memory of a type and size that they ask for; nothing uses them.
+    // SAFETY: the buffers are alive, bound once to memory of a type and size that they require, and not used.
     unsafe {
         times.part("vkGetBufferMemoryRequirements", || {
             made.iter().for_each(|made| _ = black_box(device.get_buffer_memory_requirements(*made)));
@@ -97,7 +97,7 @@ fn raw_images(device: &ash::Device, memory: vk::DeviceMemory, times: &mut Times)
 fn vma_buffers(vma: &Vma, times: &mut Times) {
     let info = vk::BufferCreateInfo::default().size(BYTES).usage(USAGE);
     let how = vk_mem::AllocationCreateInfo { usage: vk_mem::MemoryUsage::AutoPreferDevice, ..Default::default() };
-    // SAFETY: the description is valid; each goes back once, and nothing uses it.
+    // SAFETY: the description is valid. Each object is destroyed once and not used.
     unsafe {
         let make = |_| vma.raw().create_buffer(&info, &how).expect("there is memory");
         let made: [_; LIVE] = times.part("create", || std::array::from_fn(make));
@@ -107,7 +107,7 @@ fn vma_buffers(vma: &Vma, times: &mut Times) {
     }
 }
 
-/// Makes and drops, then makes and destroys at once.
+/// Creates and drops objects, then creates and destroys them with `destroy_now`.
 fn ours<T>(memory: &rf::Allocator, make: impl Fn() -> T, destroy_now: impl Fn(T), times: &mut Times) {
     let made: [T; LIVE] = times.part("create", || std::array::from_fn(|_| make()));
     times.part("drop", || drop(made));
@@ -119,7 +119,7 @@ fn ours<T>(memory: &rf::Allocator, make: impl Fn() -> T, destroy_now: impl Fn(T)
 fn our_buffers(memory: &rf::Allocator, recycle: bool, times: &mut Times) {
     let desc = AllocationDesc { recycle, ..Default::default() };
     let make = || memory.create_buffer(&rf::BufferInfo::new(BYTES, USAGE), desc).expect("there is memory");
-    // SAFETY: nothing uses it.
+    // SAFETY: the buffer is not used.
     ours(memory, make, |buffer| unsafe { buffer.destroy_now() }, times);
 }
 
@@ -127,7 +127,7 @@ fn our_textures(memory: &rf::Allocator, recycle: bool, times: &mut Times) {
     let desc = AllocationDesc { recycle, ..Default::default() };
     let info = || rf::TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 256, 256, IMAGE_USAGE);
     let make = || memory.create_texture(&info(), desc).expect("there is memory");
-    // SAFETY: nothing uses it.
+    // SAFETY: the texture is not used.
     ours(memory, make, |texture| unsafe { texture.destroy_now() }, times);
 }
 
@@ -162,7 +162,7 @@ pub fn section(handles: &Handles, report: &mut Report) -> std::io::Result<()> {
         }
     }
     drop(contenders);
-    // SAFETY: nothing is bound to them any more.
+    // SAFETY: all objects bound to them are destroyed.
     [of_buffers, of_images].into_iter().for_each(|memory| unsafe { raw.free_memory(memory, None) });
     report.table("objects_parts", &format!("Single calls, {LIVE} objects at a time"), &rows, 0)
 }

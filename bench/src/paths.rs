@@ -1,4 +1,4 @@
-//! The paths that are not range allocation: rings, pages, retirement, descriptor slots. Times alone.
+//! Paths other than range allocation: rings, pages, retirement, descriptor slots. Times only.
 
 use crate::output::{Report, Row, Value};
 use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCreateFlags};
@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Operations in a repetition.
+/// Number of operations in a repetition.
 const OPERATIONS: u64 = 200_000;
 
-/// A path: gives nanoseconds an operation.
+/// A path; `run` returns nanoseconds per operation.
 struct Path {
     group: &'static str,
     name: &'static str,
@@ -36,7 +36,8 @@ fn per_operation(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// 100 allocations a frame, three frames in flight, alignment 256: allocations alone are counted, releases included.
+/// Measures a ring: 100 allocations a frame, three frames in flight, alignment 256. Only allocations count as
+/// operations; the time includes releases.
 fn ring() -> f64 {
     let mut ring = Ring::new(1 << 20);
     let start = Instant::now();
@@ -50,7 +51,9 @@ fn ring() -> f64 {
     per_operation(start)
 }
 
-/// The same from VMA's virtual block with its linear algorithm, which it recommends as a ring: freed one by one.
+/// Measures the same with VMA's virtual block and its linear algorithm, which VMA recommends as a ring. Ranges are
+/// freed one by one.
+/// one.
 fn vma_ring() -> f64 {
     let flags = vk_mem::VirtualBlockCreateFlags::VMA_VIRTUAL_BLOCK_CREATE_LINEAR_ALGORITHM_BIT;
     let info = vk_mem::VirtualBlockCreateInfo { size: 1 << 20, flags, ..Default::default() };
@@ -68,7 +71,7 @@ fn vma_ring() -> f64 {
                 user_data: 0,
                 flags,
             };
-            // SAFETY: the block is alive and used by this thread alone.
+            // SAFETY: the block is alive, and only this thread uses it.
             held.push(unsafe { block.allocate(info) }.expect("three frames fit").0);
         }
         frames.push_back(held);
@@ -76,14 +79,14 @@ fn vma_ring() -> f64 {
             && let Some(mut oldest) = frames.pop_front()
         {
             for mut held in oldest.drain(..) {
-                // SAFETY: it came from this block and goes back once.
+                // SAFETY: the allocation came from this block and is freed once.
                 unsafe { block.free(&mut held) };
             }
             spare.push(oldest);
         }
     }
     let ns = per_operation(start);
-    // SAFETY: nothing that the block handed out is used after this.
+    // SAFETY: no allocation of the block is used afterwards.
     unsafe { block.clear() };
     ns
 }
@@ -100,14 +103,14 @@ fn linear() -> f64 {
     per_operation(start)
 }
 
-/// Constants of `BYTES` for one draw each, 200 a frame, as programs write them: into the thread's page of fast
-/// constants, the copy included, on the first Vulkan device; 0 where there is none. The simulated device would count
-/// its own checks.
+/// Constants of `BYTES` for one draw each, 200 a frame, written as programs do: into the thread's page of fast
+/// constants, including the copy. On the first Vulkan device, because the simulated device would add its own checks; 0
+/// without a device.
 fn fast_constants<const BYTES: usize>() -> f64 {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let Ok(gpu) = VulkanGpu::open(&options) else { return 0.0 };
     let memory = Allocator::over(gpu.device().clone(), AllocatorDesc::default());
-    // SAFETY: nothing is ever submitted; the fence outlives the allocator.
+    // SAFETY: no work is submitted; the fence outlives the allocator.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let fast = FastConstants::new(&memory, FastConstantsDesc::default());
     let first = timeline.begin();
@@ -129,7 +132,7 @@ fn fast_constants<const BYTES: usize>() -> f64 {
     writing.as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// The same bytes in the same places, by hand: what the copy alone takes.
+/// Measures the same bytes at the same offsets, written by hand: the cost of the copy alone.
 fn constants_by_hand<const BYTES: usize>() -> f64 {
     const PAGE: usize = 64 << 10;
     let mut pages = vec![0_u8; 4 * PAGE];
@@ -149,7 +152,8 @@ fn constants_by_hand<const BYTES: usize>() -> f64 {
     writing.as_nanos() as f64 / OPERATIONS as f64
 }
 
-/// 200 items a frame for one timeline, released two frames later; an operation is an item retired and released.
+/// Measures 200 items a frame for one timeline, released two frames later. An operation is the retirement and release
+/// of an item.
 fn retire() -> f64 {
     let mut queue = RetireQueue::new();
     let start = Instant::now();
@@ -182,7 +186,7 @@ fn retire_batch() -> f64 {
     ns
 }
 
-/// What programs write by hand: a queue of (frame, item).
+/// Measures a queue of (frame, item), as programs write it by hand.
 fn retire_by_hand() -> f64 {
     let mut queue = VecDeque::new();
     let start = Instant::now();
@@ -197,7 +201,7 @@ fn retire_by_hand() -> f64 {
     per_operation(start)
 }
 
-/// 1,000 live single descriptors in a heap of 65,536, one given back and one taken: an operation is either.
+/// Measures 1,000 live single descriptors in a heap of 65,536. An operation is a free or an allocation.
 fn slots<A: Allocate<Allocation = Range>>(mut heap: A) -> f64
 where
     A::Error: std::fmt::Debug,
@@ -214,8 +218,8 @@ where
     ns
 }
 
-/// The same as programs do it: any thread, a value that gives its slot back when it is dropped. The driver is not
-/// called.
+/// Measures the same through the public interface: for any thread, with a value that frees its slot on drop. Makes no
+/// driver calls.
 fn public_slots() -> f64 {
     let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
     let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
@@ -231,7 +235,7 @@ fn public_slots() -> f64 {
     ns
 }
 
-/// The same with a pool that any thread may use, without values that give slots back.
+/// Measures the same with a pool for any thread, without values that free slots.
 fn pool_slots() -> f64 {
     let pool = FixedPool::new(1, 65_536);
     let mut live: Vec<_> = (0..1000).map(|_| pool.allocate_near(1).expect("there are 65,536")).collect();
@@ -246,12 +250,12 @@ fn pool_slots() -> f64 {
     ns
 }
 
-/// An allocator over a device that nothing here asks.
+/// Returns an allocator on a device that these paths do not call.
 fn simulated() -> Allocator<sim::Device> {
     Allocator::over(sim::Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default())
 }
 
-/// Objects of 112 bytes, put into a bin that any thread may use and taken out once a frame of 200, two frames later.
+/// Measures objects of 112 bytes in a bin for any thread, taken out once per frame of 200, two frames later.
 fn retire_in_a_bin() -> f64 {
     let (bin, mut passed) = (RetireBin::new(), Vec::new());
     let start = Instant::now();
@@ -267,13 +271,13 @@ fn retire_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200; one by
-/// one, or all of a frame in one go.
+/// Measures the same with the allocator's own timeline, as its buffers are retired: a frame begins and completes every
+/// 200 items. Retires one item at a time, or all items of a frame in one call.
 fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(device, AllocatorDesc::default());
-    // SAFETY: nothing is ever submitted.
+    // SAFETY: no work is submitted.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let (bin, mut items) = (RetireBin::new(), Vec::new());
     let start = Instant::now();
@@ -294,13 +298,13 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     per_operation(start)
 }
 
-/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: retired by the allocator's
-/// clock, which begins and completes a frame each 200, and back in the program's vector.
+/// Measures objects of 112 bytes that the program stores before and after, as it stores its buffers. They are retired
+/// by the allocator's timeline, which begins and completes a frame every 200, and return to the program's vector.
 fn retire_what_is_held() -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(device, AllocatorDesc::default());
-    // SAFETY: nothing is ever submitted.
+    // SAFETY: no work is submitted.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let (bin, mut held) = (RetireBin::new(), (0..200).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>());
     let start = Instant::now();
@@ -314,7 +318,7 @@ fn retire_what_is_held() -> f64 {
     per_operation(start)
 }
 
-/// The same with sets of their own, two frames of 200 later.
+/// Measures the same with an explicit set of points, two frames of 200 later.
 fn retire_what_is_held_in_a_bin() -> f64 {
     let (bin, mut held) = (RetireBin::new(), (0..600).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>());
     let start = Instant::now();
@@ -326,7 +330,7 @@ fn retire_what_is_held_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// What the loops above cost without a bin: objects of 112 bytes into a vector and out of it.
+/// Measures the loops above without a bin: objects of 112 bytes pushed to and popped from a vector.
 fn nothing_but_a_vector(made_on_the_spot: bool) -> f64 {
     let (mut first, mut second) =
         ((0..200).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>(), Vec::with_capacity(256));
@@ -345,7 +349,7 @@ fn nothing_but_a_vector(made_on_the_spot: bool) -> f64 {
     per_operation(start)
 }
 
-/// Descriptor pools that are nothing but numbers, so that what is measured is gpu-descriptor alone.
+/// A device with descriptor pools that are only numbers, to measure gpu-descriptor alone.
 struct Nowhere;
 
 impl descriptors::DescriptorDevice<(), (), u32> for Nowhere {
@@ -375,13 +379,13 @@ impl descriptors::DescriptorDevice<(), (), u32> for Nowhere {
     }
 }
 
-/// The same with gpu-descriptor: sets of one uniform buffer each.
+/// Measures the same with gpu-descriptor: sets of one uniform buffer each.
 fn gpu_descriptor() -> f64 {
     let mut allocator = DescriptorAllocator::<(), u32>::new(0);
     let count = descriptors::DescriptorTotalCount { uniform_buffer: 1, ..Default::default() };
     let flags = DescriptorSetLayoutCreateFlags::empty();
     let allocate = |allocator: &mut DescriptorAllocator<(), u32>| {
-        // SAFETY: the same device in each call; the counts are those of the layout, of which there is one.
+        // SAFETY: the same device in each call; the counts are those of the only layout.
         let mut sets = unsafe { allocator.allocate(&Nowhere, &(), flags, &count, 1) }.expect("pools are numbers");
         sets.pop().expect("one was asked for")
     };
@@ -391,7 +395,7 @@ fn gpu_descriptor() -> f64 {
         let slot = number * 7919 % live.len();
         let new = allocate(&mut allocator);
         let old = std::mem::replace(&mut live[slot], new);
-        // SAFETY: the same device; nothing uses the set.
+        // SAFETY: the same device; the set is not used.
         unsafe { allocator.free(&Nowhere, [old]) };
     }
     let ns = per_operation(start);
@@ -440,7 +444,7 @@ fn paths() -> Vec<Path> {
     ]
 }
 
-/// Every path, interleaved; the least of the repetitions.
+/// Measures all paths in turns; reports the least of the repetitions.
 pub fn section(repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let paths = paths();
     let mut times = vec![Vec::new(); paths.len()];

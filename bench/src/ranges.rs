@@ -1,9 +1,9 @@
 //! Range allocators on traces: time, percentiles, memory waste.
 //!
-//! In each repetition every contender plays the whole trace once before any plays it again, so that a slow spell of the
-//! machine falls on all of them. The time of a contender is the least of its repetitions: noise only adds. One that has
-//! taken a hundred times one run of the fastest is not asked again, and what is linear in the ranges plays for a
-//! second.
+//! In each repetition, every contender plays the whole trace once before any plays it again, so that a slow period of
+//! the machine affects all. The time of a contender is the least of its repetitions, because noise only adds time. A
+//! contender that has used a hundred times one run of the fastest plays no more repetitions. A contender that is linear
+//! in the ranges plays for one second.
 
 use crate::clock::{Singles, ticks};
 use crate::contenders::Contender;
@@ -12,28 +12,28 @@ use crate::trace::{Kind, Op, Trace};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What was measured of one contender on one trace.
+/// Figures of one contender on one trace.
 #[derive(Clone, Default)]
 pub struct Figures {
-    /// Nanoseconds an operation, the least of the repetitions.
+    /// Nanoseconds per operation, the least of the repetitions.
     pub ns: f64,
-    /// Their median.
+    /// The median of the repetitions.
     pub ns_median: f64,
-    /// How often it played.
+    /// Number of repetitions.
     pub runs: usize,
-    /// Whether it played a part of the trace only.
+    /// `true` if it played only a part of the trace.
     pub partly: bool,
-    /// Single operations, as [`crate::clock`] measures them: ns.
+    /// Percentiles of single operations, measured as in [`crate::clock`], in ns.
     pub half: f64,
     pub per_thousand: f64,
     pub worst: f64,
-    /// Smallest capacity that holds the trace over the peak of live units.
+    /// Smallest capacity that holds the trace, divided by the peak of live units.
     pub room: Option<f64>,
-    /// Requests that were refused in the timed run.
+    /// Refused requests in the timed run.
     pub refused: u64,
 }
 
-/// A contender as the runner sees it.
+/// A contender, as the runner uses it.
 pub struct Entry {
     pub name: &'static str,
     pub ours: bool,
@@ -62,7 +62,7 @@ fn held<C: Contender>(trace: &Trace) -> Vec<Option<C::Held>> {
     std::iter::repeat_with(|| None).take(trace.slots).collect()
 }
 
-/// Plays operations; gives how many requests were refused.
+/// Plays operations. Returns the number of refused requests.
 #[inline(always)]
 fn play<C: Contender>(allocator: &mut C, held: &mut [Option<C::Held>], ops: &[Op]) -> u64 {
     let mut refused = 0;
@@ -80,15 +80,15 @@ fn play<C: Contender>(allocator: &mut C, held: &mut [Option<C::Held>], ops: &[Op
     refused
 }
 
-/// What a run of a trace took.
+/// Time of a run of a trace.
 struct Timed {
     ns: f64,
     refused: u64,
-    /// Whether the time was over before the trace was.
+    /// `true` if the time limit ended the run.
     partly: bool,
 }
 
-/// Plays in pieces until `limit` is over; gives how many requests were refused, and how many operations that were.
+/// Plays in pieces until `limit` has passed. Returns the number of refused requests and the number of operations.
 fn play_within<C: Contender>(
     allocator: &mut C,
     held: &mut [Option<C::Held>],
@@ -117,14 +117,14 @@ fn time<C: Contender>(trace: &Trace, capacity: u64, limit: Option<Duration>) -> 
         None => (play(&mut allocator, &mut held, timed), timed.len()),
         Some(limit) => play_within(&mut allocator, &mut held, timed, limit),
     };
-    // What was refused is not given back either: that is no operation.
+    // The free of a refused request does nothing and does not count as an operation.
     let ns = start.elapsed().as_nanos() as f64 / (count as u64 - refused).max(1) as f64;
     black_box(&held);
     allocator.finish(held.into_iter().flatten());
     Timed { ns, refused, partly: count < timed.len() }
 }
 
-/// Notes the time of each timed operation.
+/// Records the time of each timed operation.
 #[inline(never)]
 fn each<C: Contender>(trace: &Trace, capacity: u64, singles: &mut Singles) {
     let mut allocator = C::new(capacity);
@@ -133,7 +133,7 @@ fn each<C: Contender>(trace: &Trace, capacity: u64, singles: &mut Singles) {
     play(&mut allocator, &mut held, warm_up);
     singles.begin_run();
     for op in timed.chunks(1) {
-        // Of what was refused there is nothing to give back.
+        // The free of a refused request does nothing.
         let is_nothing = op[0].size == Op::FREE && held[op[0].slot as usize].is_none();
         let start = ticks();
         play(&mut allocator, &mut held, op);
@@ -151,7 +151,7 @@ fn fits<C: Contender>(trace: &Trace, capacity: u64) -> bool {
     fits
 }
 
-/// The smallest capacity that holds the trace, to 1/1000, over its peak.
+/// Returns the smallest capacity that holds the trace, to 1/1000, divided by its peak.
 fn room<C: Contender>(trace: &Trace) -> f64 {
     let (mut low, mut high) = (trace.peak, trace.peak);
     while !fits::<C>(trace, high) {
@@ -174,23 +174,24 @@ fn room<C: Contender>(trace: &Trace) -> f64 {
 
 pub struct Settings {
     pub repetitions: usize,
-    /// Runs of which the least time of each operation is taken; 0: no percentiles.
+    /// Number of runs for the percentiles; 0 for no percentiles.
     pub percentile_runs: usize,
     pub room: bool,
-    /// Times of what capacity: this over the peak, where the trace does not say.
+    /// Capacity of the timed runs, divided by the peak, unless the trace sets one.
     pub roominess: f64,
-    /// After so long no repetition is begun but the first.
+    /// After this time only first repetitions are started.
     pub time: Duration,
 }
 
-/// So many times one run of the fastest a contender may take for all of its repetitions.
+/// Time limit of all repetitions of a contender, in runs of the fastest.
 const PATIENCE: f64 = 100.0;
-/// For so long a contender plays that is linear in the ranges.
+/// Time limit of a contender that is linear in the ranges.
 const LINEAR_TIME: Duration = Duration::from_secs(1);
-/// How many times slower than the fastest a contender may be to be asked for its smallest capacity and percentiles.
+/// A contender that is slower than the fastest by more than this factor is not measured for smallest capacity and
+/// percentiles.
 const SLOW: f64 = 20.0;
 
-/// Every entry on one trace; `None` for an entry that the trace is too much for.
+/// Measures every entry on one trace; `None` for an entry that cannot play it.
 pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Option<Figures>> {
     let capacity = trace.capacity.unwrap_or((trace.peak as f64 * settings.roominess) as u64);
     let plays = |entry: &Entry| {
@@ -221,11 +222,11 @@ pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Opt
         let Some(figures) = figures else { continue };
         times.sort_by(f64::total_cmp);
         (figures.ns, figures.ns_median, figures.runs) = (times[0], times[times.len() / 2], times.len());
-        // Twice the time of the repetitions is the end of all.
+        // Twice the time of the repetitions is the limit for everything.
         if entry.linear || started.elapsed() > settings.time * 2 {
             continue;
         }
-        // Ours are asked how even they are, however slow.
+        // Ringfence's percentiles are always measured.
         let is_slow = figures.ns > SLOW * fastest;
         if settings.percentile_runs != 0 && (entry.ours || !is_slow) {
             percentiles(trace, capacity, entry, settings.percentile_runs, figures);
@@ -247,7 +248,7 @@ fn percentiles(trace: &Trace, capacity: u64, entry: &Entry, runs: usize, figures
     (figures.half, figures.per_thousand, figures.worst) = (at(0.5), at(0.999), at(1.0));
 }
 
-/// Shows what was measured on one trace.
+/// Writes the figures of one trace.
 pub fn show(
     trace: &Trace,
     entries: &[Entry],
@@ -288,7 +289,7 @@ pub fn show(
     report.table("ranges", &format!("{} ({})", trace.name, trace.kind.name()), &rows, 1)
 }
 
-/// Whether percentiles are asked for: they matter where a trace was made to hurt.
+/// Returns `true` if percentiles are measured for this kind: they matter for the adversarial traces and for churn.
 pub const fn wants_percentiles(kind: Kind) -> bool {
     matches!(kind, Kind::Adversarial | Kind::Churn)
 }

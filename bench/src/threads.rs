@@ -1,4 +1,4 @@
-//! One allocator, many threads: pairs of a free and an allocation a second, all threads together. No device.
+//! One allocator, many threads: pairs of a free and an allocation a second, all threads together. Without a device.
 
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-/// Live ranges of a thread.
+/// Number of live ranges of a thread.
 const LIVE: usize = 500;
 
-/// What every thread shares.
+/// The state that all threads share.
 pub trait Shared: Sync {
     type Held: Send;
 
@@ -24,7 +24,7 @@ pub trait Shared: Sync {
     fn free(&self, thread: usize, held: Self::Held);
 }
 
-/// Millions of pairs a second with `threads` threads for `time`.
+/// Returns millions of pairs a second with `threads` threads, measured for `time`.
 pub fn pairs<S: Shared>(shared: &S, threads: usize, time: Duration) -> f64 {
     let (stop, done, barrier) = (AtomicBool::new(false), AtomicU64::new(0), Barrier::new(threads + 1));
     std::thread::scope(|scope| {
@@ -33,7 +33,7 @@ pub fn pairs<S: Shared>(shared: &S, threads: usize, time: Duration) -> f64 {
             scope.spawn(move || {
                 let mut random = Random::new(thread as u64 + 1);
                 let mut size = move || random.log_uniform(256, 16 << 10);
-                // Sizes are made beforehand, so that a logarithm is not what is measured.
+                // Sizes are computed before the measurement, to exclude the logarithm.
                 let sizes: Vec<_> = (0..4096).map(|_| size()).collect();
                 let mut choice = Random::new(thread as u64 + 100);
                 let mut live: Vec<_> = (0..LIVE).map(|at| Some(shared.allocate(thread, sizes[at]))).collect();
@@ -74,7 +74,7 @@ impl Shared for Mutex<Tlsf> {
     }
 }
 
-/// As many lock-free pools as there are powers of two.
+/// One lock-free pool for each power of two.
 struct Pools(Vec<FixedPool>);
 
 impl Shared for Pools {
@@ -90,7 +90,7 @@ impl Shared for Pools {
     }
 }
 
-/// The allocator that users hold, over a device that these paths do not call.
+/// The public allocator, on a device that these paths do not call.
 struct OfAllocator(Allocator<sim::Device>);
 
 impl OfAllocator {
@@ -116,7 +116,7 @@ impl Shared for OfAllocator {
     }
 
     fn free(&self, _: usize, held: Self::Held) {
-        // SAFETY: nothing was placed there.
+        // SAFETY: the memory contains no resource.
         unsafe { held.destroy_now() };
     }
 }
@@ -125,7 +125,7 @@ impl Shared for Mutex<OffsetAllocator> {
     type Held = offset_allocator::Allocation;
 
     fn allocate(&self, _: usize, size: u64) -> Self::Held {
-        // Its way to an alignment of 256: units of 256.
+        // It has no alignment, so the unit is 256 bytes.
         self.lock().expect("no thread panics").allocate(size.div_ceil(256) as u32).expect("it fits")
     }
 
@@ -147,12 +147,12 @@ impl Shared for VirtualBlock {
     }
 
     fn free(&self, _: usize, mut held: Self::Held) {
-        // SAFETY: the lock is held; what is freed came from this block and goes back once.
+        // SAFETY: the lock is held; the allocation came from this block and is freed once.
         unsafe { self.0.lock().expect("no thread panics").free(&mut held) };
     }
 }
 
-// SAFETY: VMA's virtual block is a plain structure on the host's heap, which the lock guards.
+// SAFETY: VMA's virtual block is a plain structure in host memory, and the lock guards it.
 unsafe impl Sync for VirtualBlock {}
 
 fn contenders() -> Vec<(&'static str, bool, Box<dyn Fn(usize, Duration) -> f64>)> {

@@ -1,6 +1,6 @@
-//! Traces: the same operations for every allocator, made from fixed seeds or read from files.
+//! Traces: the same operations for every allocator, generated from fixed seeds or read from files.
 //!
-//! An operation gives back what a slot holds or fills it. Alignments are powers of two.
+//! An operation frees the range in a slot, or fills the slot. Alignments are powers of two.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,16 +30,16 @@ impl Op {
     }
 }
 
-/// What a trace is counted among.
+/// Kind of a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Random frees and allocations at a steady number of live ranges.
     Churn,
-    /// Published by a peer, remade from its generator.
+    /// Published by a peer, regenerated with its generator.
     Peers,
-    /// Made to hurt.
+    /// Worst cases.
     Adversarial,
-    /// Recorded elsewhere.
+    /// Recorded in a program.
     Real,
 }
 
@@ -58,14 +58,14 @@ pub struct Trace {
     pub name: String,
     pub kind: Kind,
     pub ops: Vec<Op>,
-    /// How many operations fill the heap before the clock starts.
+    /// Number of operations that fill the heap before the clock starts.
     pub warm_up: usize,
     pub slots: usize,
-    /// The most units that are live at once.
+    /// The most live units at one time.
     pub peak: u64,
-    /// Whether a refusal belongs to the trace (a near miss), so that it says nothing about the capacity.
+    /// `true` if refusals are part of the trace (a near miss) and do not depend on the capacity.
     pub refusals_expected: bool,
-    /// Of what capacity times are taken; `None`: twice the peak.
+    /// Capacity of the timed runs; `None` for the default, a multiple of the peak.
     pub capacity: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Trace {
     }
 }
 
-/// xorshift64*: the same numbers in every run, everywhere.
+/// xorshift64*: the same numbers in every run on every machine.
 pub struct Random(pub u64);
 
 impl Random {
@@ -106,7 +106,7 @@ impl Random {
     }
 }
 
-/// Fills `live` slots, then gives back a random one and fills it anew, `pairs` times.
+/// Fills `live` slots, then `pairs` times frees a random slot and fills it again.
 pub fn churn(
     name: &str,
     kind: Kind,
@@ -128,7 +128,7 @@ pub fn churn(
     Trace::new(name, kind, ops, live as usize)
 }
 
-/// Every trace that needs no file.
+/// Returns all generated traces.
 pub fn made(scale: u32) -> Vec<Trace> {
     let pairs = 500_000 / scale;
     let mut traces = vec![
@@ -168,7 +168,7 @@ pub fn made(scale: u32) -> Vec<Trace> {
     traces
 }
 
-/// Fills and empties in layers, the latest first.
+/// Fills and empties in layers, last in, first out.
 fn last_in_first_out(pairs: u32) -> Trace {
     let mut random = Random::new(2);
     let (mut ops, mut depth) = (Vec::new(), 0);
@@ -192,7 +192,7 @@ fn last_in_first_out(pairs: u32) -> Trace {
     Trace::new("last in, first out", Kind::Adversarial, ops, 5_000)
 }
 
-/// The oldest goes when a new one comes.
+/// Replaces the oldest range with each allocation.
 fn first_in_first_out(pairs: u32) -> Trace {
     let mut random = Random::new(3);
     let mut ops: Vec<_> = (0..10_000).map(|slot| Op::allocate(slot, random.log_uniform(256, 64 << 10), 1)).collect();
@@ -203,7 +203,7 @@ fn first_in_first_out(pairs: u32) -> Trace {
     Trace::new("first in, first out", Kind::Adversarial, ops, 10_000)
 }
 
-/// Every other range goes, then comes back smaller by turns and larger by turns: merging with no, one and two
+/// Frees every other range, then allocates it again, alternately smaller and larger: merges with no, one and two
 /// neighbours.
 fn comb(pairs: u32) -> Trace {
     let live = 8_192;
@@ -219,7 +219,9 @@ fn comb(pairs: u32) -> Trace {
     Trace::new("combs: every second to fourth goes", Kind::Adversarial, ops, live as usize)
 }
 
-/// 10,000 holes of the request's size class, each a little too small; then frees and fills elsewhere between refusals.
+/// Creates 10,000 holes of the request's size class, each slightly too small; then frees and allocates elsewhere
+/// between refusals.
+/// refusals.
 fn near_misses(refusals: u32) -> Trace {
     let mut ops: Vec<_> = (0..20_000).map(|slot| Op::allocate(slot, 4096, 1)).collect();
     ops.extend((0..20_000).step_by(2).map(Op::free));
@@ -234,7 +236,7 @@ fn near_misses(refusals: u32) -> Trace {
     trace
 }
 
-/// The generator of VMA's own tests: its linear congruence and constants.
+/// The generator of VMA's tests: its linear congruence and constants.
 struct VmaRandom(u32);
 
 impl VmaRandom {
@@ -249,7 +251,7 @@ impl VmaRandom {
     }
 }
 
-/// In which order VMA's benchmark gives its ranges back.
+/// Order in which VMA's benchmark frees its ranges.
 #[derive(Clone, Copy)]
 enum Order {
     Forward,
@@ -257,9 +259,9 @@ enum Order {
     Random,
 }
 
-/// The case of VMA's own benchmark of algorithms that begins with a heap in use: seed 16223, sizes of 32 to 1023, a
-/// block of 10,000 × 1024. A third of the block is filled, half of that given back at random; then, ten times, 3,333
-/// ranges are taken and given back. (How C++ shuffles is left to its library, so that the random order is ours.)
+/// Plays the case of VMA's benchmark of algorithms that starts with a heap in use: seed 16223, sizes of 32 to 1023, a
+/// block of 10,000 × 1024. A third of the block is filled, and a random half of that is freed. Then, ten times, 3,333
+/// ranges are allocated and freed. C++ leaves the shuffle to its library, so the random order differs from VMA's.
 fn vma_algorithms(name: &str, order: Order) -> Trace {
     const BLOCK: u64 = 10_000 * 1024;
     let mut random = VmaRandom(16_223);
@@ -297,7 +299,7 @@ fn vma_algorithms(name: &str, order: Order) -> Trace {
     trace
 }
 
-/// The traces of a folder as `RINGFENCE_CASES` names it: `traces/*.csv` and every case of `alias/`.
+/// Returns the traces of the folder in `RINGFENCE_CASES`: `traces/*.csv` and every case of `alias/`.
 pub fn real(folder: &Path) -> Vec<Trace> {
     let mut traces = Vec::new();
     let mut files = Vec::new();
@@ -330,7 +332,7 @@ fn csv_files(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Names become slots, which are used again once they are free.
+/// Maps names to slots. Freed slots are reused.
 #[derive(Default)]
 struct Slots {
     by_name: BTreeMap<String, u32>,
@@ -362,7 +364,7 @@ fn alignment_of(field: Option<&&str>) -> u64 {
         .unwrap_or(1)
 }
 
-/// Rows of `op,id,size,alignment`; `None` if one cannot be read.
+/// Reads rows of `op,id,size,alignment`. Returns `None` if a row cannot be read.
 fn from_operations(text: &str) -> Option<Vec<Op>> {
     let (mut slots, mut ops) = (Slots::default(), Vec::new());
     for line in text.lines().skip(1).filter(|line| !line.is_empty()) {
@@ -378,7 +380,7 @@ fn from_operations(text: &str) -> Option<Vec<Op>> {
     Some(ops)
 }
 
-/// Rows of `id,lower,upper,size[,alignment]`: events by time, frees before allocations.
+/// Reads rows of `id,lower,upper,size[,alignment]`: events by time, frees before allocations.
 fn from_lifetimes(text: &str) -> Option<Vec<Op>> {
     let mut events = Vec::new();
     for (row, line) in text.lines().skip(1).filter(|line| !line.is_empty()).enumerate() {

@@ -1,13 +1,12 @@
-//! gpu-allocator 0.28 and Ringfence's facade under the same requests, on a Vulkan device, in turns.
+//! gpu-allocator 0.28 and Ringfence's facade with the same requests, on a Vulkan device, in turns.
 //!
 //! ```text
 //! allocators [REPETITIONS [TRACE]]
 //! ```
 //!
-//! What is reserved at the most depends on a block more or less, so that it is also reported as the mean over several
-//! seeds.
+//! The peak of reserved memory depends on single blocks, so it is also reported as the mean over several seeds.
 //!
-//! Times are the thread's own on the processor, where the system tells: other programs do not count.
+//! Times are the CPU time of the thread if the system reports it, so that other programs do not count.
 
 #[path = "../../wgpu/src/random.rs"]
 #[allow(dead_code, reason = "the programs use all of it")]
@@ -21,7 +20,7 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 use trace::{Place, Step, Trace};
 
-/// One of the two.
+/// One of the two allocators.
 trait Contender: Sized {
     const NAME: &'static str;
     type Allocation;
@@ -31,7 +30,7 @@ trait Contender: Sized {
     fn capacity(&self) -> u64;
 }
 
-/// The sizes that wgpu gives for its two hints, in MiB: device from, device to, host from, host to.
+/// The sizes that wgpu sets for its two hints, in MiB: device min, device max, host min, host max.
 #[derive(Clone, Copy)]
 struct Hints(&'static str, [u64; 4]);
 
@@ -99,7 +98,7 @@ macro_rules! contender {
 contender!(theirs, "gpu-allocator", Theirs);
 contender!(ours, "Ringfence", Ours);
 
-/// What a trace cost.
+/// Figures of one run of a trace.
 #[derive(Clone, Copy)]
 struct Figures {
     took: Duration,
@@ -124,7 +123,7 @@ fn play<C: Contender>(gpu: &VulkanGpu, hints: Hints, trace: &Trace) -> Figures {
     Figures { took, peak: 0, after }
 }
 
-/// How long this thread has run.
+/// Returns the CPU time of this thread.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local that lives through the call.
@@ -133,7 +132,7 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The most that was reserved: apart from the timing, since asking for it takes time.
+/// Returns the peak of reserved bytes. Separate from the timing, because the query takes time.
 fn peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, trace: &Trace) -> u64 {
     let mut allocator = C::new(gpu, hints);
     let mut held: Vec<Option<C::Allocation>> = (0..trace.count).map(|_| None).collect();
@@ -150,12 +149,12 @@ fn peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, trace: &Trace) -> u64 {
     peak
 }
 
-/// The seed of the traces that are timed.
+/// Seed of the traces that are timed.
 const SEED: u64 = 5;
-/// How many seeds, from that one on, the mean is of.
+/// Number of seeds for the mean, starting with `SEED`.
 const SEEDS: u64 = 8;
 
-/// The mean of [`peak`] over the traces of one name, in MiB.
+/// Returns the mean of [`peak`] over the traces of one name, in MiB.
 fn mean_peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, traces: &[Trace]) -> f64 {
     let sum: u64 = traces.iter().map(|trace| peak::<C>(gpu, hints, trace)).sum();
     sum as f64 / traces.len() as f64 / f64::from(1 << 20)
@@ -177,11 +176,11 @@ fn live_peak(trace: &Trace) -> u64 {
     peak
 }
 
-/// What a buffer or an image of this many bytes needs on this device.
+/// Returns the requirements of a buffer or an image of this many bytes on this device.
 fn needs(gpu: &VulkanGpu, linear: bool, size: u64) -> vk::MemoryRequirements {
     let device = gpu.device();
     let raw = device.raw();
-    // SAFETY: the descriptions are valid, and each object is destroyed once, never used.
+    // SAFETY: the descriptions are valid; each object is destroyed once and never used.
     unsafe {
         if linear {
             let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;

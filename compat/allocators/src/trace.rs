@@ -1,10 +1,10 @@
-//! What the allocators are asked for: the same each time.
+//! The requests to the allocators, the same in each run.
 
 use ash::vk;
 
 use crate::random::Random;
 
-/// Where something should be.
+/// Location of an allocation.
 #[derive(Clone, Copy)]
 pub enum Place {
     Device,
@@ -12,7 +12,7 @@ pub enum Place {
     Readback,
 }
 
-/// A request or the end of one.
+/// An allocation or a free.
 #[derive(Clone, Copy)]
 pub enum Step {
     Allocate { id: usize, requirements: vk::MemoryRequirements, place: Place, linear: bool },
@@ -26,7 +26,7 @@ pub struct Trace {
     pub count: usize,
 }
 
-/// Builds a trace, and knows what is alive in it.
+/// Builds a trace and tracks its live allocations.
 struct Builder<'a> {
     needs: &'a dyn Fn(bool, u64) -> vk::MemoryRequirements,
     random: Random,
@@ -57,14 +57,15 @@ impl Builder<'_> {
     }
 }
 
-/// Every trace, of this seed. `needs` tells what a buffer (`true`) or an image of this many bytes needs on the device.
+/// Returns all traces, for this seed. `needs` returns the requirements of a buffer (`true`) or an image of this many
+/// bytes.
 pub fn all(seed: u64, needs: &dyn Fn(bool, u64) -> vk::MemoryRequirements) -> Vec<Trace> {
     let builder = || Builder { needs, random: Random::new(seed), steps: Vec::new(), count: 0 };
     vec![wgpu(builder()), churn(builder()), frames(builder()), growth(builder())]
 }
 
-/// What the program `stress` beside this one makes wgpu ask for: resources, and buffers for what is written and read
-/// back until the end of a batch.
+/// Returns the requests that wgpu makes for the program `stress`: resources, and staging and readback buffers until the
+/// end of a batch.
 fn wgpu(mut builder: Builder<'_>) -> Trace {
     let (mut live, mut until_batch) = (Vec::new(), Vec::new());
     for step in 0..20_000 {

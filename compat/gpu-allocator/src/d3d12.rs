@@ -3,12 +3,13 @@
 //! ```text
 //!   location            heap
 //!   Unknown, GpuOnly    DEFAULT
-//!   CpuToGpu            custom, write-combined memory of the host,     what lies in it may be in any state, as users of
-//!                       or cached where the device says so             gpu-allocator expect
+//!   CpuToGpu            custom, write-combined memory of the host,     resources in it may have any state, as users of
+//!                       or cached if the device requires it            gpu-allocator expect
 //!   GpuToCpu            custom, cached memory of the host
 //! ```
 //!
-//! Heaps are made with `CREATE_NOT_ZEROED` where the device knows it: what a new resource holds is not zeros then.
+//! Heaps are created with `CREATE_NOT_ZEROED` if the device supports it. Then the contents of a new resource are
+//! undefined.
 
 mod resource;
 
@@ -26,7 +27,7 @@ pub use self::resource::{
 use crate::pool::{Pool, Ticket, Wish};
 use crate::{AllocationError, AllocationSizes, AllocatorDebugSettings, AllocatorReport, MemoryLocation, Result};
 
-/// What will lie in an allocation. Devices of heap tier 1 keep these apart; others do not care.
+/// Category of the resources in an allocation. Devices of heap tier 1 separate the categories; others do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceCategory {
     /// Buffers.
@@ -58,42 +59,42 @@ impl From<ResourceCategory> for ResourceClass {
     }
 }
 
-/// What is asked for.
+/// Description of an allocation.
 #[derive(Clone, Debug)]
 pub struct AllocationCreateDesc<'a> {
-    /// What it is called in reports.
+    /// Name for reports.
     pub name: &'a str,
-    /// Where it should be.
+    /// Preferred location.
     pub location: MemoryLocation,
-    /// Bytes, as `ID3D12Device::GetResourceAllocationInfo` says.
+    /// Size in bytes, from `ID3D12Device::GetResourceAllocationInfo`.
     pub size: u64,
-    /// Alignment in bytes, from there too.
+    /// Alignment in bytes, from the same call.
     pub alignment: u64,
-    /// What will lie in it.
+    /// Category of the resource.
     pub resource_category: ResourceCategory,
 }
 
 impl<'a> AllocationCreateDesc<'a> {
-    /// What a resource of this description needs. One driver call.
+    /// Returns the description of an allocation for a resource. One driver call.
     pub fn from_d3d12_resource_desc(
         device: &ID3D12Device,
         desc: &D3D12_RESOURCE_DESC,
         name: &'a str,
         location: MemoryLocation,
     ) -> Self {
-        // SAFETY: the slice is of one description that lives through the call.
+        // SAFETY: the slice has one description, which lives through the call.
         let info = unsafe { device.GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
         let (size, alignment, resource_category) = (info.SizeInBytes, info.Alignment, desc.into());
         Self { name, location, size, alignment, resource_category }
     }
 }
 
-/// A device in the newest version that the program has of it.
+/// A device, in the newest version that the program has.
 #[derive(Clone, Debug)]
 pub enum ID3D12DeviceVersion {
-    /// Enough for resources that begin in a state.
+    /// Sufficient for resources with an initial state.
     Device(ID3D12Device),
-    /// Needed for those that begin in a barrier layout.
+    /// Needed for resources with an initial barrier layout.
     Device10(ID3D12Device10),
     /// Needed for castable formats.
     Device12(ID3D12Device12),
@@ -111,19 +112,19 @@ impl Deref for ID3D12DeviceVersion {
     }
 }
 
-/// What an allocator is made of.
+/// Description of an allocator.
 #[derive(Debug)]
 pub struct AllocatorCreateDesc {
     /// The device.
     pub device: ID3D12DeviceVersion,
-    /// What is logged.
+    /// Logging settings.
     pub debug_settings: AllocatorDebugSettings,
-    /// How large blocks may be.
+    /// Sizes of blocks.
     pub allocation_sizes: AllocationSizes,
 }
 
-/// A range of a heap. It goes back by [`Allocator::free`]; one that is dropped stays allocated until the allocator is
-/// dropped, as a resource may lie in it.
+/// A range of a heap. [`Allocator::free`] frees it. If it is dropped instead, it stays allocated until the allocator is
+/// dropped, because it may contain a resource.
 #[derive(Debug)]
 pub struct Allocation {
     ticket: Ticket,
@@ -133,54 +134,54 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The number of the allocation while it is alive.
+    /// Returns the number of the allocation.
     #[must_use]
     pub fn chunk_id(&self) -> Option<NonZeroU64> {
         Some(self.ticket.number)
     }
 
-    /// The heap that it lies in, which others may lie in as well.
+    /// Returns the heap of the allocation, which other allocations may share.
     ///
     /// # Safety
-    /// Resources are placed in it at [`Allocation::offset`], and released before the allocation is freed and before the
-    /// allocator is dropped.
+    /// Resources are placed in the heap at [`Allocation::offset`]. They are released before the allocation is freed and
+    /// before the allocator is dropped.
     #[must_use]
     pub unsafe fn heap(&self) -> &ID3D12Heap {
         &self.heap
     }
 
-    /// Its first byte in the heap.
+    /// Returns the offset of the first byte in the heap.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether it holds nothing: never, here.
+    /// Always returns `false`: this type has no null value.
     #[must_use]
     pub fn is_null(&self) -> bool {
         false
     }
 }
 
-/// Gives memory of a Direct3D 12 device, and takes it back. See the [module](self).
+/// Allocates and frees memory of a Direct3D 12 device. See the [module](self).
 pub struct Allocator {
-    // Before the device, which it ends before.
+    // Declared before the device, because it must be dropped first.
     pool: Pool<Device>,
     device: ID3D12DeviceVersion,
     committed: CommittedAllocationStatistics,
 }
 
 impl Allocator {
-    /// An allocator. No memory is taken before the first allocation.
+    /// Creates an allocator. It allocates no memory before the first allocation.
     ///
     /// # Errors
-    /// The device is lost, or does not answer what every device answers.
+    /// The device is lost, or does not report properties that every device has.
     pub fn new(desc: &AllocatorCreateDesc) -> Result<Self> {
         let failed = |error: DeviceError| AllocationError::Internal(error.to_string());
         let device = Device::with_custom_heaps(&desc.device, None).map_err(failed)?;
@@ -191,16 +192,17 @@ impl Allocator {
         })
     }
 
-    /// The device that was passed in.
+    /// Returns the device that was passed in.
     #[must_use]
     pub fn device(&self) -> &ID3D12DeviceVersion {
         &self.device
     }
 
-    /// Gives memory. O(log blocks) with room in a block cached; a new block is a driver call.
+    /// Allocates memory. O(log blocks) if a block has space; a new block is a driver call.
     ///
     /// # Errors
-    /// Size 0, an alignment that is not a power of two, no memory, or what the driver says. Nothing has changed then.
+    /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. The allocator is
+    /// unchanged then.
     pub fn allocate(&mut self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation> {
         let AllocationCreateDesc { name, location, size, alignment, resource_category } = *desc;
         let memory_type = self.memory_type(location)?;
@@ -216,7 +218,7 @@ impl Allocator {
         self.pool.log_allocation(&wish);
         let (ticket, made) = self.pool.allocate(&wish, memory_type, |memory, desc| memory.allocate(needs, desc))?;
         let heap = made.memory().heap().cloned();
-        // Only committed resources have memory without a heap, and none is made through the pool.
+        // Only committed resources have memory without a heap, and the pool creates none.
         let heap = heap.ok_or_else(|| AllocationError::Internal("memory without a heap".into()))?;
         Ok(Allocation { ticket, heap, offset: made.offset(), size })
     }
@@ -230,39 +232,39 @@ impl Allocator {
         self.pool.device().memory_type(heap_type).ok_or(AllocationError::NoCompatibleMemoryTypeFound)
     }
 
-    /// Takes memory back; others may get it at once. What was placed in it is released before: that is the contract of
-    /// [`Allocation::heap`].
+    /// Frees memory, which may be reused immediately. The program must have released the resources in it: that is the
+    /// contract of [`Allocation::heap`].
     ///
     /// # Errors
-    /// The allocation is of another allocator. It is lost then, and its bytes with it until that one is dropped.
-    #[allow(clippy::needless_pass_by_value, reason = "what is freed is gone")]
+    /// The allocation belongs to another allocator. Its memory then stays reserved until that allocator is dropped.
+    #[allow(clippy::needless_pass_by_value, reason = "a free consumes the allocation")]
     pub fn free(&mut self, allocation: Allocation) -> Result<()> {
         let Allocation { ticket, heap, .. } = allocation;
-        drop(heap); // so that the block's is the last reference
-        // SAFETY: the thread that placed a resource there was reported by `Allocation::heap` to release it before.
+        drop(heap); // the block must have the last reference
+        // SAFETY: `Allocation::heap` requires that the resources in it are released before.
         unsafe { self.pool.free(ticket) }
     }
 
-    /// Gives an allocation another name.
+    /// Renames an allocation.
     ///
     /// # Errors
-    /// It is of another allocator.
+    /// The allocation belongs to another allocator.
     pub fn rename_allocation(&mut self, allocation: &mut Allocation, name: &str) -> Result<()> {
         self.pool.rename(allocation.ticket, name)
     }
 
-    /// Logs what is alive, at this level.
+    /// Logs the live allocations, at this level.
     pub fn report_memory_leaks(&self, log_level: log::Level) {
         self.pool.log_leaks(log_level);
     }
 
-    /// Everything that is held. O(allocations).
+    /// Returns a report of all allocations and blocks. O(allocations).
     #[must_use]
     pub fn generate_report(&self) -> AllocatorReport {
         self.pool.report(Memory::size)
     }
 
-    /// The bytes of all memory blocks. O(memory types).
+    /// Returns the size of all memory blocks, in bytes. O(memory types).
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.pool.capacity()
@@ -270,7 +272,7 @@ impl Allocator {
 }
 
 impl fmt::Debug for Allocator {
-    /// The report.
+    /// Writes the report.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.generate_report().fmt(f)
     }

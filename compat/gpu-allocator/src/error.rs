@@ -1,33 +1,33 @@
-//! What can go wrong, in gpu-allocator's terms, and how Ringfence's errors become that.
+//! Errors in gpu-allocator's terms, and the conversion from Ringfence's errors.
 
 use ringfence::Error;
 use ringfence::device::DeviceError;
 
-/// Why there is no memory. Nothing has changed.
+/// Error of an allocator. The allocator is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum AllocationError {
-    /// The device or its driver has none left.
+    /// The device or its driver is out of memory.
     #[error("out of memory")]
     OutOfMemory,
-    /// Memory was there, but the host could not be shown it.
+    /// The memory could not be mapped.
     #[error("{0}")]
     FailedToMap(String),
-    /// The device has no memory type that the resource and the location both allow.
+    /// No memory type of the device fits both the resource and the location.
     #[error("no memory type is compatible with the request")]
     NoCompatibleMemoryTypeFound,
     /// Size 0, or an alignment that is not a power of two.
     #[error("the allocation's description is not valid")]
     InvalidAllocationCreateDesc,
-    /// An allocator cannot be made of this.
+    /// The description of an allocator is not valid.
     #[error("the allocator's description is not valid: {0}")]
     InvalidAllocatorCreateDesc(String),
-    /// Anything else, in words.
+    /// Any other error, as text.
     #[error("internal error: {0}")]
     Internal(String),
-    /// A resource is to begin in a barrier layout, which `ID3D12Device10` is needed for.
+    /// An initial barrier layout needs `ID3D12Device10`.
     #[error("an initial barrier layout needs at least `ID3D12Device10`")]
     BarrierLayoutNeedsDevice10,
-    /// Castable formats go with barrier layouts only.
+    /// Castable formats need an initial barrier layout.
     #[error("castable formats need an initial barrier layout")]
     CastableFormatsRequiresEnhancedBarriers,
     /// Castable formats need `ID3D12Device12`.
@@ -35,16 +35,16 @@ pub enum AllocationError {
     CastableFormatsRequiresAtLeastDevice12,
 }
 
-/// What calls return.
+/// Result of the calls of this crate.
 pub type Result<V, E = AllocationError> = std::result::Result<V, E>;
 
 impl From<Error> for AllocationError {
-    /// By kind; the numbers in Ringfence's error are kept where a variant has room for words.
+    /// Converts by kind. The numbers of Ringfence's error are kept if the variant has a text.
     fn from(error: Error) -> Self {
         match error {
             Error::ZeroSize | Error::BadAlignment { .. } => Self::InvalidAllocationCreateDesc,
             Error::NoMemoryType { .. } => Self::NoCompatibleMemoryTypeFound,
-            // The numbers would say how much memory is in use, and memory is what there was.
+            // Without the numbers, which report the memory in use: the memory was there, but it was not mapped.
             Error::OutOfMemory { cause: cause @ DeviceError::MapFailed, .. } => Self::FailedToMap(cause.to_string()),
             Error::OutOfMemory { .. } | Error::OverBudget { .. } | Error::TooLarge { .. } => {
                 log::debug!("{error}");

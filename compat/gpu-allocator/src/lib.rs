@@ -1,5 +1,5 @@
-//! Ringfence under the names of the crate `gpu-allocator` 0.28, so that programs that allocate through that one, wgpu
-//! first of all, take Ringfence's allocator with one line:
+//! Ringfence under the names of the crate `gpu-allocator` 0.28. Programs that allocate through that crate, above all
+//! wgpu, use Ringfence's allocator instead after one line:
 //!
 //! ```toml
 //! [patch.crates-io]
@@ -12,22 +12,22 @@
 //!      ▼
 //!   memory type: the first in the driver's order that has the flags of the location
 //!      ▼
-//!   pool: which allocation is where, under which name
+//!   pool: the live allocations and their names
 //!      ▼
 //!   ringfence::Allocator::{allocate, allocate_for}, Allocation::destroy_now
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`vulkan`] | over `ash` 0.38, on any version of Vulkan |
-//! | `d3d12` | over `windows`, with custom heaps for what the host maps |
+//! | `d3d12` | over `windows`, with custom heaps for memory that the host maps |
 //! | this one | locations, sizes, settings, errors, reports |
 //!
-//! What is left out, and why, stands in the README.
+//! The README lists the omitted parts, with reasons.
 
 #![cfg_attr(
     not(any(feature = "vulkan", all(windows, feature = "d3d12"))),
-    allow(dead_code, reason = "what both backends share has no user where neither is built")
+    allow(dead_code, reason = "code that both backends share is unused if neither is built")
 )]
 
 mod error;
@@ -49,12 +49,12 @@ pub use sizes::AllocationSizes;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Where memory should be.
+/// Preferred location of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryLocation {
-    /// Wherever the driver's first type is.
+    /// The first memory type in the driver's order.
     Unknown,
-    /// Near the device; the host does not reach it.
+    /// Device memory without host access.
     GpuOnly,
     /// Written by the host, read by the device.
     CpuToGpu,
@@ -62,28 +62,28 @@ pub enum MemoryLocation {
     GpuToCpu,
 }
 
-/// What is logged, through the crate `log`.
+/// Logging settings; messages go through the crate `log`.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct AllocatorDebugSettings {
-    /// The device's memory types and heaps, when an allocator is made; level debug.
+    /// Logs the device's memory types and heaps when an allocator is created; level debug.
     pub log_memory_information: bool,
-    /// What is still allocated when the allocator is dropped; level warn.
+    /// Logs the live allocations when the allocator is dropped; level warn.
     pub log_leaks_on_shutdown: bool,
-    /// A stack trace is kept of each allocation, and shown with leaks. Costs much.
+    /// Stores a stack trace of each allocation and logs it with leaks. Expensive.
     #[cfg(feature = "std")]
     pub store_stack_traces: bool,
-    /// Each allocation; level debug.
+    /// Logs each allocation; level debug.
     pub log_allocations: bool,
-    /// Each free; level debug.
+    /// Logs each free; level debug.
     pub log_frees: bool,
-    /// With those two, stack traces.
+    /// Adds stack traces to these two.
     #[cfg(feature = "std")]
     pub log_stack_traces: bool,
 }
 
 impl Default for AllocatorDebugSettings {
-    /// Leaks alone.
+    /// Logs only leaks.
     fn default() -> Self {
         Self {
             log_memory_information: false,

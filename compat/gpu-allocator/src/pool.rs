@@ -1,20 +1,20 @@
-//! What both APIs have in common: Ringfence's allocator, and a list of what is alive in it.
+//! The part that both APIs share: Ringfence's allocator, and a list of its live allocations.
 //!
 //! ```text
 //!   the program's Allocation ── number ──▶ Pool.live[number] = Live { ringfence::Allocation, name, … }
-//!      │ free                                  └ destroy_now: the bytes are others' from now on
-//!      │ dropped                               └ stays: something may have been placed there
+//!      │ free                                  └ destroy_now: the bytes may be reused immediately
+//!      │ dropped                               └ stays allocated: it may contain a resource
 //!      ▼
-//!   the pool is dropped                        every one goes, then every block, whatever the program still holds
+//!   the pool is dropped                        frees all allocations, then all blocks, even if the program has handles
 //! ```
 //!
-//! gpu-allocator's allocations may be dropped without being freed, and may outlive their allocator; neither may give
-//! bytes to others under a resource, nor call a device that is gone. So the program holds a number, and the pool the
-//! memory.
+//! gpu-allocator's allocations may be dropped without being freed, and may outlive their allocator. Neither may hand
+//! out the bytes under a resource again, nor call a device that is destroyed. So the program has a number, and the pool
+//! owns the memory.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `allocate`, `free` | Ringfence's, and a copy of the name if it is not the one before |
+//! | `allocate`, `free` | as in Ringfence, and a copy of the name unless it equals the previous one |
 //! | `report`, `log_leaks` | O(allocations) |
 //! | `capacity` | O(memory types) |
 
@@ -32,14 +32,14 @@ use crate::{
     Result,
 };
 
-/// What a request asks for beside its bytes.
+/// The parts of a request other than the memory type.
 pub(crate) struct Wish<'a> {
     pub(crate) name: &'a str,
     pub(crate) needs: Requirements,
     pub(crate) dedicated: bool,
 }
 
-/// An allocation as its holder names it: which pool, and which of its allocations.
+/// Identifies an allocation: its pool, and its number in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket {
     pool: u64,
@@ -47,20 +47,20 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Whether the pool is still there, and with it the memory.
+    /// Returns `true` if the pool, and therefore the memory, is alive.
     #[cfg(feature = "vulkan")]
     pub(crate) fn has_pool(self) -> bool {
         pools().contains(&self.pool)
     }
 }
 
-/// The pools that are alive.
+/// Returns the ids of the live pools.
 fn pools() -> MutexGuard<'static, BTreeSet<u64>> {
     static POOLS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
     POOLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An allocation that is alive.
+/// A live allocation.
 struct Live<D: Device> {
     memory: ringfence::Allocation<D>,
     name: Arc<str>,
@@ -74,14 +74,15 @@ struct HeldBlock<'a, D: Device> {
     held: Vec<&'a Live<D>>,
 }
 
-/// Ringfence's allocator with a list of what is alive in it. See the [module](self).
+/// Ringfence's allocator with a list of its live allocations. See the [module](self).
 pub(crate) struct Pool<D: Device> {
-    /// Unlike that of any other pool of the process.
+    /// Unique in the process.
     id: u64,
-    /// By number less one.
+    /// Live allocations; the index is the number less one.
     live: Vec<Option<Live<D>>>,
     vacant: Vec<NonZeroU64>,
-    /// The latest, which the next is likely to be as well: names are labels, and most things have none of their own.
+    /// Name of the last allocation. The next one often has the same, because names are labels and many objects share
+    /// one.
     name: Arc<str>,
     settings: AllocatorDebugSettings,
     memory: ringfence::Allocator<D>,
@@ -109,7 +110,7 @@ impl<D: Device> Pool<D> {
         self.memory.device()
     }
 
-    /// Memory of one type. `make` makes it, of the allocator and a description.
+    /// Allocates memory of one type. `make` allocates it from the allocator and a description.
     pub(crate) fn allocate(
         &mut self,
         wish: &Wish<'_>,
@@ -158,16 +159,16 @@ impl<D: Device> Pool<D> {
         }
     }
 
-    /// Gives an allocation back.
+    /// Frees an allocation.
     ///
     /// # Safety
-    /// Nothing uses what was placed in it.
+    /// No resource in the allocation is used any more.
     pub(crate) unsafe fn free(&mut self, ticket: Ticket) -> Result<()> {
         let entry = self.entry(ticket)?;
         let Some(live) = entry.take() else { return Err(foreign()) };
         self.vacant.push(ticket.number);
         self.log_free(&live.name);
-        // SAFETY: the caller promises that nothing uses it.
+        // SAFETY: by the caller's promise.
         unsafe { live.memory.destroy_now() };
         Ok(())
     }
@@ -202,14 +203,14 @@ impl<D: Device> Pool<D> {
         }
     }
 
-    /// Bytes of all blocks.
+    /// Returns the size of all blocks, in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.memory.statistics().total().reserved_bytes()
     }
 
-    /// Everything that is held. `bytes_of` tells the size of a memory object.
+    /// Returns a report of all allocations and blocks. `bytes_of` returns the size of a memory object.
     pub(crate) fn report(&self, bytes_of: impl Fn(&D::Memory) -> u64) -> AllocatorReport {
-        // One memory object, one address, as long as something lives in it.
+        // A memory object has a constant address while it has an allocation.
         let mut blocks: BTreeMap<usize, HeldBlock<'_, D>> = BTreeMap::new();
         for live in self.live() {
             let (object, memory_type) = (live.memory.memory(), live.memory.memory_type());
@@ -249,7 +250,7 @@ impl<D: Device> Drop for Pool<D> {
         }
         pools().remove(&self.id);
         for live in self.live.drain(..).flatten() {
-            // SAFETY: gpu-allocator's contract as well is that the memory of all allocations ends with their allocator.
+            // SAFETY: as in gpu-allocator, all allocations end with their allocator.
             unsafe { live.memory.destroy_now() };
         }
     }
@@ -260,10 +261,10 @@ fn index(number: NonZeroU64) -> usize {
 }
 
 fn foreign() -> AllocationError {
-    AllocationError::Internal("the allocation is of another allocator".into())
+    AllocationError::Internal("the allocation belongs to another allocator".into())
 }
 
-/// Those properties of a type that a request has to name.
+/// Returns the properties of a type that a request must name explicitly.
 fn unusual(held: MemoryProperties) -> MemoryProperties {
     let near_or_far = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE;
     held.difference(near_or_far | MemoryProperties::HOST_COHERENT | MemoryProperties::HOST_CACHED)

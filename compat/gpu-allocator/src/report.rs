@@ -1,41 +1,42 @@
-//! What is allocated at a moment, for people.
+//! Report of the allocations at one moment, for people.
 
 use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Range;
 
-/// An allocation that is alive.
+/// A live allocation.
 #[derive(Clone)]
 pub struct AllocationReport {
-    /// What it is called.
+    /// Name of the allocation.
     pub name: String,
-    /// Its first byte in its memory block.
+    /// Offset of the first byte in the memory block.
     pub offset: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 /// A memory block.
 #[derive(Clone)]
 pub struct MemoryBlockReport {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Which of [`AllocatorReport::allocations`] lie in it.
+    /// Range of this block's allocations in [`AllocatorReport::allocations`].
     pub allocations: Range<usize>,
 }
 
-/// Everything that an allocator holds.
+/// All allocations and blocks of an allocator.
 ///
-/// As `Debug` it is a summary with the allocations, largest first; a precision (`{report:.10?}`) says how many.
+/// The `Debug` output is a summary with the allocations, largest first. A precision (`{report:.10?}`) limits their
+/// number.
 #[derive(Clone)]
 pub struct AllocatorReport {
-    /// What is alive, block by block.
+    /// Live allocations, block by block.
     pub allocations: Vec<AllocationReport>,
-    /// Every memory block, those included in which nothing lives.
+    /// All memory blocks, including empty ones.
     pub blocks: Vec<MemoryBlockReport>,
-    /// The sum of all allocations, in bytes.
+    /// Sum of all allocations, in bytes.
     pub total_allocated_bytes: u64,
-    /// The sum of all blocks, in bytes.
+    /// Sum of all blocks, in bytes.
     pub total_capacity_bytes: u64,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Debug for AllocatorReport {
     }
 }
 
-/// Bytes in a unit that leaves few digits.
+/// Bytes, displayed in the unit that needs the fewest digits.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

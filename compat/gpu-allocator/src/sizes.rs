@@ -1,4 +1,4 @@
-//! How large memory blocks may be.
+//! Sizes of memory blocks.
 
 use ringfence::AllocatorDesc;
 
@@ -7,17 +7,17 @@ const MOST: u64 = 256 << 20;
 
 /// The sizes of memory blocks that several allocations share, in bytes: from 4 MiB to 256 MiB, in steps of 4 MiB.
 ///
-/// Ringfence begins with a small block and doubles, whatever the smallest size says: a program that asks for less is not
-/// given more. It ends at the smallest size or at half of the largest, whichever is more, rounded down to a power of
-/// two, and never at more than an eighth of the heap: doubling from so low, another step would set more aside than
-/// blocks that begin large do. Requests for more than half of that get memory of their own.
+/// Ringfence starts with a small block and doubles, regardless of the smallest size, so a program that needs less
+/// reserves less. The last step is the larger of the smallest size and half of the largest size, rounded down to a
+/// power of two, and at most an eighth of the heap. One more doubling step would reserve more than allocators with
+/// large first blocks do. Requests for more than half of a block get dedicated memory.
 ///
 /// ```
 /// use gpu_allocator::AllocationSizes;
 ///
-/// // Blocks of up to 64 MiB for the device, 32 MiB for what the host reaches.
+/// Blocks of up to 64 MiB of device memory, and 32 MiB of host-visible memory.
 /// let small = AllocationSizes::new(64 << 20, 32 << 20);
-/// // The same from 8 MiB on.
+/// The same, starting from 8 MiB.
 /// let growing = AllocationSizes::new(8 << 20, 8 << 20)
 ///     .with_max_device_memblock_size(64 << 20)
 ///     .with_max_host_memblock_size(32 << 20);
@@ -32,28 +32,28 @@ pub struct AllocationSizes {
 }
 
 impl AllocationSizes {
-    /// Sets the smallest sizes, and the largest to the same. Sizes out of bounds are clamped, sizes between steps
-    /// rounded up.
+    /// Sets the smallest sizes, and the largest sizes to the same. Sizes out of bounds are clamped; others are rounded
+    /// up to a step.
     #[must_use]
     pub fn new(device_memblock_size: u64, host_memblock_size: u64) -> Self {
         let (device, host) = (stepped(device_memblock_size), stepped(host_memblock_size));
         Self { device_min: device, device_max: device, host_min: host, host_max: host }
     }
 
-    /// Sets the largest size of blocks for the device; at least the smallest.
+    /// Sets the largest size of blocks of device memory; at least the smallest.
     #[must_use]
     pub fn with_max_device_memblock_size(self, size: u64) -> Self {
         Self { device_max: stepped(size).max(self.device_min), ..self }
     }
 
-    /// Sets the largest size of blocks that the host reaches; at least the smallest.
+    /// Sets the largest size of host-visible blocks; at least the smallest.
     #[must_use]
     pub fn with_max_host_memblock_size(self, size: u64) -> Self {
         Self { host_max: stepped(size).max(self.host_min), ..self }
     }
 
-    /// Ringfence's description of an allocator whose callers count no frames, stand behind a lock of their own, and
-    /// reckon with the memory type that they predict.
+    /// Returns Ringfence's description for callers that count no frames, have their own lock, and rely on the memory
+    /// type that they predict.
     pub(crate) fn to_desc(self) -> AllocatorDesc {
         AllocatorDesc {
             device_block_bytes_max: self.device_min.max(self.device_max / 2),
@@ -68,7 +68,7 @@ impl AllocationSizes {
 }
 
 impl Default for AllocationSizes {
-    /// 256 MiB for the device, 64 MiB for what the host reaches.
+    /// Returns 256 MiB for device memory and 64 MiB for host-visible memory.
     fn default() -> Self {
         Self::new(MOST, 64 << 20)
     }
@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(of(AllocationSizes::new((8 << 20) + 1, 8 << 20)), (12 << 20, 8 << 20));
         let growing = AllocationSizes::new(8 << 20, 8 << 20);
         let growing = growing.with_max_device_memblock_size(64 << 20).with_max_host_memblock_size(4 << 20);
-        assert_eq!(of(growing), (32 << 20, 8 << 20), "half of the largest, but not below the smallest");
+        assert_eq!(of(growing), (32 << 20, 8 << 20), "half of the largest size, but at least the smallest");
     }
 }

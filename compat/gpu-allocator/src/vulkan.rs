@@ -1,15 +1,15 @@
-//! Vulkan memory, over `ash` 0.38. Only functions of Vulkan 1.0 are called, so that any instance will do.
+//! Vulkan memory, over `ash` 0.38. Works with every instance, because it calls only functions of Vulkan 1.0.
 //!
 //! ```text
-//!   location    first choice, in driver order                 else, and if the first fails (CpuToGpu)
+//!   location    first choice, in driver order                 otherwise, and if the first fails (CpuToGpu)
 //!   Unknown     any type
 //!   GpuOnly     DEVICE_LOCAL
 //!   CpuToGpu    HOST_VISIBLE, HOST_COHERENT, DEVICE_LOCAL     HOST_VISIBLE, HOST_COHERENT
 //!   GpuToCpu    HOST_VISIBLE, HOST_COHERENT, HOST_CACHED      HOST_VISIBLE, HOST_COHERENT
 //! ```
 //!
-//! Lazily allocated and protected types, and those that the device refuses, are passed over as long as there is another,
-//! as those who predict the type do.
+//! Lazily allocated and protected types, and those that the device refuses, are chosen only if no other type fits.
+//! Users who predict the type do the same.
 
 mod allocation;
 mod types;
@@ -25,56 +25,59 @@ use self::types::Types;
 use crate::pool::{Pool, Wish};
 use crate::{AllocationError, AllocationSizes, AllocatorDebugSettings, AllocatorReport, MemoryLocation, Result};
 
-/// How memory for a resource is managed.
+/// Kind of memory for a resource.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum AllocationScheme {
-    /// A memory object of its own, which the driver is reported is for this buffer. The requirements are the buffer's.
+    /// A dedicated memory object for this buffer; the driver is informed if it supports that. The requirements must be
+    /// the buffer's.
     DedicatedBuffer(vk::Buffer),
-    /// A memory object of its own, which the driver is reported is for this image. The requirements are the image's.
+    /// A dedicated memory object for this image; the driver is informed if it supports that. The requirements must be
+    /// the image's.
     DedicatedImage(vk::Image),
-    /// Wherever it fits.
+    /// A range of a block, or a memory object for a large request.
     GpuAllocatorManaged,
 }
 
-/// What is asked for.
+/// Description of an allocation.
 #[derive(Clone, Debug)]
 pub struct AllocationCreateDesc<'a> {
-    /// What it is called in reports.
+    /// Name for reports.
     pub name: &'a str,
-    /// What the resource needs, as Vulkan says.
+    /// Memory requirements of the resource, from Vulkan.
     pub requirements: vk::MemoryRequirements,
-    /// Where it should be.
+    /// Preferred location.
     pub location: MemoryLocation,
-    /// Whether it is for a buffer or an image of linear tiling; `false` for images of optimal tiling.
+    /// `true` for a buffer or an image of linear tiling; `false` for images of optimal tiling.
     pub linear: bool,
-    /// How it is managed.
+    /// Kind of memory.
     pub allocation_scheme: AllocationScheme,
 }
 
-/// What an allocator is made of. Instance and device outlive the allocator.
+/// Description of an allocator. Instance and device must outlive the allocator.
 pub struct AllocatorCreateDesc {
-    /// The instance that `physical_device` comes from.
+    /// The instance of `physical_device`.
     pub instance: ash::Instance,
-    /// The device, made from `physical_device`.
+    /// The device, created from `physical_device`.
     pub device: ash::Device,
     /// The physical device.
     pub physical_device: vk::PhysicalDevice,
-    /// What is logged.
+    /// Logging settings.
     pub debug_settings: AllocatorDebugSettings,
-    /// Whether the device has the feature `bufferDeviceAddress` enabled. Then memory for buffers is made for addresses.
+    /// `true` if the device has the feature `bufferDeviceAddress` enabled. Then memory for buffers supports device
+    /// addresses.
     pub buffer_device_address: bool,
-    /// How large blocks may be.
+    /// Sizes of blocks.
     pub allocation_sizes: AllocationSizes,
 }
 
-/// Gives memory of a Vulkan device, and takes it back. See the [module](self).
+/// Allocates and frees memory of a Vulkan device. See the [module](self).
 pub struct Allocator {
     pool: Pool<Device>,
     types: Types,
 }
 
 impl Allocator {
-    /// An allocator. No memory is taken before the first allocation.
+    /// Creates an allocator. It allocates no memory before the first allocation.
     ///
     /// # Errors
     /// [`AllocationError::InvalidAllocatorCreateDesc`] if the physical device is null.
@@ -85,8 +88,8 @@ impl Allocator {
         let mut features = Features::empty();
         features.set(Features::BUFFER_DEVICE_ADDRESS, desc.buffer_device_address);
         let enabled = DeviceDesc { features, ..Default::default() };
-        // SAFETY: the program vouches for the handles in its description, as everywhere in Vulkan: they belong
-        // together and outlive the allocator, which frees all its memory when it is dropped.
+        // SAFETY: as everywhere in Vulkan, the program guarantees the handles in its description: they belong together
+        // and outlive the allocator, which frees all its memory on drop.
         let device = unsafe { Device::for_memory(&desc.instance, desc.physical_device, desc.device.clone(), enabled) };
         // SAFETY: as above.
         let listed = unsafe { desc.instance.get_physical_device_memory_properties(desc.physical_device) };
@@ -94,11 +97,11 @@ impl Allocator {
         Ok(Self { pool: Pool::new(device, desc.debug_settings, desc.allocation_sizes), types })
     }
 
-    /// Gives memory. O(log blocks) with room in a block cached; a new block is a driver call.
+    /// Allocates memory. O(log blocks) if a block has space; a new block is a driver call.
     ///
     /// # Errors
-    /// Size 0, an alignment that is not a power of two, no memory type, no memory, or what the driver says. Nothing has
-    /// changed then.
+    /// The size is 0, the alignment is not a power of two, there is no memory type or no memory, or the driver failed.
+    /// The allocator is unchanged then.
     pub fn allocate(&mut self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation> {
         let vk::MemoryRequirements { size, alignment, memory_type_bits, .. } = desc.requirements;
         let needs = Requirements {
@@ -126,7 +129,7 @@ impl Allocator {
     fn allocate_of(&mut self, wish: &Wish<'_>, memory_type: u32, scheme: AllocationScheme) -> Result<Allocation> {
         let needs = wish.needs;
         let (ticket, made) = self.pool.allocate(wish, memory_type, |memory, desc| match scheme {
-            // SAFETY: the description's owner answers for the handle, and that these are its requirements.
+            // SAFETY: the caller guarantees the handle, and that these are its requirements.
             AllocationScheme::DedicatedBuffer(buffer) => unsafe {
                 memory.allocate_for::<Buffers>(&buffer, needs, desc)
             },
@@ -137,41 +140,41 @@ impl Allocator {
         Ok(Allocation::new(ticket, made, self.types.flags(memory_type)))
     }
 
-    /// Takes memory back; others may get it at once. What was made in it is destroyed before: that is the contract of
-    /// [`Allocation::memory`].
+    /// Frees memory, which may be reused immediately. The program must have destroyed the resources in it: that is the
+    /// contract of [`Allocation::memory`].
     ///
     /// # Errors
-    /// The allocation is of another allocator. It is lost then, and its bytes with it until that one is dropped.
-    #[allow(clippy::needless_pass_by_value, reason = "what is freed is gone")]
+    /// The allocation belongs to another allocator. Its memory then stays reserved until that allocator is dropped.
+    #[allow(clippy::needless_pass_by_value, reason = "a free consumes the allocation")]
     pub fn free(&mut self, allocation: Allocation) -> Result<()> {
         let Some(ticket) = allocation.ticket() else {
             self.pool.log_free("<null>");
             return Ok(());
         };
-        // SAFETY: the thread that placed a resource there was reported by `Allocation::memory` to destroy it before.
+        // SAFETY: `Allocation::memory` requires that the resources in it are destroyed before.
         unsafe { self.pool.free(ticket) }
     }
 
-    /// Gives an allocation another name.
+    /// Renames an allocation.
     ///
     /// # Errors
-    /// It is of another allocator.
+    /// The allocation belongs to another allocator.
     pub fn rename_allocation(&mut self, allocation: &mut Allocation, name: &str) -> Result<()> {
         allocation.ticket().map_or(Ok(()), |ticket| self.pool.rename(ticket, name))
     }
 
-    /// Logs what is alive, at this level.
+    /// Logs the live allocations, at this level.
     pub fn report_memory_leaks(&self, log_level: log::Level) {
         self.pool.log_leaks(log_level);
     }
 
-    /// Everything that is held. O(allocations).
+    /// Returns a report of all allocations and blocks. O(allocations).
     #[must_use]
     pub fn generate_report(&self) -> AllocatorReport {
         self.pool.report(Memory::size)
     }
 
-    /// The bytes of all memory blocks. O(memory types).
+    /// Returns the size of all memory blocks, in bytes. O(memory types).
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.pool.capacity()
@@ -179,7 +182,7 @@ impl Allocator {
 }
 
 impl fmt::Debug for Allocator {
-    /// The report.
+    /// Writes the report.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.generate_report().fmt(f)
     }

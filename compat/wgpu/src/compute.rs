@@ -1,4 +1,4 @@
-//! Numbers through compute shaders: steps to 1 of the 3n+1 problem, and sums over a workgroup's shared memory.
+//! Compute shaders: steps to 1 of the 3n+1 problem, and sums over a workgroup's shared memory.
 
 use crate::Settings;
 use crate::copies::same;
@@ -81,7 +81,7 @@ fn steps_to_one(start: u32) -> u32 {
     std::iter::successors(Some(start), next).count() as u32 - 1
 }
 
-/// A compute pipeline over the function `main` of a shader.
+/// Creates a compute pipeline for the function `main` of a shader.
 pub fn pipeline(gpu: &Gpu, shader: &str) -> wgpu::ComputePipeline {
     let source = wgpu::ShaderSource::Wgsl(shader.into());
     let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });

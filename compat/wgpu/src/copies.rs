@@ -1,5 +1,5 @@
-//! Bytes on every way between buffers and textures that takes no shader: mapped at creation, written by the queue,
-//! copied to a texture with mip levels and back, cleared.
+//! Copies between buffers and textures without shaders: mapped at creation, written by the queue, copied to a texture
+//! with mip levels and back, cleared.
 
 use crate::gpu::{Gpu, dense, row_bytes};
 use crate::{Settings, random};
@@ -62,7 +62,7 @@ fn texture(gpu: &Gpu) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What was never written is zero, and what is cleared is.
+/// Checks that bytes that were never written, or were cleared, are zero.
 fn cleared(gpu: &Gpu) -> Result<Vec<u8>, String> {
     let size = 70_000;
     let never = gpu.buffer("never written", size, BufferUsages::COPY_SRC);
@@ -78,7 +78,7 @@ fn cleared(gpu: &Gpu) -> Result<Vec<u8>, String> {
     Ok(read)
 }
 
-/// Compares bytes with what they must be.
+/// Compares bytes with the expected ones.
 pub fn same(found: &[u8], expected: &[u8], what: &str) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("{what} has {} bytes instead of {}", found.len(), expected.len()));

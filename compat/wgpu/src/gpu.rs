@@ -1,4 +1,4 @@
-//! A device, and what every program does with it.
+//! A device, and the operations that all programs share.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +11,7 @@ pub struct Gpu {
     pub queue: wgpu::Queue,
 }
 
-/// What wgpu's allocator holds at a moment, in bytes.
+/// Memory of wgpu's allocator, in bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Memory {
     pub allocated: u64,
@@ -34,25 +34,25 @@ impl Gpu {
         Ok(Self { device, queue })
     }
 
-    /// A buffer of this size.
+    /// Creates a buffer of this size.
     pub fn buffer(&self, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let desc = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
         self.device.create_buffer(&desc)
     }
 
-    /// A buffer of these bytes, written through its mapping.
+    /// Creates a buffer with these bytes, written through its mapping.
     pub fn buffer_of(&self, label: &str, bytes: &[u8], usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let size = (bytes.len() as u64).next_multiple_of(4);
         let desc = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: true };
         let buffer = self.device.create_buffer(&desc);
-        let mut view = buffer.get_mapped_range_mut(..).expect("it is mapped from the start");
+        let mut view = buffer.get_mapped_range_mut(..).expect("mapped at creation");
         view.slice(..bytes.len()).copy_from_slice(bytes);
         drop(view);
         buffer.unmap();
         buffer
     }
 
-    /// A two-dimensional texture of eight bits a channel.
+    /// Creates a two-dimensional texture with eight bits a channel.
     pub fn texture(
         &self,
         label: &str,
@@ -76,13 +76,13 @@ impl Gpu {
         self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
     }
 
-    /// Submits, and waits until the device is done.
+    /// Submits, and waits until the device has finished.
     pub fn finish(&self, encoder: wgpu::CommandEncoder) -> Result<(), String> {
         self.queue.submit([encoder.finish()]);
         self.device.poll(wgpu::PollType::wait_indefinitely()).map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// The bytes of buffers that are for reading. The device is done with them.
+    /// Returns the bytes of readback buffers, after the device has finished with them.
     pub fn read(&self, buffers: &[&wgpu::Buffer]) -> Result<Vec<Vec<u8>>, String> {
         for buffer in buffers {
             buffer.map_async(wgpu::MapMode::Read, .., |result| result.expect("a buffer for reading can be mapped"));
@@ -96,7 +96,7 @@ impl Gpu {
         bytes.collect()
     }
 
-    /// Copies a mip level of a texture into a new buffer for reading. Rows are 256 bytes apart or a multiple of that.
+    /// Copies a mip level of a texture into a new readback buffer. The row pitch is a multiple of 256 bytes.
     pub fn copy_out(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -118,7 +118,7 @@ impl Gpu {
         buffer
     }
 
-    /// What the allocator holds.
+    /// Returns the memory of the allocator.
     pub fn memory(&self) -> Memory {
         let report = self.device.generate_allocator_report();
         report.map_or(Memory::default(), |report| Memory {
@@ -128,18 +128,18 @@ impl Gpu {
     }
 }
 
-/// Bytes of a row of texels in a buffer.
+/// Returns the row pitch of texels in a buffer, in bytes.
 pub fn row_bytes(width: u32) -> u32 {
     (width * 4).next_multiple_of(256)
 }
 
-/// Texels without what lies between their rows.
+/// Returns the texels without the padding between rows.
 pub fn dense(texels: &[u8], width: u32) -> Vec<u8> {
     let rows = texels.chunks(row_bytes(width) as usize);
     rows.flat_map(|row| &row[..width as usize * 4]).copied().collect()
 }
 
-/// Waits for what is ready at once on every device that is no browser's.
+/// Polls a future that is ready immediately on all devices except those of a browser.
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -158,7 +158,7 @@ pub fn figure(program: &str, name: &str, value: impl std::fmt::Display, unit: &s
 
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
 
-/// An error with this text in it is none.
+/// The log. An error that contains this text is not counted.
 struct Log(Option<&'static str>);
 
 impl log::Log for Log {
@@ -179,14 +179,14 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-/// Warnings to standard error; `PROGRAMS_LOG` may name another level.
+/// Logs warnings to standard error; `PROGRAMS_LOG` may set another level.
 pub fn install_log(passed_over: Option<&'static str>) {
     let level = std::env::var("PROGRAMS_LOG").ok().and_then(|level| level.parse().ok());
     log::set_max_level(level.unwrap_or(log::LevelFilter::Warn));
     log::set_boxed_logger(Box::new(Log(passed_over))).expect("there is no other log");
 }
 
-/// How many errors were logged so far: wgpu's and those of validation layers.
+/// Returns the number of logged errors so far: wgpu's and those of validation layers.
 pub fn errors_logged() -> usize {
     ERRORS.load(Ordering::Relaxed)
 }

@@ -1,5 +1,5 @@
-//! Large buffers, which have memory of their own: written by a compute shader, added to by another pass, read back
-//! whole.
+//! Large buffers with dedicated memory: written by a compute shader, added to by another pass, and read back
+//! completely.
 
 use crate::gpu::Gpu;
 use crate::{Settings, compute, random};
@@ -16,7 +16,7 @@ fn main(@builtin(global_invocation_id) at: vec3<u32>) {
 }
 ";
 
-/// More than the shared blocks that either allocator has at the start.
+/// Larger than the initial blocks of both allocators.
 const BYTES: u64 = 96 << 20;
 const PASSES: usize = 2;
 
@@ -57,7 +57,7 @@ fn words(bytes: &[u8]) -> [u32; 4] {
     std::array::from_fn(|at| u32::from_le_bytes(bytes[at * 4..][..4].try_into().expect("four bytes")))
 }
 
-/// What an element of both buffers is after all passes: they begin as zero.
+/// Returns the element of both buffers after all passes. The buffers start as zero.
 fn expected(at: u32) -> [[u32; 4]; 2] {
     let (mut first, mut second) = ([0_u32; 4], [0_u32; 4]);
     for _ in 0..PASSES {

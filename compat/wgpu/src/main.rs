@@ -1,25 +1,24 @@
-//! wgpu without a window, as programs use it. Built twice, with gpu-allocator and with Ringfence in its place; what
-//! they write must be the same to the byte. wgpu publishes its examples in no package: these go the ways of those that
-//! need no window.
-//!
+//! Programs on wgpu without a window. Built twice, with gpu-allocator and with Ringfence; both must write the same
+//! bytes. wgpu does not publish its examples as packages, so these programs do the same as its examples without a
+//! window.
 //! | program | wgpu's example |
 //! |---|---|
 //! | `compute` | `hello_compute`, `hello_workgroups` |
-//! | `texture`, `storage` | `storage_texture`, and the way back |
+//! | `texture`, `storage` | `storage_texture`, and the opposite direction |
 //! | `render` | `render_to_texture` |
 //! | `large` | `big_compute_buffers` |
 //! | `copies`, `stress` | – |
 //!
 //! ```text
 //! wgpu-programs OUT                              every program; NAME.bin into the folder OUT, figures to standard output
-//! wgpu-programs OUT --only NAME                  those whose name contains NAME; may be repeated
-//! wgpu-programs OUT --resources N --hints WORD   how many resources `stress` makes; performance, memory
-//! wgpu-programs OUT --device wine                spares the device what Wine's Direct3D 12 is known to do wrong: memory that
-//!                                                has to be zero is not, and one question is answered with an error
+//! wgpu-programs OUT --only NAME                  programs with NAME in their name; may be repeated
+//! wgpu-programs OUT --resources N --hints WORD   number of resources in `stress`; performance or memory
+//! wgpu-programs OUT --device wine                skips two known faults of Wine's Direct3D 12: memory that must be zero
+//!                                                is not, and one query returns an error
 //! ```
 //!
-//! A figure is a line of its own: `figure PROGRAM NAME VALUE UNIT`. A byte that is not what it must be, or an error of
-//! wgpu or of a validation layer, ends the program with exit status 1.
+//! A figure is a line `figure PROGRAM NAME VALUE UNIT`. A wrong byte, or an error of wgpu or of a validation layer,
+//! ends the program with exit status 1.
 
 mod compute;
 mod copies;
@@ -36,10 +35,10 @@ use std::time::Instant;
 
 use gpu::Gpu;
 
-/// What a program is given.
+/// Settings of a program.
 pub struct Settings {
     pub resources: u32,
-    /// Whether what was never written has to be zero.
+    /// `true` if bytes that were never written must be zero.
     pub zeroes: bool,
 }
 

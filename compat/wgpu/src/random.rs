@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same each time.
+//! Pseudorandom numbers that are the same in each run.
 
 /// SplitMix64.
 pub struct Random(u64);
@@ -15,12 +15,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// From `low` to below `high`, every power of two as likely as any other.
+    /// Returns a number in `low..high`; every power of two is equally likely.
     pub fn log_uniform(&mut self, low: u64, high: u64) -> u64 {
         let powers = u64::from(high.ilog2() - low.ilog2());
         let least = low << self.below(powers);
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// `count` bytes that belong to `seed`.
+/// Returns `count` bytes that depend only on `seed`.
 pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let mut bytes = Vec::with_capacity(count.next_multiple_of(8));
@@ -39,7 +39,7 @@ pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// A digest of bytes, to be carried on: FNV-1a over words of eight.
+/// Adds bytes to a running digest: FNV-1a over words of eight bytes.
 pub fn digest(so_far: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(so_far, |hash, chunk| {
         let mut word = [0; 8];

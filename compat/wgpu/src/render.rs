@@ -1,4 +1,4 @@
-//! Triangles drawn into a texture that is captured: vertices, constants, a depth buffer, four samples a texel.
+//! Triangles drawn into a texture that is read back: vertices, constants, a depth buffer, four samples a texel.
 
 use crate::Settings;
 use crate::gpu::{Gpu, dense};

@@ -1,5 +1,5 @@
-//! A picture that a compute shader writes into a storage texture: how fast points leave the Mandelbrot set, in whole
-//! numbers, which every device reckons alike.
+//! A picture that a compute shader writes into a storage texture: the escape times of points of the Mandelbrot set, in
+//! integers, so that every device computes the same.
 
 use crate::Settings;
 use crate::compute;
@@ -56,7 +56,7 @@ pub fn run(gpu: &Gpu, _: &Settings) -> Result<Vec<u8>, String> {
     Ok(found)
 }
 
-/// What the shader does, for one texel.
+/// Computes one texel in the same way as the shader.
 fn escape(across: i32, down: i32) -> u8 {
     let (real, imaginary) = (across * 48 - 8192, down * 48 - 4608);
     let (mut x, mut y, mut count) = (0, 0, 0);

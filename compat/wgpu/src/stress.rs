@@ -1,9 +1,10 @@
-//! Buffers and textures made and dropped by the thousand, written on every way, a part of them read back and compared.
+//! Thousands of buffers and textures, created, written in all ways and dropped; a part of them is read back and
+//! compared.
 //!
 //! ```text
-//!   each step:   one resource is made and written; once enough are alive, one of them is dropped
-//!                every third is copied out before it goes
-//!   each batch:  submit, wait, compare what was copied out, look at what the allocator holds
+//!   each step:   creates and writes one resource; drops one if enough are alive
+//!                every third one is copied out before the drop
+//!   each batch:  submit, wait, compare the copies, read the allocator's figures
 //! ```
 
 use std::time::{Duration, Instant};
@@ -23,13 +24,13 @@ enum Held {
     Texture(wgpu::Texture),
 }
 
-/// A resource that is alive, and whose bytes it has: none if it was never written.
+/// A live resource and the seed of its bytes; `None` if it was never written.
 struct Live {
     held: Held,
     seed: Option<u64>,
 }
 
-/// What was copied out, and what it must be.
+/// A readback buffer and its expected bytes.
 struct Expected {
     back: wgpu::Buffer,
     width: Option<u32>,
@@ -38,7 +39,7 @@ struct Expected {
 
 struct Stress<'a> {
     gpu: &'a Gpu,
-    /// Whether some resources are never written, and have to be zero.
+    /// `true` if some resources are never written, and must be zero.
     zeroes: bool,
     random: Random,
     live: Vec<Live>,
@@ -100,7 +101,7 @@ impl Stress<'_> {
         if self.live.len() > LIVE_MAX {
             self.release();
         }
-        // Waves, as scenes come and go.
+        // Drops most resources at regular intervals, as scene changes do.
         if step % 5000 == 4999 {
             for _ in 0..LIVE_MAX * 3 / 4 {
                 self.release();
@@ -117,7 +118,7 @@ impl Stress<'_> {
         let bytes = if way == 2 { Vec::new() } else { random::bytes(seed, size as usize) };
         match way {
             0 => {
-                buffer.get_mapped_range_mut(..).expect("it is mapped from the start").copy_from_slice(&bytes);
+                buffer.get_mapped_range_mut(..).expect("mapped at creation").copy_from_slice(&bytes);
                 buffer.unmap();
             }
             1 => self.gpu.queue.write_buffer(&buffer, 0, &bytes),
@@ -151,7 +152,7 @@ impl Stress<'_> {
         made
     }
 
-    /// Drops any of those that are alive, every third copied out before.
+    /// Drops a random live resource; every third one is copied out before.
     fn release(&mut self) {
         if self.live.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! A texture that the queue has written, read in a compute shader, its rows turned around.
+//! A texture that the queue writes and a compute shader reads, with its rows in reverse order.
 
 use crate::copies::same;
 use crate::gpu::Gpu;

@@ -1,4 +1,4 @@
-//! Descriptors: which slot of which heap a view gets, and when a slot may be written again.
+//! Descriptors: allocation of slots for views in descriptor heaps, and the time at which a slot may be written again.
 //!
 //! ```text
 //!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (buddy, growable blocks)
@@ -14,40 +14,41 @@
 //!                                         Binding
 //! ```
 //!
-//! # The rules behind it
+//! # Rules
 //!
-//! - *A slot that a shader may still read is never written.* A released slot waits for every submission that had begun
-//!   by then; the slots of a frame's tables wait for that frame. [`Allocator::reclaim`](crate::Allocator) frees them.
-//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where it has a driver
-//!   object (Vulkan's image views and samplers), the object lives until no submission under way can use it.
-//! - *The device has the mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module has the
+//! - *A slot that a shader may still read is never written.* A released slot is freed after every submission that had
+//!   begun by then; the slots of a frame's tables are freed after that frame. [`Allocator::reclaim`](crate::Allocator)
+//!   frees them.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. If it has a driver object
+//!   (Vulkan's image views and samplers), the object lives until no pending submission can use it.
+//! - *The device only has the mechanism* ([`device::descriptors`](crate::device::descriptors)); this module has the
 //!   policy, for every device.
 //!
-//! # What is in use
+//! # Models
 //!
 //! The device reports its [`DescriptorModel`](crate::device::descriptors::DescriptorModel), in
 //! [`Descriptors::descriptor_support`](crate::device::descriptors::Descriptors::descriptor_support):
 //!
-//! | model | where | what follows |
+//! | model | devices | consequences |
 //! |---|---|---|
-//! | `Heaps` | Direct3D 12, simulated | all of this module as it stands |
-//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | the same; each type is an array of its own in one buffer |
-//! | `UpdateAfterBind` | Vulkan with descriptor indexing | the same; slots up to the device's limits of such sets |
-//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees what was there at its [`ShaderVisibleHeap::bind`]; few slots; image views of each dimension are an array of their own |
+//! | `Heaps` | Direct3D 12, simulated | none |
+//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | none; each type is a separate array in one buffer |
+//! | `UpdateAfterBind` | Vulkan with descriptor indexing | the number of slots is limited by the device's update-after-bind limits |
+//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees the descriptors as of its [`ShaderVisibleHeap::bind`]; few slots; each dimension of image views is a separate array |
 //!
 //! # Costs
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate a CPU-only slot | O(1), one atomic exchange |
-//! | – several side by side | O(log slots) under a short lock; a driver call for a new block |
-//! | frame descriptors, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
-//! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
-//! | bind | on plain sets O(slots) if the heap was written since the last; else nothing |
-//! | reclaim | O(what comes back) |
+//! | – a run of several | O(log slots) under a short lock; a driver call for a new block |
+//! | table of a frame | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
+//! | bindless insert, remove | O(1) under a short lock, one driver call without the lock |
+//! | bind | on plain sets O(slots) if the heap was written since the last bind; else free |
+//! | reclaim | O(freed slots) |
 //!
-//! Room is left for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a
-//! reserved part: [`HeapStart`](crate::device::descriptors::HeapStart) has a start and an increment of its own.
+//! The design allows for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a reserved part:
+//! [`HeapStart`](crate::device::descriptors::HeapStart) has a separate start and increment.
 
 mod binding;
 mod bindless;

@@ -1,56 +1,59 @@
 //! Ringfence manages GPU memory, descriptors and their lifetimes, on raw Vulkan, on raw Direct3D 12 and on a simulated
 //! GPU.
 //!
-//! *A heap is cut into ranges; a range is in use until points on timelines have passed.*
+//! *A heap is divided into ranges. A range is in use until the timelines have passed its points.*
 //!
 //! ```text
 //!   create_buffer(info, desc) ──▶ memory: type, block, range ──▶ Buffer, yours
 //!   frame = timeline.begin()      a submission is being recorded …
 //!   upload.write(bytes)           … and uses these bytes
 //!   timeline.submitted(frame)     it will signal frame.value()
-//!   drop(buffer)                  retired: kept until what was begun is complete
-//!   reclaim()                     once a frame: frees what has passed
+//!   drop(buffer)                  retired: kept until the frames begun so far are complete
+//!   reclaim()                     once a frame: frees retired objects that are complete
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
 //! | [`defrag`] | compaction, a bounded [`pass`](defrag::DefragPass) at a time |
-//! | [`residency`] | what stays in device memory when the budget is too small |
-//! | [`sharing`] | memory that other processes and APIs map too |
-//! | [`sparse`] | buffers and textures that get their memory page by page |
+//! | [`residency`] | eviction from device memory when the budget is too small |
+//! | [`sharing`] | memory shared with other processes and APIs |
+//! | [`sparse`] | buffers and textures with memory bound page by page |
 //! | [`debugging`], [`trace`] | guards, fills, leaks and a history; recordings |
 //! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
 //! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
-//! | [`transient`] | resources of a frame that share bytes: the [`TransientAllocator`](transient::TransientAllocator) |
-//! | [`placement`] | an engine's policy: which request goes to which pool |
-//! | [`device`] | the contract of a device (crate `ringfence-hal`), and how to write your own |
+//! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
+//! | [`placement`] | an engine's policy that assigns each request to a pool |
+//! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
 //! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
 //! | [`algorithms`] | the algorithms alone (crate `ringfence-core`) |
-//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each by the feature of its name |
+//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of its name |
 //!
-//! [`memory`] to [`trace`] are those of the crate `ringfence-memory`; the four after them are this crate's own.
+//! The modules from [`memory`] to [`trace`] re-export the crate `ringfence-memory`; the four after them are defined in
+//! this crate.
 //!
-//! | feature | what it compiles |
+//! | feature | compiles |
 //! |---|---|
 //! | `vulkan` | the backend over `ash` |
-//! | `d3d12` | the backend over `windows`; nothing off Windows |
-//! | `sim` | the simulated GPU with its hazard finder; programs need it for their tests, seldom elsewhere |
-//! | `serde` | snapshots and figures as JSON |
+//! | `d3d12` | the backend over `windows`; has no effect on other systems |
+//! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
+//! | `serde` | serialization of snapshots and figures, for example as JSON |
 //! | `threads` | [`alias`] plans on several threads: `alias::plan_with` |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
 //! # Threads
 //!
-//! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
-//! class. None that an allocation in an existing block needs is held across a driver call; on NVIDIA's Vulkan driver
-//! the backend has threads take turns to create and destroy buffers and images. No lock is held while the
-//! program's own code is called, with one exception: a global allocator of the program's. It may drop what the library
-//! made within any host allocation, and must call nothing else of the library. If the thread holds a lock of the
-//! library then, a drop that needs one takes effect when the thread has released its locks.
+//! All threads may use allocators, timelines and rings at the same time. There is one lock for each memory type and
+//! resource class. The locks that an allocation in an existing block takes are never held across a driver call. On
+//! NVIDIA's Vulkan driver, the backend lets one thread at a time create or destroy buffers and images.
+//!
+//! No lock is held while the library calls the program's code, except the program's global allocator. The global
+//! allocator may drop handles of the library within any host allocation, but must not call anything else of the
+//! library. If the thread holds a lock of the library at that time, a drop that needs a lock takes effect after the
+//! thread has released its locks.
 //!
 //! # An example without a GPU
 //!
@@ -77,7 +80,7 @@
 //! let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 256 };
 //! device.submit(0, &[], vec![copy], (fence, frame.value()))?;
 //! let point = timeline.submitted(frame)?;
-//! drop(source); // the copy may not have run yet: it is kept until it has
+//! drop(source); // retired: the memory is kept until the copy is complete
 //!
 //! assert!(timeline.wait(point.value, std::time::Duration::MAX)?);
 //! let mut bytes = [0; 256];

@@ -9,25 +9,25 @@
 //!                               └ else ───── stand-alone
 //!   texture ┬ read back ─ a stand-alone buffer in readback memory
 //!           └ else ───── the pool of its kind: small sampled, sampled, render target, storage; too large: stand-alone
-//!   fast constants ───── 64 KiB pages from buddies of their own: [`FastConstants`](crate::FastConstants)
+//!   fast constants ───── 64 KiB pages from separate buddies: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
-//! The thresholds are the defaults of [`PlacementDesc`]. A location records the allocator that serves it ([`Route`]).
-//! It is released as its [`LocationKind`] says, deferred until all submissions that had begun are complete, by sync
-//! points and not by a count of frames. [`Placement::end_frame`] reclaims, and destroys blocks that were empty for
-//! [`PlacementDesc::idle_frames`].
+//! The thresholds are the defaults of [`PlacementDesc`]. A location records the allocator that serves it ([`Route`]),
+//! and its [`LocationKind`] determines its release. A release is deferred by sync points, not by a number of frames: it
+//! waits until all submissions that had begun are complete. [`Placement::end_frame`] reclaims, and destroys blocks that
+//! were empty for [`PlacementDesc::idle_frames`].
 //!
-//! [`Allocator::create_buffer`](crate::Allocator::create_buffer) chooses by itself and needs less of the caller; this
-//! policy is for programs that want an engine's separation by use, or few driver buffers.
+//! [`Allocator::create_buffer`](crate::Allocator::create_buffer) chooses the memory itself and needs less of the
+//! caller. This policy is for programs that separate resources by use, as engines do, or that want few driver buffers.
 //!
 //! # Deviations from Unreal Engine
 //!
-//! - A pool of default buffers serves requests with any subset of its usages; copies are always among them.
-//! - A sampled texture is *small* by its memory requirements, on every API. On Direct3D 12 small textures can be
-//!   aligned to 4 KiB; on the others the gain is that blocks do not mix sizes.
-//! - Blocks of ranges are driver buffers that the allocator places like any buffer, so that a buddy of 4 MiB does not
-//!   need a memory object.
-//! - A request that finds no room in its pool gets dedicated memory before it fails.
+//! - A pool of default buffers serves requests with any subset of its usages, which always include copies.
+//! - A sampled texture is *small* by its memory requirements, on every API. On Direct3D 12, small textures can be
+//!   aligned to 4 KiB. On the others, the gain is that blocks do not mix sizes.
+//! - Blocks of ranges are driver buffers that the allocator places like any buffer, so a buddy of 4 MiB needs no memory
+//!   object.
+//! - If its pool is full, a request gets dedicated memory before it fails.
 
 mod aliased;
 mod buffers;

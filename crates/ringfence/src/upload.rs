@@ -1,4 +1,4 @@
-//! Data on its way to the GPU and back: rings of mapped memory, and what is built on them.
+//! Uploads and readback: rings of mapped memory, with constants and batches of copies on top of them.
 //!
 //! ```text
 //!        tail (oldest submission in flight)          head (next write)
@@ -7,21 +7,23 @@
 //!   │ free │  frame 3  │    frame 4    │    frame 5    │        free          │
 //!   └──────┴───────────┴───────────────┴───────────────┴──────────────────────┘
 //!                       ├─page─┼─page─┤
-//!                        thread 1  thread 2: each writes into its own, without a lock
+//!                        thread 1  thread 2: each writes into its own page, without a lock
 //! ```
 //!
-//! A write belongs to the frames that are open when it is made; its bytes are reused once these are complete. Short of
-//! space, the ring does this, in order:
+//! A write belongs to the frames that are open at that time. Its bytes are reused once these frames are complete. A
+//! write to a full ring proceeds as follows:
 //!
-//! 1. reads the timelines and frees the bytes of complete frames, without waiting;
-//! 2. while still short: waits for the *oldest* submission only, frees it, looks again; or grows, if it may;
-//! 3. never waits for a frame that is not submitted (it would wait for ever): that is [`UploadError::Full`].
+//! 1. It reads the timelines and frees the bytes of complete frames, without waiting.
+//! 2. While there is no space, it waits for the *oldest* submission only, frees its bytes and tries again; or the ring
+//!    grows, if it may.
+//! 3. It never waits for a frame that is not submitted, since that could wait forever. It returns
+//!    [`UploadError::Full`].
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`UploadRing::write`] | O(timelines) + the copy, one short lock; the copy is made outside of it |
-//! | [`UploadWriter::write`] | the copy, two atomic stores to memory of the thread's own, two atomic loads; a lock a page |
-//! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
+//! | [`UploadRing::write`] | O(timelines) + the copy; one short lock, which is not held during the copy |
+//! | [`UploadWriter::write`] | the copy, two atomic stores to thread-private memory, two atomic loads; one lock a page |
+//! | a write to a full ring | one driver call a timeline, and one wait a submission until there is space |
 
 mod arrivals;
 mod batch;
@@ -59,22 +61,23 @@ pub(crate) use texels::least_common_multiple;
 pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;
 
-/// How an upload ring is made.
+/// Description of an upload ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadDesc<'a> {
-    /// Bytes of the ring: as many as the frames in flight write together. [`UploadRing::high_water`] says how much was
-    /// needed. A ring that grows begins with this capacity, and never has less.
+    /// Capacity of the ring, in bytes: enough for all writes of the frames in flight. [`UploadRing::high_water`]
+    /// reports the bytes that were needed. A ring that grows starts with this capacity and never has less.
     pub capacity: u64,
-    /// The usages of the buffer, besides copies from it.
+    /// Usages of the buffer, in addition to copies from it.
     pub usage: BufferUsage,
-    /// What to do when it is full.
+    /// Behaviour of a write if the ring is full.
     pub when_full: WhenFull,
-    /// Its location: [`Location::Upload`], or [`Location::DeviceUpload`] for bytes that shaders read many times.
+    /// Location of the buffer: [`Location::Upload`], or [`Location::DeviceUpload`] for bytes that shaders read many
+    /// times.
     pub location: Location,
-    /// Bytes that an [`UploadWriter`] takes from the ring at a time, at most an eighth of the ring. The rest of a
-    /// writer's page is lost when its frame is over: choose no more than a thread writes in a frame.
+    /// Bytes that an [`UploadWriter`] takes from the ring at a time; at most an eighth of the ring. The unused rest of
+    /// a writer's page is lost at the end of its frame, so choose at most the bytes that a thread writes in a frame.
     pub page_bytes: u64,
-    /// A name for reports and for the driver's object.
+    /// Name for reports and for the driver's object.
     pub name: &'a str,
 }
 
@@ -91,60 +94,60 @@ impl Default for UploadDesc<'_> {
     }
 }
 
-/// What a write does that finds no room even after the timelines were read.
+/// Behaviour of a write that finds the ring full even after it has read the timelines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenFull {
-    /// Waits for the oldest submission, repeatedly, at most this long in all.
+    /// Waits for the oldest submission, repeatedly, for at most `timeout` in total.
     Wait {
         /// The longest wait of one write.
         timeout: Duration,
     },
     /// Fails at once.
     Fail,
-    /// Makes a buffer of twice the size; at `capacity_max` it waits. The old buffer is destroyed after the submissions
-    /// that use it.
+    /// Creates a buffer of twice the size; waits if the ring has `capacity_max` bytes already. The old buffer is
+    /// destroyed after the submissions that use it.
     Grow {
-        /// The most bytes that the ring may have.
+        /// Largest capacity of the ring, in bytes.
         capacity_max: u64,
-        /// The longest wait of one write, at the cap.
+        /// The longest wait of one write, if the ring cannot grow.
         timeout: Duration,
-        /// The ring is halved once it was at most a quarter full for this many calls of
-        /// [`Allocator::reclaim`](crate::Allocator::reclaim) in a row, which are frames if each frame calls it once.
+        /// The ring is halved after this many consecutive calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in
+        /// which at most a quarter was in use. If each frame calls it once, these are frames.
         shrink_after: u32,
     },
 }
 
 impl WhenFull {
-    /// Grows up to `capacity_max` bytes, waits then as long as the default does, and shrinks after 600 frames.
+    /// Returns a `Grow` up to `capacity_max` bytes, with the default's timeout, that shrinks after 600 frames.
     #[must_use]
     pub const fn grow(capacity_max: u64) -> Self {
         Self::Grow { capacity_max, timeout: Duration::from_secs(10), shrink_after: 600 }
     }
 }
 
-/// Bytes in a ring.
+/// Staged bytes: a range of a ring's buffer.
 pub struct Staged<D: Device> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
-    /// The first byte there.
+    /// Offset of the first byte in the buffer.
     pub offset: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The device address of the first byte, if the ring was made with one.
+    /// Device address of the first byte, if the buffer has one.
     pub address: Option<u64>,
-    /// The number of the allocator whose frames keep the bytes.
+    /// Number of the allocator that the frames belong to.
     pub(crate) owner: u32,
-    /// The frames whose submissions may use the bytes.
+    /// The frames that may use the bytes.
     pub(crate) frames: Frames,
-    /// [`segment::place_hash`] of the buffer; 0 for one that no program can copy to, if it was not worth the time.
+    /// [`segment::place_hash`] of the buffer. 0 if no program can copy to the buffer and the hash was not computed.
     pub(crate) place_hash: u32,
 }
 
 impl<D: Device> Staged<D> {
-    /// Bytes that the program staged in a buffer of its own: for [`UploadBatch::copy`]. They have no address.
+    /// Describes bytes that the program staged in its own buffer, for [`UploadBatch::copy`]. They have no address.
     ///
     /// # Errors
-    /// [`BatchError::ZeroSize`]; [`BatchError::OutOfRange`] if they lie outside the buffer.
+    /// [`BatchError::ZeroSize`]; [`BatchError::OutOfRange`] if the bytes are not inside the buffer.
     pub fn of(buffer: &Buffer<D>, offset: u64, size: u64) -> Result<Self, BatchError> {
         if size == 0 {
             return Err(BatchError::ZeroSize);

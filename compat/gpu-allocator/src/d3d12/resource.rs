@@ -1,7 +1,7 @@
-//! Resources that the allocator makes: placed in its memory, or committed.
+//! Resources that the allocator creates: placed in its memory, or committed.
 //!
 //! ```text
-//!   begins in          castable formats    ID3D12Device     made with
+//!   initial            castable formats    ID3D12Device     created with
 //!   a state            none                any              CreatePlacedResource, CreateCommittedResource
 //!   a state            some                                 refused
 //!   a barrier layout   none                10 or 12         CreatePlacedResource2, CreateCommittedResource3
@@ -15,7 +15,7 @@ use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use super::{Allocation, AllocationCreateDesc, Allocator, ID3D12DeviceVersion, ResourceCategory};
 use crate::{AllocationError, MemoryLocation, Result};
 
-/// What a resource begins in.
+/// Initial state or barrier layout of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceStateOrBarrierLayout {
     /// A state, for legacy barriers.
@@ -24,59 +24,59 @@ pub enum ResourceStateOrBarrierLayout {
     BarrierLayout(D3D12_BARRIER_LAYOUT),
 }
 
-/// Whether a resource shares memory.
+/// Kind of a resource's memory.
 pub enum ResourceType<'a> {
-    /// It has memory of its own, as the driver makes it.
+    /// The driver creates dedicated memory.
     Committed {
-        /// Properties of that memory.
+        /// Heap properties of that memory.
         heap_properties: &'a D3D12_HEAP_PROPERTIES,
-        /// Flags of that memory.
+        /// Heap flags of that memory.
         heap_flags: D3D12_HEAP_FLAGS,
     },
-    /// It lies in the allocator's memory.
+    /// The resource is placed in the allocator's memory.
     Placed,
 }
 
-/// A resource to be made.
+/// Description of a resource to create.
 #[derive(Clone, Copy)]
 pub struct ResourceCreateDesc<'a> {
-    /// What it is called in reports.
+    /// Name for reports.
     pub name: &'a str,
-    /// Where it should be.
+    /// Preferred location.
     pub memory_location: MemoryLocation,
-    /// What it is.
+    /// Category of the resource.
     pub resource_category: ResourceCategory,
-    /// Its description.
+    /// Direct3D's description.
     pub resource_desc: &'a D3D12_RESOURCE_DESC,
-    /// Formats that it may be seen as; needs a barrier layout and `ID3D12Device12`.
+    /// Formats of later views; needs a barrier layout and `ID3D12Device12`.
     pub castable_formats: &'a [DXGI_FORMAT],
-    /// The colour or depth that clearing is made fast for.
+    /// The colour or depth with optimized clears.
     pub clear_value: Option<&'a D3D12_CLEAR_VALUE>,
-    /// What it begins in.
+    /// Initial state or barrier layout.
     pub initial_state_or_layout: ResourceStateOrBarrierLayout,
-    /// Whether it shares memory.
+    /// Kind of its memory.
     pub resource_type: &'a ResourceType<'a>,
 }
 
-/// A resource that [`Allocator::create_resource`] made. It goes back by [`Allocator::free_resource`].
+/// A resource that [`Allocator::create_resource`] created. [`Allocator::free_resource`] frees it.
 #[derive(Debug)]
 pub struct Resource {
     name: String,
-    /// Its memory; `None` if it is committed.
+    /// Memory of a placed resource; `None` if it is committed.
     pub allocation: Option<Allocation>,
     resource: Option<ID3D12Resource>,
-    /// Where it was asked to be.
+    /// Requested location.
     pub memory_location: MemoryLocation,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
     is_committed: bool,
 }
 
 impl Resource {
-    /// Direct3D's resource.
+    /// Returns Direct3D's resource.
     #[must_use]
     pub fn resource(&self) -> &ID3D12Resource {
-        self.resource.as_ref().expect("it is taken out only by what takes the whole value")
+        self.resource.as_ref().expect("only `free_resource`, which consumes the value, takes it")
     }
 }
 
@@ -88,21 +88,21 @@ impl Drop for Resource {
     }
 }
 
-/// How many committed resources are alive.
+/// Figures of the live committed resources.
 #[derive(Debug)]
 pub struct CommittedAllocationStatistics {
-    /// How many.
+    /// Number of resources.
     pub num_allocations: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub total_size: u64,
 }
 
 impl Allocator {
-    /// Makes a resource.
+    /// Creates a resource.
     ///
     /// # Errors
-    /// What [`Allocator::allocate`] says, what the driver says, or the device is too old for what it is to begin in.
-    /// Nothing has changed then, and no memory is held.
+    /// As [`Allocator::allocate`]; the driver failed; or the device version is too old for the initial layout. The
+    /// allocator is unchanged then, and no memory is reserved.
     pub fn create_resource(&mut self, desc: &ResourceCreateDesc<'_>) -> Result<Resource> {
         let device = self.device.clone();
         let start = Start::of(&device, desc)?;
@@ -142,7 +142,7 @@ impl Allocator {
     fn made(&self, made: windows::core::Result<Option<ID3D12Resource>>, what: &str) -> Result<ID3D12Resource> {
         match made {
             Ok(Some(resource)) => Ok(resource),
-            Ok(None) => Err(AllocationError::Internal(format!("no {what}, and no error of the driver's"))),
+            Ok(None) => Err(AllocationError::Internal(format!("the driver returned no {what} and no error"))),
             Err(error) if error.code() == DXGI_ERROR_DEVICE_REMOVED => {
                 // SAFETY: a call without arguments on a live object.
                 let reason = unsafe { self.device.GetDeviceRemovedReason() };
@@ -152,10 +152,10 @@ impl Allocator {
         }
     }
 
-    /// Releases a resource and gives its memory back.
+    /// Releases a resource and frees its memory.
     ///
     /// # Errors
-    /// Its memory is of another allocator.
+    /// Its memory belongs to another allocator.
     pub fn free_resource(&mut self, mut resource: Resource) -> Result<()> {
         drop(resource.resource.take());
         if resource.is_committed {
@@ -166,7 +166,7 @@ impl Allocator {
     }
 }
 
-/// How a resource is to be made: what the table of the module says.
+/// The creation function of a resource: see the table of the module.
 enum Start<'a> {
     State(&'a ID3D12Device, D3D12_RESOURCE_STATES),
     Layout(&'a ID3D12Device10, D3D12_BARRIER_LAYOUT, Option<&'a [DXGI_FORMAT]>),
@@ -192,7 +192,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Bytes and alignment.
+    /// Returns the size and alignment in bytes.
     fn measure(
         &self,
         device: &ID3D12DeviceVersion,
@@ -203,10 +203,10 @@ impl<'a> Start<'a> {
                 let count = desc.castable_formats.len() as u32;
                 let formats = desc.castable_formats.as_ptr();
                 let resource = desc1(desc.resource_desc);
-                // SAFETY: one description, one count and one list of this many formats, which live through the call.
+                // SAFETY: one description, one count and one list of that many formats, which live through the call.
                 unsafe { device.GetResourceAllocationInfo3(0, 1, &resource, Some(&count), Some(&formats), None) }
             }
-            // SAFETY: the slice is of one description that lives through the call.
+            // SAFETY: the slice has one description, which lives through the call.
             device => unsafe { device.GetResourceAllocationInfo(0, std::slice::from_ref(desc.resource_desc)) },
         };
         let is_measured = info.SizeInBytes != 0 && info.SizeInBytes != u64::MAX;
@@ -220,8 +220,8 @@ impl<'a> Start<'a> {
     ) -> windows::core::Result<Option<ID3D12Resource>> {
         let (clear, mut resource) = (placed_clear_value(desc), None);
         let (heap, offset) = (&allocation.heap, allocation.offset);
-        // SAFETY: the range is the allocation's alone, of the size and alignment that the driver named; the pointers
-        // are to values that live through the call.
+        // SAFETY: only the allocation uses the range, which has the size and alignment that the driver returned. The
+        // pointers are to values that live through the call.
         unsafe {
             match self {
                 Self::State(device, state) => {
@@ -259,8 +259,8 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Direct3D refuses one for what is never a target. A committed resource gets what the program passed, as in
-/// gpu-allocator, which passes none for placed ones.
+/// Drops the clear value of a resource that cannot be a target, because Direct3D refuses it. A committed resource gets
+/// the program's value, as in gpu-allocator, which passes none for placed resources.
 fn placed_clear_value(desc: &ResourceCreateDesc<'_>) -> Option<*const D3D12_CLEAR_VALUE> {
     let target = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
     clear_value(desc).filter(|_| desc.resource_desc.Flags & target != D3D12_RESOURCE_FLAG_NONE)
@@ -270,7 +270,7 @@ fn clear_value(desc: &ResourceCreateDesc<'_>) -> Option<*const D3D12_CLEAR_VALUE
     desc.clear_value.map(std::ptr::from_ref)
 }
 
-/// The newer form of a description, which has one field more.
+/// Converts a description to the newer form, which has one more field.
 fn desc1(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
     let D3D12_RESOURCE_DESC { Dimension, Alignment, Width, Height, DepthOrArraySize, MipLevels, .. } = *desc;
     let D3D12_RESOURCE_DESC { Format, SampleDesc, Layout, Flags, .. } = *desc;

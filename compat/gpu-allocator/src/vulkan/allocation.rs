@@ -1,4 +1,4 @@
-//! A range of Vulkan memory, as its holder sees it.
+//! A range of Vulkan memory: the program's handle.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -10,22 +10,22 @@ use ringfence::vulkan::Device;
 
 use crate::pool::Ticket;
 
-/// A pointer into mapped memory: a number until a thread uses it.
+/// A pointer to mapped memory, as a plain value until it is used.
 #[derive(Clone, Copy, Debug)]
 struct MappedPtr(NonNull<c_void>);
 
-// SAFETY: mapped memory belongs to no thread, and using the pointer is `unsafe`.
+// SAFETY: mapped memory is not bound to a thread, and using the pointer is `unsafe`.
 unsafe impl Send for MappedPtr {}
 // SAFETY: as above.
 unsafe impl Sync for MappedPtr {}
 
-/// A range of memory. It goes back by [`Allocator::free`](super::Allocator::free); one that is dropped stays allocated
-/// until the allocator is dropped, as a resource may lie in it.
+/// A range of memory. [`Allocator::free`](super::Allocator::free) frees it. If it is dropped instead, it stays
+/// allocated until the allocator is dropped, because it may contain a resource.
 ///
-/// # Writing to it
+/// # Writing
 ///
-/// [`Allocation::mapped_ptr`] points to its bytes. An allocation is a [`presser::Slab`] too, whose helpers write values
-/// with padding and of any alignment into bytes that need not be initialised:
+/// [`Allocation::mapped_ptr`] points to its bytes. An allocation is also a [`presser::Slab`]. The helpers of that crate
+/// write values with padding, of any alignment, to uninitialised bytes:
 ///
 /// ```
 /// # fn write(allocation: &mut gpu_allocator::vulkan::Allocation) -> Result<(), presser::CopyError> {
@@ -39,15 +39,15 @@ unsafe impl Sync for MappedPtr {}
 /// # Ok(()) }
 /// ```
 ///
-/// Once its allocator is dropped there is no slab, and one made before panics when it is used.
+/// After the allocator is dropped, no slab can be created, and existing slabs panic when they are used.
 ///
 /// # Safety of doing so
 ///
-/// No thread can check that the GPU does not use the bytes meanwhile, nor that the allocator is not dropped during a
-/// write or under a slice of the slab: that is for the program to see to.
+/// The library cannot check that the GPU does not use the bytes meanwhile, nor that the allocator is not dropped during
+/// a write or while a slice of the slab exists. The program must ensure both.
 #[derive(Debug)]
 pub struct Allocation {
-    /// `None` for one that holds nothing.
+    /// `None` for a null allocation.
     ticket: Option<Ticket>,
     memory: vk::DeviceMemory,
     offset: u64,
@@ -74,79 +74,80 @@ impl Allocation {
         self.ticket
     }
 
-    /// The allocation as a slab to write to; `None` if it is not mapped, or larger than any slice may be. See the note
-    /// on safety [above](Self#safety-of-doing-so).
+    /// Returns the allocation as a slab to write to; `None` if it is not mapped, or larger than a slice can be. See the
+    /// [note on safety](Self#safety-of-doing-so).
     pub fn try_as_mapped_slab(&mut self) -> Option<MappedAllocationSlab<'_>> {
         let start = self.start()?;
         let size = slab_size(self.size)?;
         Some(MappedAllocationSlab { allocation: PhantomData, ticket: self.ticket?, start, size })
     }
 
-    /// The number of the allocation while it is alive; `None` if it holds nothing.
+    /// Returns the number of the allocation; `None` if it is null.
     #[must_use]
     pub fn chunk_id(&self) -> Option<NonZeroU64> {
         self.ticket.map(|ticket| ticket.number)
     }
 
-    /// What its memory type is.
+    /// Returns the property flags of its memory type.
     #[must_use]
     pub fn memory_properties(&self) -> vk::MemoryPropertyFlags {
         self.flags
     }
 
-    /// The memory object that it lies in, which others may lie in as well.
+    /// Returns the memory object of the allocation, which other allocations may share.
     ///
     /// # Safety
-    /// Resources are bound to it at [`Allocation::offset`], and destroyed before the allocation is freed and before the
-    /// allocator is dropped. The object is neither freed nor mapped.
+    /// Resources are bound to the object at [`Allocation::offset`]. They are destroyed before the allocation is freed
+    /// and before the allocator is dropped. The caller neither frees nor maps the object.
     #[must_use]
     pub unsafe fn memory(&self) -> vk::DeviceMemory {
         self.memory
     }
 
-    /// Whether the memory object is its own.
+    /// Returns `true` if no other allocation shares the memory object.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.is_dedicated
     }
 
-    /// Its first byte in the memory object.
+    /// Returns the offset of the first byte in the memory object.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Where the host sees its first byte; `None` if its memory is not host-visible. Valid until it is freed.
+    /// Returns the host pointer to the first byte; `None` if the memory is not host-visible. Valid until the allocation
+    /// is freed.
     #[must_use]
     pub fn mapped_ptr(&self) -> Option<NonNull<c_void>> {
         self.mapped.map(|MappedPtr(pointer)| pointer)
     }
 
-    /// The bytes of the allocation; `None` if it is not mapped, larger than any slice may be, or its allocator is gone. The
-    /// signature is gpu-allocator's, with the feature `mapped-slice`.
+    /// Returns the bytes of the allocation; `None` if it is not mapped, larger than a slice can be, or its allocator is
+    /// dropped. The signature is gpu-allocator's, with the feature `mapped-slice`.
     ///
-    /// Prefer [`Allocation::try_as_mapped_slab`]: this function is safe to call, and nothing checks what it relies on. While
-    /// the slice lives, neither the GPU nor a copy of [`Allocation::mapped_ptr`] may write to the bytes, and the allocator
-    /// may not be dropped; otherwise the behaviour is undefined. Bytes that were never written have any value. Memory that
-    /// the host does not cache is read slowly: some hundred MB/s.
+    /// Prefer [`Allocation::try_as_mapped_slab`]: this function is safe to call, but relies on conditions that it
+    /// cannot check. While the slice exists, neither the GPU nor a copy of [`Allocation::mapped_ptr`] may write to the
+    /// bytes, and the allocator must not be dropped; otherwise the behaviour is undefined. Bytes that were never
+    /// written have arbitrary values. Reads of memory that the host does not cache are slow: some hundred MB/s.
     #[cfg(feature = "mapped-slice")]
     #[must_use]
     pub fn mapped_slice(&self) -> Option<&[u8]> {
         let (start, size) = (self.start()?, slab_size(self.size)?);
-        // SAFETY: `size` bytes from `start` are mapped and this allocation's own, as its pool is there, and they came from the
-        // driver, so that they are initialised. That the GPU leaves them alone is for the program to see to, which asked for
-        // this by the feature.
+        // SAFETY: the pool is alive, so `size` bytes from `start` are mapped, and only this allocation uses them. They
+        // come from the driver, so they are initialised. The program, which requested the feature, must ensure that the
+        // GPU does not write to them.
         Some(unsafe { std::slice::from_raw_parts(start, size) })
     }
 
-    /// The bytes of the allocation, to write to; `None` as for [`Allocation::mapped_slice`], whose note on what nothing checks
-    /// holds here too: while the slice lives, the GPU may not read the bytes either.
+    /// Returns the bytes of the allocation, for writes; `None` as for [`Allocation::mapped_slice`]. The same conditions
+    /// hold. In addition, the GPU must not read the bytes while the slice exists.
     #[cfg(feature = "mapped-slice")]
     #[must_use]
     pub fn mapped_slice_mut(&mut self) -> Option<&mut [u8]> {
@@ -155,13 +156,13 @@ impl Allocation {
         Some(unsafe { std::slice::from_raw_parts_mut(start, size) })
     }
 
-    /// Where the host sees its first byte, if its allocator is still there.
+    /// Returns the host pointer to the first byte, if the allocator is alive.
     fn start(&self) -> Option<*mut u8> {
         self.ticket.filter(|ticket| ticket.has_pool())?;
         self.mapped.map(|MappedPtr(pointer)| pointer.cast().as_ptr())
     }
 
-    /// Whether it holds nothing.
+    /// Returns `true` if the allocation is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.ticket.is_none()
@@ -169,7 +170,7 @@ impl Allocation {
 }
 
 impl Default for Allocation {
-    /// One that holds nothing.
+    /// Returns a null allocation.
     fn default() -> Self {
         Self {
             ticket: None,
@@ -183,16 +184,16 @@ impl Default for Allocation {
     }
 }
 
-/// Bytes that a slice may have.
+/// Returns the size as a slice length, if a slice can have it.
 fn slab_size(size: u64) -> Option<usize> {
     usize::try_from(size).ok().filter(|size| isize::try_from(*size).is_ok())
 }
 
-/// An allocation that is mapped, to write to. From [`Allocation::try_as_mapped_slab`]. Panics when it is used and the
-/// allocator is gone.
+/// A mapped allocation to write to. Created by [`Allocation::try_as_mapped_slab`]. Uses after the allocator is dropped
+/// panic.
 pub struct MappedAllocationSlab<'a> {
     allocation: PhantomData<&'a mut Allocation>,
-    /// It borrows the allocation and not the allocator, which may go before it.
+    /// For a check on each use: the slab borrows the allocation but not the allocator.
     ticket: Ticket,
     start: *mut u8,
     size: usize,
@@ -205,8 +206,8 @@ impl MappedAllocationSlab<'_> {
     }
 }
 
-// SAFETY: the bytes are mapped and the borrowed allocation's own, as its pool is there; that the GPU leaves them alone is for the program to
-// see to, as the allocation's documentation says.
+// SAFETY: the pool is alive, so the bytes are mapped, and only the borrowed allocation uses them. The program must
+// ensure that the GPU does not use them, as the allocation's documentation requires.
 unsafe impl presser::Slab for MappedAllocationSlab<'_> {
     fn base_ptr(&self) -> *const u8 {
         self.start()
@@ -221,9 +222,9 @@ unsafe impl presser::Slab for MappedAllocationSlab<'_> {
     }
 }
 
-const NO_SLAB: &str = "an allocation that is not mapped, or whose allocator is gone, was used as a slab";
+const NO_SLAB: &str = "the slab's allocation is not mapped, or its allocator was dropped";
 
-/// Panics for an allocation that is not mapped or larger than any slice may be, and if its allocator is gone.
+/// Panics if the allocation is not mapped, if it is larger than a slice can be, or if its allocator is dropped.
 // SAFETY: as above.
 unsafe impl presser::Slab for Allocation {
     fn base_ptr(&self) -> *const u8 {
@@ -235,6 +236,6 @@ unsafe impl presser::Slab for Allocation {
     }
 
     fn size(&self) -> usize {
-        slab_size(self.size).expect("an allocation larger than any slice was used as a slab")
+        slab_size(self.size).expect("the slab's allocation is larger than a slice can be")
     }
 }

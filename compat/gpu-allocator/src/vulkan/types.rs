@@ -1,4 +1,4 @@
-//! Which memory type a location means: by the rule that gpu-allocator's users predict it with.
+//! Choice of the memory type for a location, by the rule that gpu-allocator's users predict it with.
 
 use ash::vk::{MemoryPropertyFlags as Flags, MemoryType};
 use ringfence::device::{Capabilities, MemoryProperties as P};
@@ -8,14 +8,14 @@ use crate::MemoryLocation;
 /// A device's memory types, in the driver's order.
 pub(super) struct Types {
     properties: Box<[P]>,
-    /// The same in Vulkan's words, with what extensions add.
+    /// Vulkan's flags of the types, including those of extensions.
     flags: Box<[Flags]>,
 }
 
 const UPLOAD: P = P::HOST_VISIBLE.union(P::HOST_COHERENT);
 
 impl Types {
-    /// The types of a device, as Ringfence has them and as the driver lists them.
+    /// Collects the types of a device from Ringfence's capabilities and from the driver's list.
     pub(super) fn new(capabilities: &Capabilities, listed: &[MemoryType]) -> Self {
         Self {
             properties: capabilities.memory_types.iter().map(|held| held.properties).collect(),
@@ -23,7 +23,8 @@ impl Types {
         }
     }
 
-    /// The type for a location among those of `bits`, and the one for when that fails. O(types).
+    /// Returns the type for a location among those of `bits`, and a second type to try if an allocation in it fails.
+    /// O(types).
     pub(super) fn choose(&self, location: MemoryLocation, bits: u32) -> (Option<u32>, Option<u32>) {
         let (wanted, needed) = match location {
             MemoryLocation::Unknown => (P::empty(), P::empty()),
@@ -45,7 +46,7 @@ impl Types {
         types.find(|(index, held)| will_do(*index, **held)).map(|(index, _)| index)
     }
 
-    /// Vulkan's flags of a type, those included that Ringfence has no word for.
+    /// Returns Vulkan's flags of a type, including those that Ringfence does not define.
     pub(super) fn flags(&self, memory_type: u32) -> Flags {
         self.flags[memory_type as usize]
     }
@@ -62,7 +63,7 @@ mod tests {
         Types { properties: of.into(), flags: Box::default() }
     }
 
-    /// A discrete card of today: host memory after device memory, a window last.
+    /// Returns the types of a current discrete card: host memory after device memory, host-visible device memory last.
     fn discrete() -> Types {
         types(&[P::empty(), P::DEVICE_LOCAL, UPLOAD, UPLOAD | P::HOST_CACHED, P::DEVICE_LOCAL | UPLOAD])
     }
@@ -81,7 +82,7 @@ mod tests {
         let types = discrete();
         assert_eq!(types.choose(GpuOnly, !0b10), (Some(4), None));
         assert_eq!(types.choose(CpuToGpu, 0b01100), (Some(2), Some(2)));
-        assert_eq!(types.choose(GpuToCpu, 0b00100), (Some(2), None), "uncached rather than nothing");
+        assert_eq!(types.choose(GpuToCpu, 0b00100), (Some(2), None), "uncached, because no cached type fits");
         assert_eq!(types.choose(GpuToCpu, 0b00011), (None, None));
         assert_eq!(types.choose(Unknown, 0), (None, None));
     }
@@ -90,18 +91,18 @@ mod tests {
     fn lazily_allocated_and_protected_memory_comes_last() {
         let types = types(&[P::DEVICE_LOCAL | P::LAZILY_ALLOCATED, P::DEVICE_LOCAL | P::PROTECTED, P::DEVICE_LOCAL]);
         assert_eq!(types.choose(GpuOnly, ALL).0, Some(2));
-        assert_eq!(types.choose(GpuOnly, 0b011).0, Some(0), "but comes");
+        assert_eq!(types.choose(GpuOnly, 0b011).0, Some(0), "chosen if no other fits");
     }
 
-    /// On-chip memory of tiles, first in the driver's order.
+    /// A type that the device refuses, such as on-chip tile memory, is chosen only if no other fits.
     #[test]
     fn memory_that_the_device_refuses_comes_last() {
         let types = types(&[P::DEVICE_LOCAL | P::SPECIAL | P::REFUSED, P::DEVICE_LOCAL]);
         assert_eq!(types.choose(GpuOnly, ALL).0, Some(1));
-        assert_eq!(types.choose(GpuOnly, 0b01).0, Some(0), "to be refused by name");
+        assert_eq!(types.choose(GpuOnly, 0b01).0, Some(0), "chosen, so that the refusal names it");
     }
 
-    /// The rule as wgpu-hal states it, over every set of types of three.
+    /// Every choice follows wgpu-hal's rule, for all combinations of three types.
     #[test]
     fn every_choice_is_the_one_that_the_rule_predicts() {
         let kinds = [

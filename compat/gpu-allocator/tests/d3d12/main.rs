@@ -1,6 +1,6 @@
 //! The facade on a Direct3D 12 device.
 //!
-//! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
+//! Without a device the tests print a message and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 #![cfg(all(windows, feature = "d3d12"))]
 
 mod surface;
@@ -15,7 +15,7 @@ use ringfence_testkit::{Gpu, OpenError, Options};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
-/// `None` where there is no device and none is required.
+/// Returns `None` if there is no device and none is required.
 fn open() -> Option<(Allocator, D3d12Gpu)> {
     let gpu = match D3d12Gpu::open(&Options::default()) {
         Ok(gpu) => gpu,
@@ -82,7 +82,7 @@ fn categories_follow_dimension_and_flags() {
     }
 }
 
-/// In custom heaps, whose buffers may begin in the common state; and the host reads what it wrote there.
+/// Buffers in custom heaps may start in the common state, and the host reads the bytes that it wrote.
 #[test]
 fn a_buffer_in_the_common_state_is_placed_in_every_location() {
     let Some((mut allocator, gpu)) = open() else { return };
@@ -95,7 +95,7 @@ fn a_buffer_in_the_common_state_is_placed_in_every_location() {
         let allocation = allocator.allocate(&desc).expect("memory");
         assert!(allocation.size() >= 70_000 && !allocation.is_null() && allocation.chunk_id().is_some());
         let mut resource: Option<ID3D12Resource> = None;
-        // SAFETY: the range was made for such a buffer, which is released before it is freed.
+        // SAFETY: the range was allocated for such a buffer, which is released before the range is freed.
         unsafe {
             let (heap, offset) = (allocation.heap(), allocation.offset());
             let state = D3D12_RESOURCE_STATE_COMMON;
@@ -104,7 +104,7 @@ fn a_buffer_in_the_common_state_is_placed_in_every_location() {
         let resource = resource.expect("it is made");
         if matches!(location, MemoryLocation::CpuToGpu | MemoryLocation::GpuToCpu) {
             let mut start = std::ptr::null_mut();
-            // SAFETY: the resource is mapped for 70,000 bytes, and nothing else uses it.
+            // SAFETY: 70,000 bytes of the resource are mapped, and only this code uses it.
             unsafe {
                 resource.Map(0, None, Some(&mut start)).expect("the host sees it");
                 let bytes = std::slice::from_raw_parts_mut(start.cast::<std::mem::MaybeUninit<u8>>(), 70_000);
@@ -138,7 +138,7 @@ fn resources_are_created_placed_and_committed_and_freed() {
     assert_eq!(allocator.generate_report().allocations.len(), 0);
 }
 
-/// Direct3D refuses one for a buffer and for a texture that is no target.
+/// A clear value is passed for placed targets only, because Direct3D refuses one for a buffer or another texture.
 #[test]
 fn a_clear_value_reaches_placed_targets_only() {
     let Some((mut allocator, _gpu)) = open() else { return };

@@ -1,7 +1,7 @@
-//! The public surface of the module `d3d12`, over gpu-allocator as it is published and over this crate, as the Vulkan
-//! tests have it for the rest: what either lacks does not compile, nor what it has more.
+//! The public surface of the module `d3d12`, compiled against the published gpu-allocator and against this crate, as in
+//! the Vulkan tests. An item that either crate lacks or has in addition does not compile.
 
-/// The checks over one of the two crates, in a module of its own.
+/// Defines the checks for one of the two crates, in a separate module.
 macro_rules! surface {
     ($side:ident, $its:ident) => {
         mod $side {
@@ -78,7 +78,7 @@ macro_rules! surface {
                 let _: fn(&'static D3D12_RESOURCE_DESC) -> ResourceCategory = ResourceCategory::from;
             };
 
-            /// Every public field, and its type.
+            /// Every public field has this type in both crates.
             #[allow(dead_code, reason = "that it compiles is the test")]
             fn fields(
                 allocator: AllocatorCreateDesc,

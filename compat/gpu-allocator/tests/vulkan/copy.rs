@@ -1,4 +1,4 @@
-//! Bytes on their way through the memory that the facade gives.
+//! Copies of bytes through the memory that the facade allocates.
 
 use gpu_allocator::MemoryLocation;
 
@@ -23,7 +23,7 @@ fn bytes_written_through_a_slab_come_back_through_the_pointer() {
     rig.copy(buffers[0], buffers[1], size);
     rig.copy(buffers[1], buffers[2], size);
     let pointer = held[2].mapped_ptr().expect("it is mapped").cast::<u8>();
-    // SAFETY: the device has written all of it, and is done.
+    // SAFETY: the device has written all bytes and has finished.
     let back = unsafe { std::slice::from_raw_parts(pointer.as_ptr(), bytes.len()) };
     assert!(back == bytes);
     buffers.into_iter().for_each(|buffer| rig.destroy(buffer));

@@ -1,5 +1,5 @@
-//! The facade on a driver of the test's own, of Vulkan 1.0 or 1.1, whose buffers and images need distance and whose
-//! memory cannot be mapped: what it is asked for is kept.
+//! The facade on a fake driver of Vulkan 1.0 or 1.1 that records its calls. Its buffers and images need a granularity,
+//! and its memory cannot be mapped.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
@@ -11,11 +11,11 @@ use gpu_allocator::{AllocationError, AllocatorDebugSettings, MemoryLocation};
 const TYPES: [Flags; 2] = [Flags::DEVICE_LOCAL, Flags::from_raw(0b110)];
 
 thread_local! {
-    /// Whether each memory object was made for device addresses.
+    /// For each memory object, `true` if it was allocated for device addresses.
     static ADDRESSES: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
-    /// Whether each was made for one resource.
+    /// For each memory object, `true` if it was allocated for one resource.
     static DEDICATED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
-    /// What the device has beyond Vulkan 1.0.
+    /// The function that the device has beyond Vulkan 1.0.
     static HAS: Cell<&'static CStr> = const { Cell::new(c"vkGetBufferMemoryRequirements2") };
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
@@ -30,7 +30,7 @@ unsafe extern "system" fn memory_properties(
         memory_type.property_flags = property_flags;
     }
     found.memory_heaps[0] = vk::MemoryHeap { size: 1 << 30, flags: vk::MemoryHeapFlags::DEVICE_LOCAL };
-    // SAFETY: the caller's pointer is to a structure of this type.
+    // SAFETY: the caller's pointer points to a structure of this type.
     unsafe { properties.write(found) };
 }
 
@@ -50,7 +50,7 @@ unsafe extern "system" fn allocate_memory(
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
     let (mut has_address, mut is_dedicated) = (false, false);
-    // SAFETY: the caller's pointers are valid, and structures of a chain begin as this one does.
+    // SAFETY: the caller's pointers are valid, and all structures of a chain start with these fields.
     unsafe {
         let mut next = (*info).p_next.cast::<vk::BaseInStructure<'_>>();
         while !next.is_null() {
@@ -103,7 +103,7 @@ fn load(name: &CStr) -> *const c_void {
 fn allocator(buffer_device_address: bool) -> Allocator {
     let mut debug_settings = AllocatorDebugSettings::default();
     debug_settings.log_frees = true;
-    // SAFETY: the functions have the types of their names, and nothing else is called.
+    // SAFETY: the functions have the types of their names, and no other function is called.
     let (instance, device) = unsafe {
         let instance = ash::Instance::load_with(load, vk::Instance::from_raw(1));
         (instance, ash::Device::load_with(load, vk::Device::from_raw(2)))
@@ -142,7 +142,7 @@ fn all_memory_that_may_hold_a_buffer_is_made_for_addresses() {
     }
 }
 
-/// The structure is of Vulkan 1.1 and of `VK_KHR_dedicated_allocation`.
+/// The structure for dedicated memory is passed only if the device has Vulkan 1.1 or `VK_KHR_dedicated_allocation`.
 #[test]
 fn vulkan_1_0_is_given_no_resource_with_its_memory() {
     let buffer = AllocationScheme::DedicatedBuffer(vk::Buffer::from_raw(4));

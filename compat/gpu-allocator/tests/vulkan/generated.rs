@@ -1,4 +1,4 @@
-//! Thousands of requests beside a naive twin that only knows who has which bytes.
+//! Thousands of random requests, compared with a simple model of the owner of each byte.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use gpu_allocator::vulkan::Allocation;
 
 use crate::rig::{self, Rig};
 
-/// An allocation that is alive, and whether it is linear.
+/// A live allocation; `true` if it is linear.
 struct Live(Allocation, bool);
 
 #[test]
@@ -56,7 +56,7 @@ fn no_two_allocations_share_a_byte_and_no_image_a_page_with_a_buffer() {
 fn check(live: &[Live], granularity: u64) {
     let mut spans: BTreeMap<(u64, u64), (u64, bool)> = BTreeMap::new();
     for Live(held, linear) in live {
-        // SAFETY: the handle is looked at, and nothing done with it.
+        // SAFETY: the handle is only compared.
         let memory = unsafe { held.memory() }.as_raw();
         let doubled = spans.insert((memory, held.offset()), (held.offset() + held.size(), *linear));
         assert_eq!(doubled, None, "two at one place");

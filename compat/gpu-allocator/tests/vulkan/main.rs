@@ -1,6 +1,6 @@
-//! The facade on a Vulkan device, with the validation layers listening.
+//! The facade on a Vulkan device, with the validation layers enabled.
 //!
-//! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_VULKAN` is set.
+//! Without a device the tests print a message and pass, unless `RINGFENCE_REQUIRE_VULKAN` is set.
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 mod copy;
@@ -38,7 +38,7 @@ fn a_buffer_is_placed_in_every_location_and_mapped_where_the_host_may_look() {
     rig.finish();
 }
 
-/// The rule that wgpu-hal predicts with, applied to what the driver lists.
+/// The allocator chooses the memory type that wgpu-hal's rule predicts from the driver's list.
 #[test]
 fn the_memory_type_is_the_one_that_wgpu_predicts() {
     let Some(mut rig) = Rig::open() else { return };
@@ -145,7 +145,8 @@ fn an_allocation_of_another_allocator_is_refused() {
     rig.finish();
 }
 
-/// As with gpu-allocator: a resource may lie in what was dropped.
+/// As in gpu-allocator, a dropped allocation stays reserved until its allocator is dropped, because it may contain a
+/// resource.
 #[test]
 fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
     let Some(mut rig) = Rig::open() else { return };

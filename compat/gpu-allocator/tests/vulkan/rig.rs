@@ -1,4 +1,4 @@
-//! A Vulkan device with the facade over it.
+//! A Vulkan device with the facade on top of it.
 
 use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
@@ -7,11 +7,11 @@ use ringfence::vulkan::Features;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
-/// What the device is opened with.
+/// The way in which the device was opened.
 enum Opened {
     /// By the test kit, with validation.
     TestKit(Box<VulkanGpu>),
-    /// By hand, for another version of Vulkan.
+    /// With raw calls, for another version of Vulkan.
     Bare(Box<Bare>),
 }
 
@@ -28,7 +28,7 @@ pub struct Rig {
     opened: Opened,
 }
 
-/// What is asked for, of memory for a buffer.
+/// Returns the description of memory for a buffer.
 pub fn desc(requirements: vk::MemoryRequirements, location: MemoryLocation, name: &str) -> AllocationCreateDesc<'_> {
     let allocation_scheme = AllocationScheme::GpuAllocatorManaged;
     AllocationCreateDesc { name, requirements, location, linear: true, allocation_scheme }
@@ -39,7 +39,7 @@ pub fn linear(desc: AllocationCreateDesc<'_>, linear: bool) -> AllocationCreateD
 }
 
 impl Rig {
-    /// `None` where there is no device and none is required.
+    /// Returns `None` if there is no device and none is required.
     pub fn open() -> Option<Self> {
         match VulkanGpu::open(&Options { validation: true, ..Options::default() }) {
             Ok(gpu) => Some(Self::over(Opened::TestKit(Box::new(gpu)))),
@@ -51,12 +51,12 @@ impl Rig {
         }
     }
 
-    /// The first device of an instance of this version, without layers.
+    /// Opens the first device of an instance of this version, without layers.
     pub fn open_version(api_version: u32) -> Option<Self> {
         Self::open()?.finish();
         let application = vk::ApplicationInfo::default().api_version(api_version);
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
-        // SAFETY: there is a loader with a device, as one was opened just now; every device has a queue family 0.
+        // SAFETY: there is a loader with a device, because one was just opened. Every device has a queue family 0.
         let opened = unsafe {
             let entry = ash::Entry::load().expect("a loader");
             let info = vk::InstanceCreateInfo::default().application_info(&application);
@@ -75,7 +75,7 @@ impl Rig {
         rig
     }
 
-    /// One allocator more on the same device. It has to go before the rig.
+    /// Creates another allocator on the same device. It must be dropped before the rig.
     pub fn another(&self) -> Allocator {
         let (instance, physical_device, device) = self.handles();
         let buffer_device_address = match &self.opened {
@@ -115,18 +115,18 @@ impl Rig {
         self.allocator = None;
     }
 
-    /// What the memory types are, in the driver's order.
+    /// Returns the flags of the memory types, in the driver's order.
     pub fn memory_types(&self) -> Vec<vk::MemoryPropertyFlags> {
         let (instance, physical, _) = self.handles();
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device belongs to the instance.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
         memory.memory_types_as_slice().iter().map(|held| held.property_flags).collect()
     }
 
-    /// Buffers and images keep this many bytes apart.
+    /// Returns the distance between buffers and images, in bytes.
     pub fn granularity(&self) -> u64 {
         let (instance, physical, _) = self.handles();
-        // SAFETY: the physical device is the instance's.
+        // SAFETY: the physical device belongs to the instance.
         unsafe { instance.get_physical_device_properties(physical) }.limits.buffer_image_granularity
     }
 
@@ -138,7 +138,7 @@ impl Rig {
     }
 
     pub fn needs(&self, buffer: vk::Buffer) -> vk::MemoryRequirements {
-        // SAFETY: the buffer is this device's.
+        // SAFETY: the buffer belongs to this device.
         unsafe { self.raw().get_buffer_memory_requirements(buffer) }
     }
 
@@ -156,7 +156,7 @@ impl Rig {
     }
 
     pub fn image_needs(&self, image: vk::Image) -> vk::MemoryRequirements {
-        // SAFETY: the image is this device's.
+        // SAFETY: the image belongs to this device.
         unsafe { self.raw().get_image_memory_requirements(image) }
     }
 
@@ -174,7 +174,7 @@ impl Rig {
     }
 
     pub fn bind(&self, buffer: vk::Buffer, allocation: &Allocation) {
-        // SAFETY: the allocation was made for the buffer, which is destroyed before it is freed.
+        // SAFETY: the allocation was made for the buffer, which is destroyed before the allocation is freed.
         unsafe { self.raw().bind_buffer_memory(buffer, allocation.memory(), allocation.offset()) }
             .expect("it is bound");
     }
@@ -194,12 +194,13 @@ impl Rig {
         unsafe { self.raw().destroy_image(image, None) }
     }
 
-    /// Copies a whole buffer, and waits.
+    /// Copies a whole buffer and waits.
     pub fn copy(&self, from: vk::Buffer, to: vk::Buffer, size: u64) {
         let Opened::TestKit(gpu) = &self.opened else { panic!("the test kit opened no device") };
         let (raw, family) = (self.raw(), gpu.queue_family());
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(family);
-        // SAFETY: everything is this device's, valid, and waited for before it is destroyed.
+        // SAFETY: all objects belong to this device and are valid, and the work is waited for before they are
+        // destroyed.
         unsafe {
             let pool = raw.create_command_pool(&pool, None).expect("a pool");
             let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
@@ -220,13 +221,13 @@ impl Rig {
         }
     }
 
-    /// Everything goes, and the validation layers have nothing to say.
+    /// Destroys the allocator and the device, and checks that the validation layers reported no message.
     pub fn finish(self) {
         let Self { allocator, opened } = self;
         drop(allocator);
         match opened {
             Opened::TestKit(mut gpu) => assert_eq!(gpu.take_messages(), Vec::<String>::new()),
-            // SAFETY: nothing made on the device is left.
+            // SAFETY: no object of the device is left.
             Opened::Bare(bare) => unsafe {
                 bare.device.destroy_device(None);
                 bare.instance.destroy_instance(None);

@@ -1,9 +1,9 @@
 //! The public surface: paths, names, fields, signatures and traits.
 //!
-//! The same lines are compiled over gpu-allocator as it is published and over this crate: what either lacks does not
-//! compile. Patterns name every field and every variant, so that one more does not either.
+//! The same lines are compiled against the published gpu-allocator and against this crate. An item that either crate
+//! lacks does not compile. Patterns name every field and every variant, so an additional one does not compile either.
 
-/// The checks over one of the two crates, in a module of its own.
+/// Defines the checks for one of the two crates, in a separate module.
 macro_rules! surface {
     ($side:ident, $its:ident) => {
         mod $side {
@@ -101,7 +101,7 @@ macro_rules! surface {
                 let _: fn(AllocationSizes, u64) -> AllocationSizes = AllocationSizes::with_max_host_memblock_size;
             };
 
-            /// Every public field, and its type. The settings' list is open there as well.
+            /// Every public field has this type in both crates. The settings are `#[non_exhaustive]` in both.
             #[allow(dead_code, reason = "that it compiles is the test")]
             fn fields(
                 allocator: AllocatorCreateDesc,
@@ -167,7 +167,7 @@ macro_rules! surface {
                 }
             }
 
-            /// What is on and off where no thread says.
+            /// By default, only leaks are logged.
             #[test]
             fn only_leaks_are_reported_unless_more_is_asked_for() {
                 let settings = AllocatorDebugSettings::default();

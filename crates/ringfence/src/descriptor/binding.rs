@@ -1,4 +1,4 @@
-//! The heaps that a command list uses: bound once, at its begin.
+//! The heaps that a command list uses, bound once at its beginning.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
 /// The heaps of one command list: at most one of resources and one of samplers. They are chosen before the list is
-/// recorded and cannot be changed later; each backend has a call that sets them on the driver's list, once.
+/// recorded and cannot change later. Each backend has a function that sets them on the driver's list, once.
 ///
-/// Drop it when the list is submitted or given up. Until the frame is complete the heaps stay as they are.
+/// Drop the binding when the list is submitted or discarded. The heaps stay alive until the frame is complete.
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
 pub struct Binding<D: Descriptors> {
     frame: SyncPoint,
-    /// The number of the allocator that all its heaps are of.
+    /// Number of the allocator that all heaps of the binding belong to.
     owner: Option<u32>,
     bound: SmallVec<[Bound<D>; 2]>,
-    /// Whether it was set on a list.
+    /// `true` if the binding was set on a list.
     is_set: bool,
 }
 
@@ -37,11 +37,11 @@ impl<D: Descriptors> Binding<D> {
         Self { frame: frame.point(), owner: None, bound: SmallVec::new(), is_set: false }
     }
 
-    /// Adds the heap of the other kind.
+    /// Adds the heap of the other kind to the binding.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already; the
-    /// heap is another allocator's; or the driver is out of memory. The heaps of this binding are released then.
+    /// [`DescriptorError::AlreadyBound`] if the binding has a heap of this kind or was set on its list already; the
+    /// heap belongs to another allocator; or the driver is out of memory. The heaps of this binding are released then.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
         let owner = heap.keeper.shared.owner();
@@ -53,22 +53,22 @@ impl<D: Descriptors> Binding<D> {
         }
         let core = Arc::clone(&heap.keeper.state.core);
         let epoch = Arc::clone(core.epochs.read().of(self.frame));
-        // SAFETY: the heap is the device's and shader-visible.
+        // SAFETY: the heap belongs to the device and is shader-visible.
         let raw = unsafe { heap.keeper.shared.device.bind_heap(epoch.heap.object()) }?;
         self.bound.push(Bound { core, epoch, raw });
         Ok(self)
     }
 
-    /// The device's own object that the command list binds for a kind; `None` if there is none.
+    /// Returns the device's object that the command list binds for a kind; `None` if the binding has no such heap.
     #[must_use]
     pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
         self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)
     }
 
-    /// Everything that the command list binds, for the one call that sets it.
+    /// Returns all objects that the command list binds, for the one call that sets them.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] at the second call: a list is bound once.
+    /// [`DescriptorError::AlreadyBound`] at the second call, because a binding is set once.
     pub fn set_once(&mut self) -> Result<impl Iterator<Item = &D::Bound>, DescriptorError> {
         if std::mem::replace(&mut self.is_set, true) {
             let kind = self.bound.first().map_or(HeapKind::Resources, |bound| bound.core.kind);

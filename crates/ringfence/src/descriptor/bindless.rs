@@ -1,18 +1,18 @@
-//! Bindless: entries that shaders reach by their index, in one run of the shader-visible heap.
+//! Bindless tables: entries that shaders access by index, in one run of the shader-visible heap.
 //!
 //! ```text
-//!   free ──insert──▶ live, generation g ──remove──▶ waits for all that has begun ──reclaim──▶ free
+//!   free ──insert──▶ live, generation g ──remove──▶ retired until begun frames are over ──reclaim──▶ free
 //!                       │        ▲                         (cleared, in debug mode)
-//!                       └ update ┘  the slot shows the new view once all that had begun is complete
+//!                       └ update ┘  the slot has the new view once all begun frames are complete
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | insert, update | O(1) under a short lock, one driver call outside of it |
+//! | insert, update | O(1) under a short lock, one driver call without the lock |
 //! | remove | O(1) under a short lock |
-//! | reclaim | O(what comes back) |
+//! | reclaim | O(freed slots) |
 //!
-//! Free slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
+//! Slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
 //! possible.
 
 use std::collections::VecDeque;
@@ -34,59 +34,59 @@ use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo, is_locked, run
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
-/// How a bindless table is made.
+/// Description of a bindless table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most. The value [`BindlessDesc::CAPACITY`] may be reduced: where the heap's persistent
-    /// region has no free run as long, the table gets half of the longest. [`BindlessTable::capacity`] says how many.
+    /// Largest number of entries. If this is [`BindlessDesc::CAPACITY`] and the heap's persistent region has no free
+    /// run of that length, the table gets half of the longest run. [`BindlessTable::capacity`] returns the actual
+    /// number.
     pub capacity: u32,
-    /// Whether freed slots are overwritten with null descriptors, so that a use after removal is detected: a driver
-    /// call for each.
+    /// `true` overwrites freed slots with null descriptors, to detect uses after removal. Costs one driver call a slot.
     pub clear_freed: bool,
 }
 
 impl BindlessDesc {
-    /// The default of [`BindlessDesc::capacity`]: 4096, or less where the heap has fewer.
+    /// Default of [`BindlessDesc::capacity`]: 4096, or less if the heap has fewer slots.
     pub const CAPACITY: u32 = 4096;
 }
 
 impl Default for BindlessDesc {
-    /// Up to 4,096 entries; slots are cleared in debug builds.
+    /// Allows up to 4,096 entries; clears slots in debug builds.
     fn default() -> Self {
         Self { capacity: Self::CAPACITY, clear_freed: cfg!(debug_assertions) }
     }
 }
 
-/// The number of an entry of a [`BindlessTable`]. A plain value, which owns nothing: the table refuses the number of an
-/// entry that was removed, or that is another table's.
+/// Index of an entry of a [`BindlessTable`]. A plain value that owns no slot. The table returns an error for the index
+/// of a removed entry or of an entry of another table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BindlessIndex {
     slot: u32,
     generation: u32,
-    /// The number of its table, of all in the process.
+    /// Number of the table, unique in the process.
     table: u64,
 }
 
 impl BindlessIndex {
-    /// What shaders receive: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
+    /// Returns the index for shaders: the slot, counted from the start of the heap. Constant for the life of the entry.
     #[must_use]
     pub const fn slot(self) -> u32 {
         self.slot
     }
 
-    /// How many entries began and ended in the slot before this one, and its own begin: 1 for the first, 3 for the
-    /// second. Always odd.
+    /// Returns the generation of the slot, which each begin and each end of an entry increments: 1 for the first entry,
+    /// 3 for the second. Always odd.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
     }
 }
 
-/// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is free once every submission that had begun
-/// by then is complete.
+/// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is freed once every submission that had
+/// begun by then is complete.
 ///
-/// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for a program that keeps
-/// plain numbers.
+/// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for programs that store
+/// plain indices.
 #[must_use = "the entry is removed when this is dropped"]
 pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
@@ -95,23 +95,23 @@ pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
-    /// What shaders receive: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
+    /// Returns the index for shaders: the slot, counted from the start of the heap. Constant for the life of the entry.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.index.slot()
     }
 
-    /// Its number, for calls of the table.
+    /// Returns the index of the entry, for calls of the table.
     #[must_use]
     pub fn index(&self) -> BindlessIndex {
         self.index
     }
 
-    /// Gives up the ownership: the entry stays in the table until [`BindlessTable::remove`].
+    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`].
     pub fn into_index(self) -> BindlessIndex {
         let mut this = ManuallyDrop::new(self);
         let index = this.index;
-        // SAFETY: each is dropped once, here, and not used again, as `this` is never dropped.
+        // SAFETY: each field is dropped once, here, and not used again, because `this` is never dropped.
         unsafe {
             std::ptr::drop_in_place(&raw mut this.state);
             std::ptr::drop_in_place(&raw mut this.keeper);
@@ -119,11 +119,11 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         index
     }
 
-    /// Replaces the entry with another view in another slot: submissions under way use the old slot, later ones the new
-    /// one.
+    /// Replaces the entry with another view in another slot. Pending submissions use the old slot, later ones the new
+    /// slot.
     ///
     /// # Errors
-    /// As [`BindlessTable::replace`]; the old entry stays then.
+    /// As [`BindlessTable::replace`]. The old entry is unchanged then.
     pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.index = self.state.replace(&self.keeper, self.index, view)?;
         Ok(())
@@ -153,11 +153,11 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
     }
 }
 
-/// Entries that shaders reach by index. See the [module](crate::descriptor). Any thread may use it.
+/// A table of entries that shaders access by index. See the [module](crate::descriptor). All threads may use it.
 pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
     keeper: Arc<Keeper<D, A>>,
-    /// Where updates wait.
+    /// Staged views of pending updates.
     staging: CpuDescriptorHeap<D>,
 }
 
@@ -165,37 +165,37 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     heap: Arc<State<D, A>>,
     base: u32,
     clear_freed: bool,
-    /// Whether a write shows in later binds only, and so never meets pending work.
+    /// `true` if only later binds see a write, so that a write never affects pending work.
     is_snapshot: bool,
     entries: Lock<Entries>,
     waiting: RetireBin<Retired<D>>,
-    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes
-    /// nothing.
+    /// Slots that a `reclaim` is about to free. Empty outside of `reclaim`; kept so that a steady frame allocates no
+    /// host memory.
     returned: Lock<Vec<u32>>,
-    /// The run of slots; none once the table is dropped. A `reclaim` that is under way then keeps it until its end, as it
-    /// may write to the slots of what it has taken out.
+    /// The run of slots; `None` after the table is dropped. A `reclaim` in progress keeps the run until its end,
+    /// because it may write to slots that it has taken out of the queue.
     run: Lock<Option<Arc<Persistent<D, A>>>>,
 }
 
 struct Entries {
-    /// The table's number, of all in the process.
+    /// Number of the table, unique in the process.
     table: u64,
-    /// Slots from the base on, longest free first.
+    /// Free slots, relative to the base, in the order in which they were freed.
     free: VecDeque<u32>,
-    /// Odd iff the entry is live.
+    /// Generation of each slot; odd if the entry is live.
     generations: Box<[u32]>,
-    /// Entries that are live.
+    /// Number of live entries.
     live_count: u32,
-    /// How many updates were begun, of all entries.
+    /// Number of updates of all entries so far.
     updates: u64,
-    /// The number of the last update that each slot was written with.
+    /// Number of the last update that was applied to each slot.
     applied: Box<[u64]>,
-    /// Whether each slot shows what its last entry did, which was removed and may be revived.
+    /// `true` for each slot that still has the view of a removed entry, which may be revived.
     removed: Box<[bool]>,
 }
 
 enum Retired<D: Descriptors> {
-    /// With its generation: another one if the entry was revived meanwhile.
+    /// Slot and generation at the removal. If the entry was revived, the slot has another generation.
     Slot(u32, u32),
     Update {
         index: BindlessIndex,
@@ -205,10 +205,10 @@ enum Retired<D: Descriptors> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
-    /// Makes a table in a run of the heap's persistent region.
+    /// Creates a table in a run of the heap's persistent region.
     ///
     /// # Errors
-    /// The region has no free run of that length.
+    /// The region has no free run of that length, or the heap belongs to another allocator.
     pub fn new(
         memory: &Allocator<D>,
         heap: &ShaderVisibleHeap<D, A>,
@@ -254,32 +254,32 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(Self { state, keeper, staging })
     }
 
-    /// Adds an entry, which lives until what is returned is dropped.
+    /// Adds an entry, which lives until the returned value is dropped.
     ///
     /// # Errors
-    /// No slot is free (those of removed entries are freed when the device is done with them), or the heap does not
-    /// take such a view.
+    /// No slot is free (slots of removed entries are freed when the device no longer uses them), or the heap does not
+    /// support such a view.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
         let index = self.insert_index(view)?;
         Ok(BindlessEntry { state: Arc::clone(&self.state), keeper: Arc::clone(&self.keeper), index })
     }
 
-    /// As [`BindlessTable::insert`], without an owner.
+    /// As [`BindlessTable::insert`], but returns an index without ownership.
     pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.state.insert(&self.keeper, view)
     }
 
-    /// Removes an entry that has no owner ([`BindlessEntry::into_index`]). Its slot is free once every submission that
-    /// has begun by now is complete. If the entry has an owner, that owns nothing from now on.
+    /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
+    /// begun by now is complete. If the entry has an owner, the owner's drop has no effect afterwards.
     ///
     /// # Errors
-    /// The entry is not in the table, was removed, or is another table's.
+    /// The entry was removed, or belongs to another table.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
         self.state.remove(&self.keeper, index)
     }
 
-    /// Makes an entry that was removed live again, in its slot and with its view, under another generation. `None` if
-    /// the slot is free by now, or another entry's.
+    /// Revives a removed entry, in its slot and with its view, under a new generation. Returns `None` if the slot is
+    /// free by now or has another entry.
     pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
         let generation = self.state.entries.lock().revive(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -287,20 +287,22 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Some(BindlessIndex { generation, ..index })
     }
 
-    /// Whether an entry is in the table or may be revived.
+    /// Returns `true` if an entry is in the table or can be revived.
     pub(super) fn is_there(&self, index: BindlessIndex) -> bool {
         let entries = self.state.entries.lock();
         entries.find(self.state.base, index).is_ok() || entries.find_removed(self.state.base, index).is_some()
     }
 
-    /// Changes the view of an entry and keeps its index. The slot is written in the first [`Allocator::reclaim`] after
-    /// every submission that has begun by now is complete: the next one, if none is under way. Submissions that begin
-    /// meanwhile must not use the entry until [`BindlessTable::is_settled`]. Of several updates the last one stays,
-    /// whichever threads make them. Where the device binds snapshots of heaps, the next bind shows the new view. To
-    /// change an entry that is used every frame, [`BindlessEntry::replace`] it.
+    /// Changes the view of an entry and keeps its index.
+    ///
+    /// The slot is written by the first [`Allocator::reclaim`] after every submission that has begun by now is
+    /// complete: by the next one if no submission is pending. Submissions that begin before
+    /// [`BindlessTable::is_settled`] must not use the entry. Of several updates, from any threads, the last one stays.
+    /// If the device binds snapshots of heaps, the next bind has the new view. To change an entry that every frame
+    /// uses, call [`BindlessEntry::replace`].
     ///
     /// # Errors
-    /// The entry is not in the table, or the heap does not take such a view.
+    /// The entry is not in the table, or the heap does not support such a view.
     pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
         let index = index.into();
         self.state.check(index)?;
@@ -315,40 +317,40 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Replaces an entry that has no owner with another view under another index: submissions under way use the old
-    /// entry, later ones the new one. An entry with an owner: [`BindlessEntry::replace`].
+    /// Replaces an entry without an owner by another view with another index. Pending submissions use the old entry,
+    /// later ones the new entry. For an entry with an owner, call [`BindlessEntry::replace`].
     ///
     /// # Errors
-    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry stays then.
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. The old entry is unchanged then.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.state.replace(&self.keeper, index, view)
     }
 
-    /// Whether no update or removal waits any more.
+    /// Returns `true` if no update or removal is pending.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.state.waiting.is_empty()
     }
 
-    /// Whether this entry is in the table. O(1).
+    /// Returns `true` if the entry is in the table. O(1).
     #[must_use]
     pub fn is_live(&self, index: impl Into<BindlessIndex>) -> bool {
         self.state.check(index.into()).is_ok()
     }
 
-    /// The number of entries in the table: slots that are neither free nor waiting to be freed.
+    /// Returns the number of entries: slots that are neither free nor waiting to be freed.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.state.entries.lock().live_count
     }
 
-    /// Slots that an insert could take now.
+    /// Returns the number of free slots.
     #[must_use]
     pub fn free_count(&self) -> u32 {
         self.state.entries.lock().free.len() as u32
     }
 
-    /// Entries that it holds at most.
+    /// Returns the largest number of entries.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.state.entries.lock().generations.len() as u32
@@ -357,19 +359,19 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Checks every rule of the structure. For tests; no other thread may use the table meanwhile.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.waiting.validate()?;
         let entries = self.state.entries.lock();
         let mut free = vec![false; entries.generations.len()];
         for &slot in &entries.free {
             let at = slot as usize;
-            Invalid::unless(!free[at], "a slot is free once", slot.into())?;
+            Invalid::unless(!free[at], "a slot is in the free list once", slot.into())?;
             Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
             free[at] = true;
         }
         let live = entries.generations.iter().filter(|generation| **generation % 2 == 1).count();
-        Invalid::unless(live == entries.live_count as usize, "live entries are counted", live as u64)
+        Invalid::unless(live == entries.live_count as usize, "the count of live entries is right", live as u64)
     }
 }
 
@@ -385,7 +387,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         };
         let at = self.base + slot;
         let begun = Undo::new(|| self.entries.lock().undo(slot));
-        // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
+        // SAFETY: the slot was free, so only this call uses it, and no submitted work reads it.
         unsafe { heap.write_slot(shared, at, view) }?;
         begun.done();
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
@@ -395,7 +397,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
     fn remove(&self, keeper: &Keeper<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
         let (slot, generation) = self.entries.lock().end(self.base, index)?;
         let Keeper { shared, state: heap } = keeper;
-        // Before its slot can be another's.
+        // Recorded before another entry can get the slot.
         shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
         shared.retire_into(&self.waiting, Retired::Slot(slot, generation));
         Ok(())
@@ -415,10 +417,10 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         Ok(new)
     }
 
-    /// The owner of an entry is dropped. If the table is gone, its slots are the heap's.
+    /// Ends the entry of a dropped owner. If the table was dropped before, its slots belong to the heap.
     fn end_entry(&self, keeper: &Keeper<D, A>, index: BindlessIndex) {
         if self.run.lock().is_some() {
-            // The program may have removed it by its number.
+            // The program may have removed the entry by its index.
             let _ = self.remove(keeper, index);
         }
     }
@@ -427,14 +429,14 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         self.entries.lock().find(self.base, index)
     }
 
-    /// Writes an entry that no pending work reads, on a device of snapshots. The table's lock is kept meanwhile, so that
-    /// the slot cannot become another entry's, and of two updates the later one stays. The driver has made its objects
-    /// before: on such devices a copy of slots is of host memory.
+    /// Writes an entry on a device of snapshots, where no pending work reads slots. Keeps the table's lock, so that the
+    /// slot cannot get another entry, and of two updates the later one stays. The driver created its objects before: on
+    /// such devices, a copy of slots only copies host memory.
     fn show(&self, device: &D, index: BindlessIndex, staged: &CpuDescriptors<D>) -> Result<(), DescriptorError> {
         let entries = self.entries.lock();
         entries.find(self.base, index)?;
-        // SAFETY: the entry is live as long as the lock is kept, so that its slot is no other's, and no other update
-        // writes it; on a device of snapshots a write meets no pending work; what is staged was checked.
+        // SAFETY: while the lock is held, the entry is live, so no other entry has its slot, and no other update writes
+        // it. On a device of snapshots, no pending work reads a slot that is written. The staged view was checked.
         unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
         Ok(())
     }
@@ -453,9 +455,9 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
             }
             Retired::Update { index, number, staged } => {
                 if self.entries.lock().apply_update(self.base, index, number) {
-                    // SAFETY: every submission that had begun at the update is complete, and the entry was live: if it
-                    // is removed now, its slot waits for the end of this `reclaim`, which alone applies updates. What
-                    // is staged was checked when it was written.
+                    // SAFETY: every submission that had begun at the update is complete, and the entry was live. If it
+                    // is removed now, its slot is freed by a later step of this `reclaim` at the earliest, and only
+                    // `reclaim` applies updates. The staged view was checked when it was written.
                     unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
                 }
             }
@@ -464,7 +466,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 }
 
 impl Entries {
-    /// Makes the slot that was free longest a live entry: slot and generation.
+    /// Begins an entry in the slot that was free longest. Returns the slot and its generation.
     fn begin(&mut self) -> Option<(u32, u32)> {
         let slot = self.free.pop_front()?;
         let generation = &mut self.generations[slot as usize];
@@ -473,7 +475,7 @@ impl Entries {
         Some((slot, *generation))
     }
 
-    /// Takes [`Entries::begin`] back: no caller has seen the entry.
+    /// Reverts [`Entries::begin`], before the caller has seen the entry.
     fn undo(&mut self, slot: u32) {
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_sub(1);
@@ -481,7 +483,7 @@ impl Entries {
         self.free.push_front(slot);
     }
 
-    /// Ends a live entry, and gives its slot from the base on, and the slot's generation.
+    /// Ends a live entry. Returns its slot, relative to the base, and the new generation.
     fn end(&mut self, base: u32, index: BindlessIndex) -> Result<(u32, u32), DescriptorError> {
         let slot = self.find(base, index)?;
         let generation = &mut self.generations[slot as usize];
@@ -491,7 +493,7 @@ impl Entries {
         Ok((slot, *generation))
     }
 
-    /// The slot of an entry that was removed, if it still shows what that did.
+    /// Returns the slot of a removed entry, if the slot still has its view.
     fn find_removed(&self, base: u32, index: BindlessIndex) -> Option<u32> {
         let slot = index.slot.wrapping_sub(base);
         let generation = *self.generations.get(slot as usize)?;
@@ -499,7 +501,7 @@ impl Entries {
         (is_last && self.removed[slot as usize]).then_some(slot)
     }
 
-    /// Begins an entry in the slot of one that was removed.
+    /// Begins an entry in the slot of a removed one, with the same view. Returns the new generation.
     fn revive(&mut self, base: u32, index: BindlessIndex) -> Option<u32> {
         let slot = self.find_removed(base, index)? as usize;
         self.removed[slot] = false;
@@ -508,8 +510,8 @@ impl Entries {
         Some(self.generations[slot])
     }
 
-    /// Whether a slot whose wait is over is to be freed: not if its entry was revived, by now or for a while. From now
-    /// on it cannot be.
+    /// Returns `true` if a retired slot can be freed: its entry was not revived since. Afterwards the entry cannot be
+    /// revived.
     fn is_over(&mut self, slot: u32, generation: u32) -> bool {
         let is_last = self.generations[slot as usize] == generation;
         if is_last {
@@ -518,15 +520,15 @@ impl Entries {
         is_last
     }
 
-    /// The number of a new update of a live entry.
+    /// Returns the number of a new update of a live entry.
     fn begin_update(&mut self, base: u32, index: BindlessIndex) -> Result<u64, DescriptorError> {
         self.find(base, index)?;
         self.updates += 1;
         Ok(self.updates)
     }
 
-    /// Whether the slot is to be written with an update: threads' updates come back in no order between threads, and
-    /// one that began before the last one that was applied is out of date.
+    /// Returns `true` if the update must be written to the slot. Updates of several threads come back in any order, so
+    /// an update that began before the last applied one is outdated.
     fn apply_update(&mut self, base: u32, index: BindlessIndex, number: u64) -> bool {
         let Ok(slot) = self.find(base, index) else { return false };
         let applied = &mut self.applied[slot as usize];
@@ -535,8 +537,8 @@ impl Entries {
         is_newer
     }
 
-    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago,
-    /// whose index a program may still hold. That happens to one slot in 2³¹ inserts.
+    /// Returns `true` if a released slot has used up its generations. The next generation would equal that of an early
+    /// entry whose index the program may still have. This happens after 2³¹ inserts into one slot.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
     }
@@ -592,7 +594,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     }
 
     unsafe fn destroy(&self, _: &Shared<D>) {
-        // The run and what its slots own are the heap's.
+        // The run and the objects of its slots belong to the heap.
     }
 }
 
@@ -625,7 +627,7 @@ mod tests {
     use crate::sim::{Device, Profile, SimOptions};
     use crate::{AllocationDesc, AllocatorDesc, Buffer};
 
-    /// A table of one entry, and a buffer to show.
+    /// Creates a table of one entry, and a buffer to view.
     fn one_entry() -> (Allocator<Device>, BindlessTable<Device>, Buffer<Device>) {
         let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
         let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
@@ -641,7 +643,8 @@ mod tests {
         View::buffer(shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
     }
 
-    /// A `reclaim` that is under way has taken slots out, and may write to them after the table and its run are dropped.
+    /// A `reclaim` in progress has taken out slots and may write to them after the table is dropped, so it keeps the
+    /// run.
     #[test]
     fn the_run_stays_until_a_reclaim_that_is_under_way_ends() {
         let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
@@ -651,13 +654,13 @@ mod tests {
         let under_way = table.state.run.lock().clone();
         drop(table);
         memory.reclaim();
-        heap.allocate(8).expect_err("the slots are written to yet");
+        heap.allocate(8).expect_err("the slots may still be written to");
         drop(under_way);
         memory.reclaim();
-        heap.allocate(8).expect("they are no one's now");
+        heap.allocate(8).expect("the slots are free now");
     }
 
-    /// What an update on a device of snapshots comes to, if its entry is removed and the slot handed out meanwhile.
+    /// On a device of snapshots, an update fails if its entry was removed and the slot was handed out again.
     #[test]
     fn an_update_does_not_reach_the_next_entry_of_its_slot() {
         let (memory, table, shown) = one_entry();

@@ -1,4 +1,4 @@
-//! Constants paired with descriptors: each slot of a pool of constants has its view in a CPU-only heap.
+//! Views of constants: each slot of a pool of constants has a view in a CPU-only heap.
 //!
 //! ```text
 //!   ConstantBuffers   pool   │ slot 0 │ slot 1 │ slot 2 │ …        one buffer
@@ -7,15 +7,15 @@
 //!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound then comes
-//! with its [`ConstantView`]. The views are released with their pool; a [`ConstantView`] may be held for longer. That of
-//! dynamic constants serves the frame that bound it: the pool's buffer is there until that frame is complete, although
-//! the pool grows or shrinks.
+//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new). Then bound constants have
+//! a [`ConstantView`]. The views are released with their pool, or later if a [`ConstantView`] is still alive. The view
+//! of dynamic constants is valid for the frame that bound it: the pool's buffer lives until that frame is complete,
+//! even if the pool grows or shrinks.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a new pool | a run of slots, and a driver call for each: once |
-//! | the view of a slot | a reference count; no driver call |
+//! | create a pool | one run of slots, and one driver call for each slot |
+//! | get the view of a slot | one reference count; no driver call |
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
-    /// The descriptor, as a source for a table.
+    /// Returns the descriptor, as a source for a table.
     #[must_use]
     pub fn source(&self) -> TableSource<'_, D> {
-        self.run.part(self.slot..self.slot + 1).expect("every slot has its view")
+        self.run.part(self.slot..self.slot + 1).expect("every slot has a view")
     }
 
-    /// The descriptor as the host names it.
+    /// Returns the host's handle of the descriptor.
     #[must_use]
     pub fn cpu_handle(&self) -> CpuHandle {
         self.run.cpu_handle(self.slot)
@@ -54,7 +54,7 @@ impl<D: Descriptors, A: SlotAllocator> Clone for ConstantView<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> PartialEq for ConstantView<D, A> {
-    /// Whether both are the same slot's.
+    /// Returns `true` if both are views of the same slot.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.run, &other.run) && self.slot == other.slot
     }
@@ -71,8 +71,8 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
     type View = ConstantView<D, A>;
 
     /// # Errors
-    /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for
-    /// `slot_count` slots; the pool was not made for constants.
+    /// The heap does not hold resources, lacks constants among its types, or belongs to another allocator; it cannot
+    /// allocate `slot_count` slots; or the pool lacks the usage for constants.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
         let mut run = self.allocate(slot_count)?;
         for slot in 0..slot_count {

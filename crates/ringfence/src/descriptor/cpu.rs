@@ -1,8 +1,8 @@
-//! CPU-only descriptors: runs of slots in heaps that shaders do not see.
+//! CPU-only descriptors: runs of slots in heaps that shaders do not access.
 //!
 //! ```text
 //!   CpuDescriptorHeap ──▶ Blocks<Buddy, Heap>     block ┌────┬────┬─────────┐   a block is one heap of the driver
-//!        │                                              │ 1  │ 1  │    2    │   runs of slots: no heap a request
+//!        │                                              │ 1  │ 1  │    2    │   runs of slots, one for each request
 //!   CpuDescriptors { heap, start, length } ────────────────┘               │
 //!        │                                              └────┴────┴─────────┘
 //!        └◀─▶ this thread's cache of single slots ◀─ batches ─▶ singles ◀─▶ blocks
@@ -10,10 +10,10 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, drop: one slot | O(1), one atomic exchange: from the thread's cache, and back |
-//! | – others | O(log slots), one short lock; a driver call for a new block, outside of the lock |
+//! | allocate or drop one slot | O(1), one atomic exchange, with the thread's cache |
+//! | allocate or drop other runs | O(log slots), one short lock; a driver call for a new block, without the lock |
 //! | write | one driver call |
-//! | reclaim | O(1), and a driver call for each block that has been empty for its grace |
+//! | reclaim | O(1), and a driver call for each block that has been empty for its grace period |
 
 use std::fmt;
 use std::ops::Range;
@@ -35,25 +35,25 @@ use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
-/// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
+/// Largest number of slots of one heap: the limit of every Direct3D 12 device, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
-/// The one class of the thread caches.
+/// The only class of the thread caches.
 const SINGLES: usize = 0;
 
-/// How an allocator of CPU-only descriptors is made.
+/// Description of an allocator of CPU-only descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuHeapDesc<'a> {
-    /// What the descriptors show.
+    /// Kind of the descriptors.
     pub kind: HeapKind,
-    /// For resources: the types of view; the same as in the shader-visible heap that they are copied to.
+    /// View types, for resources: the same as in the shader-visible heap that the descriptors are copied to.
     pub types: ViewTypes,
-    /// Slots of a block. A larger request gets a block of its own size.
+    /// Slots of a block. A larger request gets a block of the request's size.
     pub block_slots: u32,
-    /// How many empty blocks are kept permanently.
+    /// Number of empty blocks that are kept permanently.
     pub empty_blocks_kept: usize,
-    /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept.
+    /// Number of calls of [`Allocator::reclaim`] for which further empty blocks are kept.
     pub empty_block_grace: u64,
-    /// A name for debuggers.
+    /// Name for debuggers.
     pub name: &'a str,
 }
 
@@ -70,9 +70,9 @@ impl Default for CpuHeapDesc<'_> {
     }
 }
 
-/// Allocates CPU-only descriptors of one kind, from as many heaps as needed.
+/// Allocator of CPU-only descriptors of one kind, from as many heaps as needed.
 ///
-/// Cheap to clone; every clone is the same. Any thread may allocate. `A` is the range allocator of the heaps.
+/// Cheap to clone; clones share one state. All threads may allocate. `A` is the range allocator of the heaps.
 pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
     keeper: Arc<Keeper<D, A>>,
     _open: Arc<Open<D, A>>,
@@ -84,13 +84,14 @@ impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
     }
 }
 
-/// What handles and allocations share; when the last goes, the heaps may.
+/// State that handles and allocations share. After the last of them is dropped, the heaps can be destroyed.
 pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     shared: Arc<Shared<D>>,
     state: Arc<State<D, A>>,
 }
 
-/// What handles share. When the last goes, no cached slot keeps the heap any more.
+/// State that handles share. When the last handle is dropped, the caches are emptied, so that no cached slot keeps a
+/// heap.
 struct Open<D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
 }
@@ -106,29 +107,30 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     }
 }
 
-/// What `reclaim` works on.
+/// State that `reclaim` works on.
 struct State<D: Descriptors, A: SlotAllocator> {
     kind: HeapKind,
     types: ViewTypes,
     name: Box<str>,
-    /// Its number in a trace.
+    /// Number in a trace.
     number: u64,
-    /// Whether slots own objects of the driver.
+    /// `true` if slots own objects of the driver.
     owning: bool,
     slots: Lock<Slots<D, A>>,
-    /// Single slots that show nothing. Each keeps the heap, as each descriptor does.
+    /// Cached single slots without a view. Each keeps the heap alive, as a descriptor does.
     thread_caches: ThreadCaches<BoxedRun<D, A>>,
     leftovers: RetireBin<D::Leftover>,
-    /// Counts the calls of reclaim: the clock of empty blocks.
+    /// Number of calls of reclaim: the clock for empty blocks.
     tick: AtomicU64,
     closed: AtomicBool,
 }
 
 impl<D: Descriptors> CpuDescriptorHeap<D> {
-    /// Makes an allocator of descriptors with a buddy allocator. No heap is made before the first request.
+    /// Creates an allocator of descriptors, with a buddy allocator in each heap. The first request creates the first
+    /// heap.
     ///
     /// # Errors
-    /// A block of no slots, or of more than 2²⁰.
+    /// `block_slots` is 0 or more than 2²⁰.
     pub fn new(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
     }
@@ -170,8 +172,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Allocates a run of consecutive slots.
     ///
     /// # Errors
-    /// `count` is 0 or more than 2²⁰, the most that a heap has; or the driver cannot make another heap. Nothing has
-    /// changed then.
+    /// `count` is 0, or more than 2²⁰, the largest number of slots of a heap; or the driver cannot create another heap.
+    /// The state is unchanged then.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
@@ -202,7 +204,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         descriptors
     }
 
-    /// From the blocks that are there; with a single slot a batch for the thread's thread cache.
+    /// Allocates from the existing blocks. With a single slot, also takes a batch for the thread's cache.
     fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         let is_single = (count, alignment) == (1, 1);
@@ -222,7 +224,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         found
     }
 
-    /// Before a block is made: cached slots may be what is missing.
+    /// Frees all cached slots and tries again, before a block is created.
     #[cold]
     fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
@@ -232,7 +234,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         slots.take(keeper, count, alignment)
     }
 
-    /// The heap is made without the lock; another thread may make one meanwhile.
+    /// Creates a heap, without the lock. Another thread may create one at the same time.
     fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let slots = state.slots.lock().blocks.new_block_size(count);
@@ -266,13 +268,13 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         Ok(slots.boxed(Held { keeper: Arc::clone(&self.keeper), heap, allocation }))
     }
 
-    /// What the descriptors show.
+    /// Returns the kind of the descriptors.
     #[must_use]
     pub fn kind(&self) -> HeapKind {
         self.keeper.state.kind
     }
 
-    /// Blocks, slots, free slots. O(blocks).
+    /// Returns the numbers of blocks, slots and free slots. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
         self.keeper.state.statistics()
@@ -281,7 +283,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Checks every rule of the structure. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         let State { leftovers, slots, thread_caches, .. } = &*self.keeper.state;
         leftovers.validate()?;
@@ -307,7 +309,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
         self.allocate_aligned(size, alignment)
     }
 
-    /// The same as dropping it. One that is another heap's goes back there, and this heap stays as it is.
+    /// As dropping the allocation. An allocation of another heap is freed there, and this heap does not change.
     fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len() as u64);
         let own = Arc::ptr_eq(&allocation.held().keeper, &self.keeper);
@@ -321,25 +323,25 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
     }
 }
 
-/// The number of content that was never written.
+/// Content number of a slot that was never written.
 pub(super) const UNWRITTEN: u64 = 0;
 
-/// A number that no content ever had: tables are equal iff their numbers are, so that no bytes are compared.
+/// Returns a new, unique content number. Tables are equal if and only if their numbers are, so no bytes are compared.
 fn new_content() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(UNWRITTEN + 1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A run of CPU-only descriptors: {heap, start, length}. Dropping it frees the slots at once.
+/// A run of CPU-only descriptors: heap, start and length. Dropping it frees the slots immediately.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
-    /// Taken when it is dropped.
+    /// Taken on drop.
     run: Option<BoxedRun<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     #[inline]
     fn run(&self) -> &BoxedRun<D, A> {
-        self.run.as_ref().expect("there until it is dropped")
+        self.run.as_ref().expect("present until the drop")
     }
 
     #[inline]
@@ -347,26 +349,26 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.run().held()
     }
 
-    /// The heap that the slots are in.
+    /// Returns the heap of the slots.
     #[must_use]
     pub fn heap(&self) -> &Heap<D> {
         &self.held().heap
     }
 
-    /// The first slot, counted from the start of the heap.
+    /// Returns the first slot, counted from the start of the heap.
     #[must_use]
     pub fn start(&self) -> u32 {
         self.held().allocation.offset() as u32
     }
 
-    /// How many slots; never 0.
+    /// Returns the number of slots; never 0.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u32 {
         self.run().contents.len() as u32
     }
 
-    /// The host's handle of the slot, as the API has it.
+    /// Returns the host's handle of the slot, as the API defines it.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -376,22 +378,22 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.heap().cpu_handle(self.start() + index)
     }
 
-    /// Writes a view into a slot. Copies that were made of the slot before do not change.
+    /// Writes a view into a slot. Earlier copies of the slot do not change.
     ///
     /// # Errors
-    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's.
-    /// The slot is as before.
+    /// There is no such slot; the heap or the device does not support such a view; or the resource belongs to another
+    /// allocator. The slot is unchanged then.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
         let Keeper { shared, state } = &*self.held().keeper;
         let view = view.describe(shared, state.kind, state.types)?;
-        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view
-        // was checked, or its maker answers for it.
+        // SAFETY: the slot belongs to this allocation, which is borrowed exclusively. Shaders do not access the heap.
+        // The view was checked, or the caller of `View::native` guarantees it.
         let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
         if let Some(leftover) = leftover {
             shared.retire_into(&state.leftovers, leftover);
         }
-        let run = self.run.as_mut().expect("there until it is dropped");
+        let run = self.run.as_mut().expect("present until the drop");
         run.contents[index as usize] = new_content();
         Ok(())
     }
@@ -405,7 +407,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         }
     }
 
-    /// All its slots, as a source for a table.
+    /// Returns all slots, as a source for a table.
     #[must_use]
     pub fn all(&self) -> TableSource<'_, D> {
         let run = self.run();
@@ -418,10 +420,10 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         }
     }
 
-    /// Some of its slots, as a source for a table.
+    /// Returns a range of the slots, as a source for a table.
     ///
     /// # Errors
-    /// There are no such slots.
+    /// The range is empty or not inside the run.
     pub fn part(&self, range: Range<u32>) -> Result<TableSource<'_, D>, DescriptorError> {
         let contents = self.run().contents.get(range.start as usize..range.end as usize);
         let out = DescriptorError::OutOfRange { index: range.end.into(), count: self.len().into() };
@@ -430,12 +432,12 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     }
 }
 
-/// CPU-only descriptors that a table is made of.
+/// CPU-only descriptors that are copied into a table.
 pub struct TableSource<'a, D: Descriptors> {
     pub(super) owner: &'a Shared<D>,
     pub(super) heap: &'a Heap<D>,
     pub(super) start: u32,
-    /// The first of them, counted from the start of their allocation.
+    /// The first slot, counted from the start of the allocation.
     first: u32,
     pub(super) contents: &'a [u64],
 }
@@ -450,7 +452,7 @@ impl<D: Descriptors> Copy for TableSource<'_, D> {}
 
 impl<D: Descriptors> TableSource<'_, D> {
     /// # Errors
-    /// It is of another kind, other types or another allocator, or some slot was never written.
+    /// The source has another kind, other types or another allocator, or one of its slots was never written.
     pub(super) fn check(&self, shared: &Shared<D>, kind: HeapKind, types: ViewTypes) -> Result<(), DescriptorError> {
         super::view::check_kind(kind, self.heap.kind())?;
         if !std::ptr::eq(self.owner, shared) {
@@ -480,7 +482,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
     }
 }
 
-/// Frees slots that no owner has any more.
+/// Frees the slots of a dropped run.
 #[inline]
 fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
     end_use(&mut run);
@@ -489,13 +491,13 @@ fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
     }
 }
 
-/// Ends the use of the slots: they show nothing, and a trace records it.
+/// Ends the use of the slots: removes their views and records the free in a trace.
 #[inline]
 fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     let Keeper { shared, state } = &*run.held().keeper;
     let Held { heap, allocation, .. } = run.held();
     let (first, count) = (allocation.offset(), allocation.size());
-    // Before they can be handed out again.
+    // Recorded before the slots can be handed out again.
     shared.record(|| Event::DescriptorsFreed { heap: heap.number(), first, count });
     if state.owning {
         clear(run);
@@ -504,23 +506,23 @@ fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     }
 }
 
-/// Makes the slots show nothing. What they showed goes once nothing under way can use it.
+/// Clears the slots. The driver's objects of their views are destroyed once no pending submission can use them.
 fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
-    let Held { keeper, heap, allocation } = run.held.as_ref().expect("there while slots are taken");
+    let Held { keeper, heap, allocation } = run.held.as_ref().expect("present while slots are taken");
     let (Keeper { shared, state }, start) = (&**keeper, allocation.offset() as u32);
     for (slot, content) in (start..).zip(&mut run.contents) {
         if std::mem::replace(content, UNWRITTEN) == UNWRITTEN {
             continue;
         }
-        // SAFETY: the slot is this run's, which nothing else has; shaders do not see the heap.
+        // SAFETY: only this run has the slot, and shaders do not access the heap.
         if let Some(leftover) = unsafe { shared.device.clear_view(heap.object(), slot) } {
             shared.retire_into(&state.leftovers, leftover);
         }
     }
 }
 
-/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes
-/// back.
+/// Puts a cleared single slot into this thread's cache, for the next request. Returns the run if it is longer or the
+/// cache is full.
 #[inline]
 fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {
@@ -529,14 +531,14 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
     let Some(thread_cache) = run.held().keeper.state.thread_caches.mine().map(std::ptr::from_ref) else {
         return Err(run);
     };
-    // SAFETY: the run has the heap's keeper, which has the thread cache.
+    // SAFETY: the run keeps the heap's keeper alive, and the keeper owns the thread cache.
     unsafe { thread_cache::put(thread_cache, SINGLES, || run, ()) }.map_err(|(run, ())| run())
 }
 
-/// Gives slots back under the lock, and the older half of a thread cache that is full.
+/// Frees slots under the lock; for a single slot also the older half of this thread's full cache.
 #[cold]
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
-    // Lives longer than the lock, whatever goes meanwhile.
+    // Must outlive the lock, even if this drops the last run.
     let keeper = Arc::clone(&run.held().keeper);
     let older = (run.contents.len() == 1).then(|| keeper.state.thread_caches.older(SINGLES));
     let mut slots = keeper.state.slots.lock();
@@ -557,13 +559,13 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     fn destroy_heap(shared: &Shared<D>, heap: Arc<Heap<D>>) {
-        let heap = Arc::into_inner(heap).expect("nothing lives in an empty block");
+        let heap = Arc::into_inner(heap).expect("an empty block has no allocation");
         shared.record(|| Event::DescriptorHeapFreed { heap: heap.number() });
-        // SAFETY: no allocation is in the heap, and shaders never saw it; each heap comes out of the blocks once.
+        // SAFETY: the heap has no allocation, and shaders never accessed it. Each heap is removed from the blocks once.
         unsafe { heap.destroy(&shared.device) };
     }
 
-    /// A thread with a cache does not wait for the lock meanwhile.
+    /// Returns the statistics. Threads that use their cache do not wait for this lock.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
         slots.statistics(self.thread_caches.count(SINGLES))
@@ -571,7 +573,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
         release_passed(&self.leftovers, passed, device_lost, |leftover| {
-            // SAFETY: every submission that had begun when the slot released it is complete, or the device is lost or idle.
+            // SAFETY: the submissions begun before the slot released it are complete, or the device is lost or idle.
             unsafe { device.discard_leftover(leftover) };
         });
     }

@@ -1,39 +1,40 @@
-//! How a shader-visible heap is set up, and its figures: plain data.
+//! Description and figures of a shader-visible heap.
 
 use super::DescriptorError;
 use crate::device::descriptors::{Descriptors, HeapKind, ViewTypes};
 
-/// How a shader-visible heap is made.
+/// Description of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShaderVisibleDesc<'a> {
     /// [`HeapKind::Resources`] or [`HeapKind::Samplers`].
     pub kind: HeapKind,
-    /// For resources: the types of view.
+    /// View types, for resources.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. The value [`ShaderVisibleDesc::FRAME_SLOTS`] is reduced where
-    /// the device has fewer: [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says how many
-    /// there are.
+    /// Slots for tables that live for a frame; may be 0. The value [`ShaderVisibleDesc::FRAME_SLOTS`] is reduced if the
+    /// device has fewer slots. [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) returns the
+    /// actual number.
     pub frame_slots: u32,
-    /// Slots that live until they are released; may be 0. The value [`ShaderVisibleDesc::PERSISTENT_SLOTS`] is reduced
-    /// likewise.
+    /// Slots for descriptors that live until they are released; may be 0. The value
+    /// [`ShaderVisibleDesc::PERSISTENT_SLOTS`] is reduced in the same way.
     pub persistent_slots: u32,
-    /// Slots that a thread takes from the frame region at a time; at least 1. Reduced together with a default region.
+    /// Slots that a thread takes from the frame region at a time; at least 1. Reduced together with the frame region.
     pub chunk_slots: u32,
-    /// The most slots to which [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow) may grow the whole heap; 0
-    /// if it never grows, which saves the CPU-only shadow.
+    /// Largest number of slots of the whole heap for [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow). 0 if
+    /// the heap never grows, which saves the CPU-only shadow.
     pub slots_max: u32,
-    /// A name for debuggers.
+    /// Name for debuggers.
     pub name: &'a str,
 }
 
 impl ShaderVisibleDesc<'_> {
-    /// The default of [`ShaderVisibleDesc::frame_slots`]: 16,384, or less where the device has fewer: if
-    /// the other region has its default too, a quarter of the device's slots, else those that the other leaves.
+    /// Default of [`ShaderVisibleDesc::frame_slots`]: 16,384, or less if the device has fewer slots. Then it is a
+    /// quarter of the device's slots if the persistent region has its default too, else the slots that the persistent
+    /// region leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
-    /// The default of [`ShaderVisibleDesc::persistent_slots`]: 49,152, or less where the device has fewer.
+    /// Default of [`ShaderVisibleDesc::persistent_slots`]: 49,152, or less if the device has fewer slots.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;
 
-    /// With as many slots as the device has where defaults request more. Other numbers stay.
+    /// Reduces default numbers of slots to those that the device has. Other numbers are unchanged.
     fn fitted(self, slots_max: u32) -> Self {
         let (frame, persistent) = (self.frame_slots, self.persistent_slots);
         if u64::from(frame) + u64::from(persistent) <= slots_max.into() {
@@ -49,7 +50,7 @@ impl ShaderVisibleDesc<'_> {
 }
 
 impl Default for ShaderVisibleDesc<'_> {
-    /// For all types of view, with up to 65,536 slots: as many as the device has, if that is less.
+    /// Supports all view types, with up to 65,536 slots, or as many as the device has.
     fn default() -> Self {
         Self {
             kind: HeapKind::Resources,
@@ -68,31 +69,31 @@ impl Default for ShaderVisibleDesc<'_> {
 pub struct VisibleStatistics {
     /// Slots of the frame region.
     pub frame_slots: u64,
-    /// Of those, in use.
+    /// Slots of the frame region in use.
     pub frame_used: u64,
-    /// The most frame slots that were ever in use: what the region has to hold.
+    /// The most frame slots that were in use at once: the size that the region needs.
     pub frame_high_water: u64,
     /// Slots of the persistent region.
     pub persistent_slots: u64,
-    /// Of those, free.
+    /// Free slots of the persistent region.
     pub persistent_free: u64,
-    /// Things released that wait for the device.
+    /// Released objects that wait for the device.
     pub waiting_count: u64,
-    /// Tables that were copied.
+    /// Tables that were written.
     pub tables_made: u64,
-    /// Tables that were there already.
+    /// Tables that share an earlier copy.
     pub tables_shared: u64,
-    /// Heaps of the driver: more than 1 while frames still use an old one.
+    /// Heaps of the driver: more than 1 while frames still use an old heap.
     pub heap_count: u64,
 }
 
-/// The description with numbers that the device has, and the slots of the whole heap.
+/// Returns the description, reduced to the device's slots, and the slots of the whole heap.
 pub(super) fn check_desc<'a, D: Descriptors>(
     device: &D,
     requested: ShaderVisibleDesc<'a>,
 ) -> Result<(ShaderVisibleDesc<'a>, u32), DescriptorError> {
     if !requested.kind.can_be_shader_visible() {
-        return Err(DescriptorError::BadView("shaders do not see descriptors of this kind"));
+        return Err(DescriptorError::BadView("descriptors of this kind cannot be shader-visible"));
     }
     let max = device.visible_slots_max(requested.kind, requested.types);
     let total = |desc: &ShaderVisibleDesc<'_>| u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
@@ -105,7 +106,7 @@ pub(super) fn check_desc<'a, D: Descriptors>(
     if most > max.into() || count == 0 {
         return Err(DescriptorError::TooMany { count: most.max(total(&requested)), max: max.into() });
     }
-    // A smaller region has room for several threads all the same.
+    // A smaller region must still have chunks for several threads.
     let is_smaller = desc.frame_slots < requested.frame_slots;
     let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
     Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))

@@ -1,15 +1,15 @@
-//! Descriptor tables of a frame, made by one recording thread.
+//! Descriptor tables of a frame, written by one recording thread.
 //!
 //! ```text
 //!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
 //!                  │ chunk of     │ chunk of     │ chunk of     │   free    │     the ring: one lock a chunk
 //!                  │ A, frame 7   │ B, frame 7   │ A, frame 8   │           │
 //!                  └──┬───────────┴──────────────┴──────────────┴───────────┘
-//!                     └ ▓▓▓░░░░░  tables: a bump, no lock
+//!                     └ ▓▓▓░░░░░  tables: allocated linearly, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy: those of one [`FrameDescriptors`] always, those of several unless two
-//! look at the same moment (then each makes its own rather than wait).
+//! Identical tables of a frame share one copy. This always holds within one [`FrameDescriptors`]. Two of them that
+//! access the shared tables at the same moment do not wait: each writes its own copy.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,13 +35,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// The first slot, counted from the start of the heap.
+    /// Returns the first slot, counted from the start of the heap.
     #[must_use]
     pub const fn start(self) -> u32 {
         self.start
     }
 
-    /// How many slots; never 0.
+    /// Returns the number of slots; never 0.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub const fn len(self) -> u32 {
@@ -49,19 +49,19 @@ impl Table {
     }
 }
 
-/// Slots for the tables of one frame, held by one thread. Made by
-/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots are freed when the
+/// Slots for the tables of one frame, for one thread. Created by
+/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors). The slots are freed when the
 /// frame is complete.
 pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
     epoch: Arc<Epoch<D>>,
     frame: SyncPoint,
-    /// What is left of the chunk.
+    /// Free slots of the present chunk: `next..end`.
     next: u32,
     end: u32,
-    /// Its own tables.
+    /// The tables that this value has written.
     tables: TableCache,
-    /// The frame is not submitted as long as this writes its tables.
+    /// Borrows the frame, so that it is not submitted while tables are written.
     _frame: PhantomData<&'f Frame>,
 }
 
@@ -71,12 +71,12 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
-    /// Makes a table of copies of CPU-only descriptors, in order. If the frame has an identical table already, returns
-    /// that one.
+    /// Creates a table with copies of CPU-only descriptors, in order. If the frame has an identical table already,
+    /// returns that one.
     ///
     /// # Errors
-    /// No source, a source of another kind or allocator, or one that was never written; or the region is full: wait for
-    /// frames to complete, or make it larger ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// There is no source; a source has another kind or allocator, or was never written; or the region is full. If it
+    /// is full, wait for frames to complete, or create it larger ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -89,8 +89,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         }
         let start = self.take(len)?;
         let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
-        // SAFETY: the slots are this value's alone, and no submitted work reads them; the sources were checked, and are
-        // borrowed, so that no thread writes them.
+        // SAFETY: only this value uses the slots, and no submitted work reads them. The sources were checked, and are
+        // borrowed, so no thread writes them.
         unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
         self.tables.add(hash, contents.clone(), start);
         if let Some(mut frames) = state.frames.try_lock() {
@@ -100,11 +100,11 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Ok(Table { start, len, frame: self.frame })
     }
 
-    /// Makes a table of views, written directly into the slots.
+    /// Creates a table of views, which are written directly into the slots.
     ///
     /// # Errors
-    /// As [`FrameDescriptors::table`]; or the driver refuses a view: the slots stay unused until the frame is complete
-    /// then.
+    /// As [`FrameDescriptors::table`]; or the driver refuses a view. Then the slots stay unused until the frame is
+    /// complete.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -117,7 +117,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         let described = described?;
         let start = self.take(count)?;
         for (slot, view) in (start..).zip(&described) {
-            // SAFETY: the slots are this value's alone, and no submitted work reads them; the views were checked.
+            // SAFETY: only this value uses the slots, and no submitted work reads them. The views were checked.
             let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
             state.retire_leftover(shared, leftover);
         }
@@ -125,19 +125,19 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Ok(Table { start, len: count, frame: self.frame })
     }
 
-    /// The device handle of the table's first slot, for command lists.
+    /// Returns the device handle of the table's first slot, for command lists.
     ///
     /// # Panics
-    /// If the table is of another frame.
+    /// If the table belongs to another frame.
     #[must_use]
     pub fn gpu_handle(&self, table: Table) -> GpuHandle {
         assert!(
             table.frame == self.frame,
-            "a table of the frame with {} in another frame, {}",
+            "the table belongs to the frame with {}, not to the frame with {}",
             table.frame,
             self.frame
         );
-        self.epoch.heap.gpu_handle(table.start).expect("shaders see the heap")
+        self.epoch.heap.gpu_handle(table.start).expect("the heap is shader-visible")
     }
 
     fn find(&mut self, hash: u64, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
@@ -148,7 +148,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         frames.of((self.frame, self.epoch.number)).find(hash, contents)
     }
 
-    /// Slots from the chunk, or from a new one. What is left of the old chunk comes back with the frame.
+    /// Takes slots from the present chunk, or from a new one. The rest of the old chunk is freed with the frame.
     fn take(&mut self, count: u32) -> Result<u32, DescriptorError> {
         if count > self.end - self.next {
             (self.next, self.end) = self.take_chunk(count)?;

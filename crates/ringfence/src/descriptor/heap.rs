@@ -1,18 +1,19 @@
-//! A driver's heap, and where its slots are.
+//! A driver's heap and the handles of its slots.
 
 use std::fmt;
 
 use crate::device::DeviceError;
 use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
 
-/// A heap of descriptors. Its start for the host, its start for shaders and its increment are read once.
+/// A heap of descriptors. Its start for the host, its start for shaders and its increment are read from the driver
+/// once.
 pub struct Heap<D: Descriptors> {
     object: D::Heap,
     start: HeapStart,
     kind: HeapKind,
     types: ViewTypes,
     slots: u32,
-    /// Its number in a trace.
+    /// Number in a trace.
     number: u64,
 }
 
@@ -22,43 +23,43 @@ impl<D: Descriptors> Heap<D> {
         Ok(Self { object, start, kind: desc.kind, types: desc.types, slots: desc.slots, number })
     }
 
-    /// Its number in a trace.
+    /// Returns the number in a trace.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
     /// # Safety
-    /// No pending work uses the heap, and it was made by this device.
+    /// No pending work uses the heap, and this device created it.
     pub(super) unsafe fn destroy(self, device: &D) {
-        // SAFETY: the caller promises that it is unused; it is destroyed once, as `self` is gone.
+        // SAFETY: the caller promises that it is unused. It is destroyed once, since `self` is consumed.
         unsafe { device.destroy_heap(self.object) };
     }
 
-    /// The driver's heap.
+    /// Returns the driver's heap.
     #[must_use]
     pub fn object(&self) -> &D::Heap {
         &self.object
     }
 
-    /// What its slots show.
+    /// Returns the kind of the descriptors.
     #[must_use]
     pub fn kind(&self) -> HeapKind {
         self.kind
     }
 
-    /// The types of view that it takes, if it is of resources.
+    /// Returns the view types of a heap of resources.
     #[must_use]
     pub fn types(&self) -> ViewTypes {
         self.types
     }
 
-    /// How many slots it has.
+    /// Returns the number of slots.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// The host's handle of the slot. O(1), no driver call.
+    /// Returns the host's handle of the slot. O(1), no driver call.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -67,8 +68,8 @@ impl<D: Descriptors> Heap<D> {
         CpuHandle(self.start.cpu + self.distance(slot))
     }
 
-    /// The device handle of the slot, for command lists; `None` if the heap is not shader-visible. O(1), no driver
-    /// call.
+    /// Returns the device handle of the slot, for command lists; `None` if the heap is not shader-visible. O(1), no
+    /// driver call.
     ///
     /// # Panics
     /// If there is no such slot.

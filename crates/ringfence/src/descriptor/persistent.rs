@@ -1,4 +1,4 @@
-//! Runs of slots that live until they are released.
+//! Runs of persistent slots.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,39 +12,40 @@ use super::state::{Keeper, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
-/// A run of persistent slots. Each slot is written once; to change one, allocate another run. Dropping the run releases
-/// the slots: they are freed once every submission that had begun by then is complete.
+/// A run of persistent slots. Each slot is written once; to change a slot, allocate another run. Dropping the run
+/// releases the slots, which are freed once every submission that had begun by then is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
     pub(super) allocation: BlockAllocation,
     pub(super) start: u32,
-    /// A bit for each slot that was written.
+    /// One bit for each written slot.
     pub(super) written: SmallVec<[u64; 1]>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
-    /// The first slot, counted from the start of the heap: what shaders receive.
+    /// Returns the first slot, counted from the start of the heap: the index for shaders.
     #[must_use]
     pub fn start(&self) -> u32 {
         self.start
     }
 
-    /// How many slots; never 0.
+    /// Returns the number of slots; never 0.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u32 {
         self.allocation.size() as u32
     }
 
-    /// Writes a view into a slot. Command lists that have bound the heap already see it, unless the device binds
+    /// Writes a view into a slot. Command lists that have bound the heap already also see it, unless the device binds
     /// snapshots of heaps.
     ///
     /// # Errors
-    /// There is no such slot, it was written already, or the heap does not take such a view.
+    /// There is no such slot, it was written already, or the heap does not support such a view.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_unwritten(index, 1)?;
         let Keeper { shared, state } = &*self.keeper;
-        // SAFETY: the slot is this run's and was not written since the run was taken, so no submitted work reads it.
+        // SAFETY: the slot belongs to this run and was not written since the run was allocated, so no submitted work
+        // reads it.
         unsafe { state.write_slot(shared, self.start + index, view) }?;
         self.mark(index, 1);
         Ok(())
@@ -53,13 +54,14 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// Copies CPU-only descriptors to consecutive slots from `index` on.
     ///
     /// # Errors
-    /// [`DescriptorError::OutOfRange`] if there are no sources, or more than slots from `index` on;
-    /// [`DescriptorError::InUse`] if one of the slots was written already; or the sources are not of this heap's kind.
+    /// [`DescriptorError::ZeroCount`] if there are no sources; [`DescriptorError::OutOfRange`] if there are more
+    /// descriptors than slots from `index` on; [`DescriptorError::InUse`] if one of the slots was written already; or
+    /// the sources do not fit this heap.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;
         self.check_unwritten(index, count)?;
-        // SAFETY: as in `write`; the sources are borrowed, so that no thread writes them.
+        // SAFETY: as in `write`; the sources are borrowed, so no thread writes them.
         unsafe { state.copy_to_slots(&shared.device, self.start + index, sources) };
         self.mark(index, count);
         Ok(())

@@ -1,13 +1,14 @@
-//! A table of samplers with one slot for each distinct sampler: programs request thousands, of which few are distinct.
+//! A table of samplers with one slot for each distinct sampler. Programs request thousands of samplers, but few
+//! distinct ones.
 //!
 //! ```text
-//!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
+//!   request ──▶ by content ──▶ slot and number of users ──last one dropped──▶ removed from the bindless table
 //!                                 ▲                                                   │
 //!                                 └──requested again, before the slot is free─────────┘
 //! ```
 //!
-//! Direct3D 12 allows 2,048 samplers in the bound heap, and many Vulkan devices 4,000 sampler objects, which would not
-//! suffice for a slot for each request.
+//! Direct3D 12 allows 2,048 samplers in the bound heap, and many Vulkan devices 4,000 sampler objects: too few for one
+//! slot per request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +22,7 @@ use crate::device::descriptors::{Descriptors, SamplerDesc};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::run_unlocked;
 
-/// Samplers by content. Cheap to clone; every clone is the same table.
+/// A table of samplers, indexed by content. Cheap to clone; clones refer to the same table.
 pub struct SamplerTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<State<D, A>>,
 }
@@ -34,25 +35,25 @@ impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
 
 struct State<D: Descriptors, A: SlotAllocator> {
     table: BindlessTable<D, A>,
-    /// Those in use, and those that were.
+    /// Samplers in use, and samplers that were removed.
     held: Lock<HashMap<Key, Held>>,
 }
 
 #[derive(Clone, Copy)]
 struct Held {
     index: BindlessIndex,
-    /// 0: its entry was removed.
+    /// Number of users; 0 if the entry was removed.
     users: u64,
 }
 
-/// A description with numbers that can be compared: equal iff every bit is.
+/// A description as integers: equal if every bit is equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key([u32; 12]);
 
 impl Key {
     fn of(desc: &SamplerDesc) -> Self {
         let [across, down, deep] = desc.address.map(|mode| mode as u32);
-        // -0.0 and 0.0 mean the same.
+        // Maps -0.0 to 0.0, which means the same.
         let bits = |number: f32| (number + 0.0).to_bits();
         Self([
             desc.magnify as u32,
@@ -72,7 +73,7 @@ impl Key {
 }
 
 impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
-    /// Makes a table in a run of a heap of samplers.
+    /// Creates a table in a run of a heap of samplers.
     ///
     /// # Errors
     /// As [`BindlessTable::new`].
@@ -85,14 +86,14 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         Ok(Self { state: Arc::new(State { table, held: Lock::new(HashMap::new()) }) })
     }
 
-    /// Returns the sampler of this description: an existing one, or a new one. O(1); a driver call for a new one.
+    /// Returns the sampler of this description: an existing one, or a new one. O(1); one driver call for a new one.
     ///
     /// # Errors
     /// The description is not valid, or the table is full of distinct samplers.
     pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
-        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No
+        // The driver creates a sampler while the lock is held, so that two threads do not create the same one. No
         // allocation of memory or of other descriptors needs this lock.
         let mut held = self.state.held.lock();
         let index = match held.get_mut(&key) {
@@ -101,7 +102,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
                 found.index
             }
             found => {
-                // The slot of one that was dropped shows this sampler until it is free.
+                // The slot of a removed entry still has this sampler until it is free.
                 let revived = found.and_then(|found| self.state.table.revive(found.index));
                 let index = revived.map_or_else(|| self.state.table.insert_index(&view), Ok)?;
                 self.state.forget(&mut held);
@@ -113,13 +114,13 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         Ok(Sampler { state: Arc::clone(&self.state), key, index })
     }
 
-    /// How many distinct samplers are held.
+    /// Returns the number of distinct samplers in use.
     #[must_use]
     pub fn distinct_count(&self) -> usize {
         self.state.table.live_count() as usize
     }
 
-    /// The slots behind it.
+    /// Returns the underlying table of slots.
     #[must_use]
     pub fn table(&self) -> &BindlessTable<D, A> {
         &self.state.table
@@ -134,11 +135,11 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         found.users -= 1;
         if found.users == 0 {
             let removed = self.table.remove(index);
-            debug_assert!(removed.is_ok(), "a held sampler is in the table");
+            debug_assert!(removed.is_ok(), "a sampler in use is in the table");
         }
     }
 
-    /// Takes out those whose slots are free or another's, once they may be half of all.
+    /// Removes records of samplers whose slots are free or reused, once there are twice as many records as slots.
     fn forget(&self, held: &mut HashMap<Key, Held>) {
         if held.len() >= 2 * self.table.capacity() as usize {
             held.retain(|_, held| self.table.is_there(held.index));
@@ -146,7 +147,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
-/// A sampler of a table. Its slot is used as long as a sampler of equal description is alive.
+/// A sampler of a table. Its slot is in use while a sampler with an equal description is alive.
 pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<State<D, A>>,
     key: Key,
@@ -154,7 +155,7 @@ pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
-    /// What shaders receive.
+    /// Returns the index for shaders.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.index.slot()

@@ -1,18 +1,18 @@
-//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread
+//! The slots of a heap of CPU-only descriptors, under its lock: the blocks, and cached single slots for the thread
 //! caches.
 //!
 //! ```text
 //!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a cached slot counts as taken in the blocks
-//!                             └ those that lay there unused from one reclaim to the next ──▶ blocks
+//!                             └ slots that were unused since the last reclaim ──▶ blocks
 //! ```
 //!
-//! A frame of a renderer takes 18 % more instructions without the singles.
+//! Without the single slots, a frame of a renderer takes 18 % more instructions.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | take or put one slot | O(1) while there are singles |
+//! | take or put one slot | O(1) while single slots are cached |
 //! | other counts | O(log slots) |
-//! | trim | O(log slots) for each that goes back |
+//! | trim | O(log slots) for each freed slot |
 
 use std::sync::Arc;
 
@@ -24,26 +24,26 @@ use super::cpu::{Keeper, UNWRITTEN};
 use super::{Heap, SlotAllocator};
 use crate::device::descriptors::Descriptors;
 
-/// More singles than this are not kept.
+/// Largest number of cached single slots.
 const SINGLES_MAX: usize = 256;
-/// More emptied boxes of a sort than this are not kept,
+/// Largest number of empty boxes in each list of spare boxes.
 const SPARE_MAX: usize = 1024;
-/// nor those of longer runs.
+/// Largest capacity of a spare box, in slots.
 const SPARE_SLOTS_MAX: usize = 16;
-/// The number of slots whose contents are in the box itself.
+/// Number of contents that are stored in the box itself.
 const INLINE_SLOTS: usize = 2;
 
-/// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a
-/// pointer and a steady frame makes nothing.
+/// A run of taken slots, consecutive in a heap. Boxes are reused, so that a descriptor is a pointer and a steady frame
+/// allocates no host memory.
 pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
-    /// There iff slots are taken.
+    /// `None` if no slots are taken.
     pub(super) held: Option<Held<D, A>>,
-    /// Numbers what each slot shows.
+    /// Content number of each slot.
     pub(super) contents: SmallVec<[u64; INLINE_SLOTS]>,
 }
 
 pub(super) struct Held<D: Descriptors, A: SlotAllocator> {
-    /// Keeps the allocator and this heap of descriptors.
+    /// Keeps the allocator and its heaps alive.
     pub(super) keeper: Arc<Keeper<D, A>>,
     pub(super) heap: Arc<Heap<D>>,
     pub(super) allocation: BlockAllocation,
@@ -54,20 +54,20 @@ pub(super) type BoxedRun<D, A> = Box<Run<D, A>>;
 impl<D: Descriptors, A: SlotAllocator> Run<D, A> {
     #[inline]
     pub(super) fn held(&self) -> &Held<D, A> {
-        self.held.as_ref().expect("there while slots are taken")
+        self.held.as_ref().expect("present while slots are taken")
     }
 }
 
 pub(super) struct Slots<D: Descriptors, A: SlotAllocator> {
     pub(super) blocks: Blocks<A, Arc<Heap<D>>>,
-    /// Each of one slot that shows nothing; the last goes first.
+    /// Runs of one slot without a view; a stack.
     singles: Vec<BoxedRun<D, A>>,
-    /// The fewest singles there were since the last trim.
+    /// The smallest length of `singles` since the last trim.
     unused: usize,
-    /// Without slots, to be used again: for runs whose contents are in the box, and for longer ones, with room for
-    /// [`SPARE_SLOTS_MAX`]. Apart, so that each keeps its memory.
+    /// Boxes without slots, for reuse: the first list for contents inside the box, the second for longer runs, with
+    /// capacity for [`SPARE_SLOTS_MAX`]. Two lists, so that each box keeps its capacity.
     spare: [Vec<BoxedRun<D, A>>; 2],
-    /// Nothing is cached any more.
+    /// `true` if the caches are disabled.
     is_closed: bool,
 }
 
@@ -77,14 +77,14 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         Self { blocks, singles, unused: 0, spare: [Vec::new(), Vec::new()], is_closed: false }
     }
 
-    /// One slot.
+    /// Takes one slot.
     pub(super) fn take_single(&mut self, keeper: &Arc<Keeper<D, A>>) -> Result<BoxedRun<D, A>, AllocError> {
         let Some(single) = self.singles.pop() else { return self.take(keeper, 1, 1) };
         self.unused = self.unused.min(self.singles.len());
         Ok(single)
     }
 
-    /// A run of slots out of the blocks.
+    /// Takes a run of slots from the blocks.
     pub(super) fn take(
         &mut self,
         keeper: &Arc<Keeper<D, A>>,
@@ -92,12 +92,12 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         alignment: u64,
     ) -> Result<BoxedRun<D, A>, AllocError> {
         let allocation = self.blocks.try_allocate(count, alignment)?;
-        let (heap, _) = self.blocks.get(allocation.block()).expect("an allocation's block is there");
+        let (heap, _) = self.blocks.get(allocation.block()).expect("the block of an allocation exists");
         let held = Held { keeper: Arc::clone(keeper), heap: Arc::clone(heap), allocation };
         Ok(self.boxed(held))
     }
 
-    /// Slots that were taken already, as a run.
+    /// Puts taken slots into a box.
     pub(super) fn boxed(&mut self, held: Held<D, A>) -> BoxedRun<D, A> {
         let count = held.allocation.size() as usize;
         let sort = usize::from(count > INLINE_SLOTS);
@@ -111,7 +111,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         run
     }
 
-    /// Takes slots back that show nothing any more: one alone is kept cached. The caller keeps the heap meanwhile.
+    /// Takes cleared slots back. Caches a single slot, frees others. The caller keeps the heap alive during the call.
     pub(super) fn put(&mut self, run: BoxedRun<D, A>) {
         if run.contents.len() == 1 && self.singles.len() < SINGLES_MAX && !self.is_closed {
             self.singles.push(run);
@@ -120,13 +120,13 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         }
     }
 
-    /// Gives slots back to the blocks. The caller keeps the heap meanwhile.
+    /// Frees slots in the blocks. The caller keeps the heap alive during the call.
     pub(super) fn give_back(&mut self, mut run: BoxedRun<D, A>) {
-        let Held { keeper: _, heap, allocation } = run.held.take().expect("it is given back once");
-        // First, so that the thread that takes the block out when it is empty is the last to hold its heap.
+        let Held { keeper: _, heap, allocation } = run.held.take().expect("a run is freed once");
+        // Dropped first, so that the thread that removes the empty block has the last reference to its heap.
         drop(heap);
         let freed = self.blocks.free(&allocation);
-        debug_assert!(freed.is_ok(), "an allocation is given back once");
+        debug_assert!(freed.is_ok(), "an allocation is freed once");
         run.contents.clear();
         let spare = &mut self.spare[usize::from(run.contents.spilled())];
         if spare.len() < SPARE_MAX && run.contents.capacity() <= SPARE_SLOTS_MAX && !self.is_closed {
@@ -134,7 +134,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         }
     }
 
-    /// Gives those singles back to the blocks that were not needed since the last time.
+    /// Frees the single slots that were not needed since the last call.
     pub(super) fn trim(&mut self) {
         self.give_singles_back(self.unused);
     }
@@ -147,14 +147,14 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         self.unused = self.singles.len();
     }
 
-    /// Keeps nothing cached from now on.
+    /// Empties the caches and disables them.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         self.give_singles_back(usize::MAX);
         self.spare.iter_mut().for_each(Vec::clear);
     }
 
-    /// Cached slots count as free: the singles, and `in_thread_caches` more.
+    /// Returns the statistics. Cached slots count as free: the single slots, and `in_thread_caches` more.
     pub(super) fn statistics(&self, in_thread_caches: usize) -> BlocksStatistics {
         let cached = self.singles.len() + in_thread_caches;
         let blocks = self.blocks.statistics();
@@ -172,19 +172,19 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         for (spare, room) in self.spare.iter().zip([INLINE_SLOTS, SPARE_SLOTS_MAX]) {
             let is_spare = |run: &BoxedRun<D, A>| run.held.is_none() && run.contents.is_empty();
             let fits = spare.iter().all(|run| is_spare(run) && run.contents.capacity() == room);
-            Invalid::unless(fits, "a spare run has no slots, and the room of its sort", room as u64)?;
+            Invalid::unless(fits, "a spare run has no slots, and the capacity of its list", room as u64)?;
         }
         let (singles, kept) = (self.singles.len() as u64, self.unused <= self.singles.len());
-        Invalid::unless(kept, "no more lay unused than there are", singles)?;
-        Invalid::unless(!self.is_closed || singles == 0, "closed slots keep nothing cached", singles)
+        Invalid::unless(kept, "the unused slots are among the single slots", singles)?;
+        Invalid::unless(!self.is_closed || singles == 0, "closed slots have no cache", singles)
     }
 
-    /// A cached slot is one, live in its block, and shows nothing.
+    /// Checks a cached run: one slot without a view, live in its block.
     pub(super) fn validate_cached(&self, run: &Run<D, A>) -> Result<(), Invalid> {
         let held = run.held.as_ref();
         let at = held.map_or(0, |held| held.allocation.offset());
         let live = held.is_some_and(|held| self.blocks.is_live(&held.allocation));
         Invalid::unless(live, "a cached slot is live in its block", at)?;
-        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a cached slot is one and shows nothing", at)
+        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a cached run is one slot without a view", at)
     }
 }

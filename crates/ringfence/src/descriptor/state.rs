@@ -1,4 +1,4 @@
-//! What is behind a shader-visible heap: epochs of driver heaps, the regions, and what waits.
+//! State of a shader-visible heap: epochs of driver heaps, the regions, and retired objects.
 //!
 //! ```text
 //!   State ── persistent region, frame region              Persistent, FrameDescriptors, BindlessTable
@@ -24,7 +24,7 @@ use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
-/// What `reclaim` works on.
+/// State that `reclaim` works on.
 pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) kind: HeapKind,
     pub(super) types: ViewTypes,
@@ -32,36 +32,36 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) frame_slots: u32,
     pub(super) slots_max: u32,
     pub(super) name: Box<str>,
-    /// Its number in a trace.
+    /// Number in a trace.
     pub(super) number: u64,
     pub(super) owning: bool,
-    /// The runs of the persistent region. What stands for a block's heap is its first slot.
+    /// Runs of the persistent region. Each block stores its first slot.
     pub(super) persistent: Lock<Blocks<A, u32>>,
     pub(super) ring: Lock<Ring<SyncPoint>>,
-    /// Tables that frames left, emptied, so that a steady frame makes nothing.
+    /// Emptied tables of earlier frames, kept so that a steady frame allocates no host memory.
     pub(super) spare_tables: Lock<Vec<TableCache>>,
     pub(super) frames: Lock<FrameTables>,
     pub(super) core: Arc<Core<D>>,
-    /// What a shortage polls with.
+    /// Buffer for polling if the frame region is full.
     pub(super) scratch: Lock<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,
-    /// Persistent slots that were released and wait for the device.
+    /// Number of released persistent slots that are not free yet.
     pub(super) waiting_slots: AtomicU64,
-    /// What a trace recorded last of the tables: slots in use, made, shared.
+    /// Last figures of tables in the trace: slots in use, tables made, tables shared.
     pub(super) traced: Lock<[u64; 3]>,
     pub(super) closed: AtomicBool,
     pub(super) only: Lock<Option<Arc<()>>>,
 }
 
-/// What handles, allocations and bindings share.
+/// State that handles, allocations and bindings share.
 pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) state: Arc<State<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
-    /// How many descriptors the sources are together, if the heap takes them.
+    /// Checks that the heap accepts the sources. Returns the number of their descriptors.
     pub(super) fn check_sources(&self, sources: &[TableSource<'_, D>]) -> Result<u32, DescriptorError> {
         let Self { shared, state } = self;
         sources.iter().try_for_each(|source| source.check(shared, state.kind, state.types))?;
@@ -75,31 +75,31 @@ impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
-    /// The heap goes once every submission that has begun by now is complete: a mark on the queue waits for them.
+    /// Retires a mark: the heap is destroyed once every submission that has begun by now is complete.
     fn drop(&mut self) {
         self.shared.retire_into(&self.state.core.waiting, Retired::Epoch(u64::MAX));
         self.state.closed.store(true, Ordering::Release);
     }
 }
 
-/// The part that bindings hold: what does not depend on the algorithm inside.
+/// The part that bindings keep alive; it does not depend on the range allocator.
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
     pub(super) epochs: SharedLock<Epochs<D>>,
     pub(super) waiting: RetireBin<Retired<D>>,
 }
 
-/// A heap of the driver and the frames that it serves.
+/// A heap of the driver, for a range of frames.
 pub(super) struct Epoch<D: Descriptors> {
     pub(super) number: u64,
     pub(super) heap: Heap<D>,
-    /// The persistent region, for the host; there iff the heap may grow.
+    /// Host copy of the persistent region; `None` if the heap never grows.
     pub(super) shadow: Option<Heap<D>>,
 }
 
 pub(super) struct Epochs<D: Descriptors> {
     pub(super) current: Arc<Epoch<D>>,
-    /// Older ones, oldest first, each with the last frames that it serves.
+    /// Older epochs, oldest first, each with the last frames that use it.
     pub(super) old: SmallVec<[(SyncSet, Arc<Epoch<D>>); 1]>,
 }
 
@@ -114,7 +114,7 @@ impl<D: Descriptors> Epochs<D> {
     }
 }
 
-/// What waits for points.
+/// An object that waits for points.
 pub(super) enum Retired<D: Descriptors> {
     Range(BlockAllocation),
     Leftover(D::Leftover),
@@ -143,18 +143,18 @@ impl<D: Descriptors> Epoch<D> {
         }
         let shadow = HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible };
         let mut held = Some(heap);
-        // SAFETY: no other thread has seen it.
+        // SAFETY: no other thread has the heap.
         let destroyed = Undo::new(|| held.take().into_iter().for_each(|heap| unsafe { heap.destroy(device) }));
         let shadow = Heap::new(device, &shadow, heap_number)?;
         destroyed.done();
-        let heap = held.expect("it was not destroyed");
+        let heap = held.expect("not destroyed");
         Ok(Self { number, heap, shadow: Some(shadow) })
     }
 
     /// # Safety
-    /// No pending work uses it.
+    /// No pending work uses the epoch.
     pub(super) unsafe fn destroy(self, device: &D) {
-        // SAFETY: as the caller promises; shaders do not see the shadow.
+        // SAFETY: by the caller's promise; shaders do not access the shadow.
         unsafe {
             self.heap.destroy(device);
             if let Some(shadow) = self.shadow {
@@ -177,22 +177,22 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Brings the persistent region into a larger heap that no frame sees yet.
+    /// Copies the persistent region to a larger heap that no frame uses yet.
     pub(super) fn copy_shadow(&self, device: &D, from: &Epoch<D>, to: &Epoch<D>) {
         let (Some(src), Some(dst)) = (&from.shadow, &to.shadow) else { return };
         let to_shadow =
             ViewCopy { src: src.object(), src_start: 0, dst: dst.object(), dst_start: 0, count: src.slots() };
         let to_heap = ViewCopy { dst: to.heap.object(), dst_start: self.frame_slots, ..to_shadow };
-        // SAFETY: the heaps are this device's and have the slots; no frame sees the new ones yet; a writer of the old
-        // shadow needs the lock of the epochs, which the caller holds exclusively.
+        // SAFETY: the heaps belong to this device and have these slots. No frame uses the new heaps yet. A writer of
+        // the old shadow needs the lock of the epochs, which the caller holds exclusively.
         unsafe { device.copy_views(&[to_shadow, to_heap]) };
     }
 
-    /// Makes a persistent slot show something.
+    /// Writes a view into a persistent slot.
     ///
     /// # Safety
-    /// The slot is the caller's alone and no pending work reads it (on a device of snapshots: the slot is the
-    /// caller's).
+    /// Only the caller uses the slot, and no pending work reads it. On a device of snapshots, pending work never reads
+    /// it.
     pub(super) unsafe fn write_slot(
         &self,
         shared: &Shared<D>,
@@ -205,11 +205,11 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
             Some(shadow) => (shadow, slot - self.frame_slots),
             None => (&epochs.current.heap, slot),
         };
-        // SAFETY: the caller promises that the slot is free to be written; the view was checked.
+        // SAFETY: the caller promises that the slot may be written. The view was checked.
         let leftover = unsafe { shared.device.write_view(first.0.object(), first.1, &view) }?;
         if let Some(shadow) = &epochs.current.shadow {
             let source = [(shadow.object(), slot - self.frame_slots, 1)];
-            // SAFETY: as above; the shadow's slot is the caller's too.
+            // SAFETY: as above; only the caller uses the shadow's slot too.
             unsafe { self.copy_to_all(&shared.device, &epochs, source.into_iter(), slot) };
         }
         drop(epochs);
@@ -217,18 +217,18 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         Ok(())
     }
 
-    /// Copies CPU-only descriptors to persistent slots, side by side from `slot` on.
+    /// Copies CPU-only descriptors to consecutive persistent slots from `slot` on.
     ///
     /// # Safety
-    /// As [`State::write_slot`]; the sources were checked.
+    /// As [`State::write_slot`], and the sources were checked.
     pub(super) unsafe fn copy_to_slots(&self, device: &D, slot: u32, sources: &[TableSource<'_, D>]) {
         let epochs = self.core.epochs.read();
         let runs = sources.iter().map(|part| (part.heap.object(), part.start, part.contents.len() as u32));
         if let Some(shadow) = &epochs.current.shadow {
-            // SAFETY: as the caller promises; the shadow's slots are the caller's too.
+            // SAFETY: by the caller's promise; only the caller uses the shadow's slots too.
             unsafe { copy_runs(device, shadow.object(), slot - self.frame_slots, runs.clone()) };
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's promise.
         unsafe { self.copy_to_all(device, &epochs, runs, slot) };
     }
 
@@ -242,26 +242,26 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         slot: u32,
     ) {
         for epoch in epochs.all().filter(|epoch| slot < epoch.heap.slots()) {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the caller's promise.
             unsafe { copy_runs(device, epoch.heap.object(), slot, runs.clone()) };
         }
     }
 
-    /// Makes a slot show nothing that nothing under way can read: what it showed goes at once.
+    /// Clears a slot that no pending work can read, and destroys the driver's objects of its view immediately.
     ///
     /// # Safety
-    /// As [`State::write_slot`], and no pending work uses what the slot shows through it.
+    /// As [`State::write_slot`], and no pending work uses the view through this slot.
     pub(super) unsafe fn clear_passed(&self, device: &D, slot: u32) {
         let epochs = self.core.epochs.read();
         let shadow = epochs.current.shadow.as_ref().map(|shadow| (shadow, slot - self.frame_slots));
         let visible = epochs.all().map(|epoch| (&epoch.heap, slot));
         for (heap, slot) in visible.chain(shadow).filter(|(heap, slot)| *slot < heap.slots()) {
-            // SAFETY: as the caller promises, for the slot and for what it showed.
+            // SAFETY: by the caller's promise, for the slot and for its view.
             unsafe { device.clear_view(heap.object(), slot).map(|leftover| device.discard_leftover(leftover)) };
         }
     }
 
-    /// Keeps what a slot showed before until nothing under way can use it.
+    /// Retires the driver's object of a replaced view until no pending submission can use it.
     pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: Option<D::Leftover>) {
         if let Some(leftover) = leftover {
             shared.retire_into(&self.core.waiting, Retired::Leftover(leftover));
@@ -273,7 +273,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records in a trace what has changed with the tables of frames since the last record.
+    /// Records the changes of the frames' tables since the last record, in a trace.
     fn trace_tables(&self, shared: &Shared<D>) {
         if !shared.is_recording() {
             return;
@@ -287,7 +287,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Records in a trace the heap that new frames see.
+    /// Records the heap of new frames in a trace.
     pub(super) fn trace_heap(&self, shared: &Shared<D>) {
         shared.record(|| Event::DescriptorHeap {
             heap: self.number,
@@ -300,7 +300,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         });
     }
 
-    /// Frees what is complete of the frame region, without waiting.
+    /// Frees the slots of complete frames in the frame region, without waiting.
     pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
         let mut passed = self.scratch.lock();
         shared.read(&mut passed)?;
@@ -311,11 +311,11 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     fn release(&self, shared: &Shared<D>, retired: Retired<D>) -> Option<Retired<D>> {
         match retired {
             Retired::Leftover(leftover) => {
-                // SAFETY: every submission that had begun when its slot released it is complete.
+                // SAFETY: every submission that had begun when the slot released it is complete.
                 unsafe { shared.device.discard_leftover(leftover) };
             }
             Retired::Bound(epoch, bound) => {
-                // SAFETY: the frame that it was bound for is complete, and each comes out of the queue once.
+                // SAFETY: its frame is complete, and each binding is removed from the queue once.
                 unsafe { shared.device.unbind_heap(epoch.heap.object(), bound) };
             }
             Retired::Range(allocation) => self.free(shared, &allocation),
@@ -326,7 +326,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 
     fn free(&self, shared: &Shared<D>, allocation: &BlockAllocation) {
         let blocks = self.persistent.lock();
-        let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
+        let (base, _) = blocks.get(allocation.block()).expect("the block of an allocation exists");
         let start = base + allocation.offset() as u32;
         drop(blocks);
         if self.owning {
@@ -335,7 +335,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 unsafe { self.clear_passed(&shared.device, slot) };
             }
         }
-        // Before they can be handed out again.
+        // Recorded before the slots can be handed out again.
         let count = allocation.size();
         shared.record(|| Event::DescriptorsFreed { heap: self.number, first: start.into(), count });
         self.waiting_slots.fetch_sub(allocation.size(), Ordering::Relaxed);
@@ -343,7 +343,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         debug_assert!(freed.is_ok(), "an allocation is freed once");
     }
 
-    /// The frames of an old heap are complete. A binding that a program still holds keeps it for another while.
+    /// Destroys an old heap whose frames are complete. If a program still has a binding of it, returns it to wait
+    /// longer.
     fn end_epoch(&self, device: &D, number: u64) -> Option<Retired<D>> {
         let mut epochs = self.core.epochs.write();
         let at = epochs.old.iter().position(|(_, epoch)| epoch.number == number)?;
@@ -353,19 +354,19 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         let (_, epoch) = epochs.old.remove(at);
         drop(epochs);
         if let Some(epoch) = Arc::into_inner(epoch) {
-            // SAFETY: the frames that it served are complete, and nothing holds it.
+            // SAFETY: the frames that used it are complete, and this is the last reference.
             unsafe { epoch.destroy(device) };
         }
         None
     }
 
     /// # Safety
-    /// No pending work uses the heaps, and no handle is left.
+    /// No pending work uses the heaps, and all handles are dropped.
     unsafe fn destroy_heaps(&self, shared: &Shared<D>) {
         let mut epochs = self.core.epochs.write();
         let old = epochs.old.drain(..).map(|(_, epoch)| epoch).collect::<Vec<_>>();
         for epoch in old.iter().chain([&epochs.current]) {
-            // SAFETY: as the caller promises; the object is not used again, as the state is closed.
+            // SAFETY: by the caller's promise; the object is not used again, since the state is closed.
             unsafe {
                 shared.device.destroy_heap(epoch.heap.object().clone());
                 if let Some(shadow) = &epoch.shadow {
@@ -378,7 +379,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
-/// Hands out what has waited long enough.
+/// Calls `each` with the objects whose points have passed; with all objects if the device is lost.
 pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
     if device_lost {
         waiting.release_all(each)
@@ -387,7 +388,7 @@ pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_
     };
 }
 
-/// Copies runs of slots side by side to `dst_start` on. Neighbours are merged; 32 runs go in one call.
+/// Copies runs of slots to consecutive slots from `dst_start` on. Adjacent runs are merged. One call copies 32 runs.
 ///
 /// # Safety
 /// As [`Descriptors::copy_views`].
@@ -405,7 +406,7 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
             }
             _ => {
                 if batch.len() == batch.inline_size() {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: by the caller's promise.
                     unsafe { device.copy_views(&batch) };
                     batch.clear();
                 }
@@ -414,13 +415,13 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
         }
         dst_start += count;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's promise.
     unsafe { device.copy_views(&batch) };
 }
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
-        // Before the queue is looked at, so that what the last handle released is in it.
+        // Read before the queue, so that the queue contains everything that the last handle retired.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
@@ -430,8 +431,8 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         if !closed || !self.core.waiting.is_empty() || !self.ring.lock().is_empty() {
             return true;
         }
-        // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the
-        // queue.
+        // SAFETY: all handles are dropped, and the last one retired a mark. The queue is empty, so the submissions
+        // before that mark are complete.
         unsafe { self.destroy_heaps(shared) };
         false
     }
@@ -475,12 +476,12 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
                 self.release(shared, retired);
             }
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's promise.
         unsafe { self.destroy_heaps(shared) };
     }
 }
 
-/// The longest run of free slots of a ring: before its end, or before its tail.
+/// Returns the longest run of free slots of a ring.
 pub(super) fn largest_free(ring: &Ring<SyncPoint>) -> u64 {
     let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
     extents.sort_unstable_by_key(|extent| extent.offset);

@@ -1,11 +1,11 @@
-//! Which tables a frame has already, so that identical ones share one copy.
+//! The tables of a frame, so that identical tables share one copy.
 //!
-//! A table's content is the row of numbers of its descriptors, each unique to one write of one slot; so two tables are
-//! identical iff their rows are. Rows are compared, not only their hashes.
+//! Each write of a slot has a unique number. The content of a table is the row of these numbers of its descriptors, so
+//! two tables are identical if and only if their rows are. Rows are compared, not only their hashes.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | find, add | O(slots of the table), no host allocation once it has grown to what a frame needs |
+//! | find, add | O(slots of the table); no host allocation after the first frames |
 
 use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
@@ -14,10 +14,10 @@ use crate::hashed::ByHash;
 
 #[derive(Clone, Copy)]
 struct Row {
-    /// Where the row of contents begins.
+    /// Index of the first number in `contents`.
     at: u32,
     len: u32,
-    /// The slot where its copy begins.
+    /// First slot of the table's copy.
     start: u32,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct TableCache {
 }
 
 impl TableCache {
-    /// Where a copy of this table, whose hash this is, begins, if there is one.
+    /// Returns the first slot of a copy of this table, if there is one. `hash` is the hash of `contents`.
     pub(super) fn find(&self, hash: u64, contents: impl Iterator<Item = u64>) -> Option<u32> {
         let row = self.rows.get(&hash)?;
         let held = &self.contents[row.at as usize..(row.at + row.len) as usize];
         contents.eq(held.iter().copied()).then_some(row.start)
     }
 
-    /// Notes a copy. A row whose hash another row has replaces it: that only costs a copy.
+    /// Adds a copy. A row replaces an earlier row with the same hash, which at most costs another copy.
     pub(super) fn add(&mut self, hash: u64, contents: impl Iterator<Item = u64>, start: u32) {
         let at = self.contents.len() as u32;
         contents.for_each(|content| self.contents.push(content));
@@ -44,25 +44,25 @@ impl TableCache {
         self.rows.insert(hash, Row { at, len, start });
     }
 
-    /// Forgets all and keeps the memory.
+    /// Removes all rows and keeps the host memory.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         self.contents.clear();
     }
 }
 
-/// The tables that all threads of a frame share, for the frames that are under way.
+/// The tables that all threads of a frame share, for the frames in progress.
 #[derive(Default)]
 pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
 
 struct SharedTables {
-    /// The frame, and the number of the heap that it sees.
+    /// The frame, and the number of the epoch that it uses.
     key: (SyncPoint, u64),
     tables: TableCache,
 }
 
 impl FrameTables {
-    /// How many frames are kept. Beyond them the oldest is forgotten, which only costs copies.
+    /// Largest number of frames. A further frame replaces the oldest, which at most costs copies.
     const FRAMES: usize = 8;
 
     pub(super) fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {
@@ -82,12 +82,12 @@ impl FrameTables {
     }
 }
 
-/// The hash of a table's content.
+/// Returns the hash of a table's content.
 pub(super) fn hash(contents: impl Iterator<Item = u64>) -> u64 {
     let mixed = contents.fold(0x9e37_79b9_7f4a_7c15, |hash: u64, content| {
         (hash.rotate_left(5) ^ content).wrapping_mul(0xff51_afd7_ed55_8ccd)
     });
-    // The map looks at the lowest and at the highest bits.
+    // The map uses the lowest and the highest bits.
     mixed ^ mixed >> 32
 }
 

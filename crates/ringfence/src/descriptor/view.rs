@@ -1,4 +1,4 @@
-//! Views that are written into slots, checked before the driver gets them.
+//! Views that are written into slots, with checks before the driver call.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use super::DescriptorError;
 
 /// A view of a resource, or a sampler.
 ///
-/// The resource must outlive the submissions that use the view, not the descriptor: a slot with a view of a destroyed
-/// resource is valid as long as no shader reads it.
+/// The resource must outlive the submissions that use the view, but not the descriptor: a slot may keep a view of a
+/// destroyed resource while no shader reads the slot.
 pub struct View<'a, D: Descriptors> {
     shown: Shown<'a, D>,
 }
@@ -25,16 +25,17 @@ enum Shown<'a, D: Descriptors> {
     Native { view: D::View<'a>, kind: HeapKind },
 }
 
-/// Of a resource without a portable description.
+/// Error for a resource without a portable description.
 const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views have \
     fewer usages than it): View::native takes the API's own";
 
 impl<'a, D: Descriptors> View<'a, D> {
-    /// A view of a range of a buffer.
+    /// Creates a view of a range of a buffer.
     ///
     /// # Errors
-    /// The buffer lacks the usage, or was made with a native description that the library cannot check (use
-    /// [`View::native`]); the range is outside the buffer, not aligned or too long for the device.
+    /// - The buffer lacks the usage of the view.
+    /// - The buffer was created from a native description that the library cannot check: use [`View::native`].
+    /// - The range is outside the buffer, not aligned, or too long for the device.
     pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
         let desc = *buffer.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         let owner = buffer.shared();
@@ -44,7 +45,7 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind: HeapKind::Resources, types } })
     }
 
-    /// A view of subresources of a texture.
+    /// Creates a view of subresources of a texture.
     ///
     /// # Errors
     /// As [`View::buffer`].
@@ -60,10 +61,10 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view, owner: Some(texture.shared()), kind, types } })
     }
 
-    /// A sampler.
+    /// Describes a sampler.
     ///
     /// # Errors
-    /// The anisotropy is not in 1..=16; the bias is not in -16.0..16.0; or the levels are not finite, or not in
+    /// The anisotropy is not in 1..=16; the bias is not in -16.0..16.0; or the levels are not finite or not in
     /// ascending order.
     pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
         check_sampler(&desc)?;
@@ -71,16 +72,16 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view: PortableView::Sampler(desc), owner: None, kind, types } })
     }
 
-    /// A view in the API's own description, for what the portable one cannot describe.
+    /// Wraps a view in the API's own description, for views that the portable description does not cover.
     ///
     /// # Safety
-    /// The view is valid by the API's rules and of this heap kind, and its resource is the device's and alive.
+    /// The view is valid by the API's rules and has this heap kind. Its resource belongs to the device and is alive.
     #[must_use]
     pub const unsafe fn native(view: D::View<'a>, kind: HeapKind) -> Self {
         Self { shown: Shown::Native { view, kind } }
     }
 
-    /// The device's description, if a heap of this kind and these types takes it.
+    /// Returns the device's description, if a heap of this kind and these types supports the view.
     pub(super) fn describe(
         &self,
         shared: &Shared<D>,
@@ -113,16 +114,16 @@ pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), Descript
 fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
     let BufferView { kind, offset, size } = view;
     if !kind.is_served_by(desc.usage) {
-        return Err(DescriptorError::BadView("the buffer was not made for it"));
+        return Err(DescriptorError::BadView("the buffer lacks the usage of the view: create it with that usage"));
     }
     if let BufferViewKind::Texels { format, .. } = kind
         && (format.texels().is_compressed() || format.is_depth_stencil())
     {
-        return Err(DescriptorError::BadView("texels of a buffer are of colour and not block-compressed"));
+        return Err(DescriptorError::BadView("texels of a buffer need a colour format without block compression"));
     }
     let bad = |rule, limit| Err(DescriptorError::BadRange { offset, size, rule, limit });
     if size == 0 || offset.checked_add(size).is_none_or(|end| end > desc.size) {
-        return bad("the buffer's bytes are", desc.size);
+        return bad("the size of the buffer in bytes is", desc.size);
     }
     let (alignment, size_max, count_max) = match kind {
         BufferViewKind::Constants => (support.constant_alignment, support.constant_bytes_max, u64::MAX),
@@ -137,59 +138,59 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
         BufferViewKind::Texels { format, .. } => format.texel_bytes(),
     };
     if !offset.is_multiple_of(alignment) {
-        return bad("the offset has to be a multiple of", alignment);
+        return bad("the offset must be a multiple of", alignment);
     }
     let is_texels = matches!(kind, BufferViewKind::Texels { .. });
     if !(is_texels || unit.is_multiple_of(4)) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
-        return bad("offset and size have to be whole elements, structures multiples of 4, of bytes", unit);
+        return bad("offset and size must be whole elements (structures: multiples of 4); the element bytes are", unit);
     }
     if size > size_max {
-        return bad("the most bytes shown at once are", size_max);
+        return bad("the largest size of such a view in bytes is", size_max);
     }
     if size / unit > count_max {
-        return bad("the most elements shown at once are", count_max);
+        return bad("the largest number of elements of such a view is", count_max);
     }
     Ok(())
 }
 
 fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     if !desc.usage.contains(view.kind.usage()) {
-        return Err(DescriptorError::BadView("the texture was not made for it"));
+        return Err(DescriptorError::BadView("the texture lacks the usage of the view: create it with that usage"));
     }
     let inside = |range: &std::ops::Range<u32>, count| range.start < range.end && range.end <= count;
     if !inside(&view.mips, desc.mips) || !inside(&view.layers, desc.layers) {
         return Err(DescriptorError::BadView("the texture has no such mip levels or layers"));
     }
     if view.kind != TextureViewKind::Sampled && view.mips.len() != 1 {
-        return Err(DescriptorError::BadView("what is written is one mip level"));
+        return Err(DescriptorError::BadView("a view for writes has exactly one mip level"));
     }
     if view.kind == TextureViewKind::Storage && desc.samples != 1 {
-        return Err(DescriptorError::BadView("storage textures have one sample"));
+        return Err(DescriptorError::BadView("a storage view needs a texture with one sample"));
     }
     if view.kind != TextureViewKind::Sampled && view.layout != ViewLayout::General {
-        return Err(DescriptorError::BadView("sampled views alone are of a layout that is only read"));
+        return Err(DescriptorError::BadView("only sampled views may have a read-only layout"));
     }
     check_aspect(desc, view)?;
     check_dimension(desc, view)
 }
 
-/// Refuses an aspect that the format lacks, and two of which none is named.
+/// Refuses an aspect that the format lacks, and a missing aspect if the format has two.
 fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
     let has = desc.format.texels().aspects();
     match view.aspect {
-        Some(_) if is_target => Err(DescriptorError::BadView("targets have all aspects: none is named")),
+        Some(_) if is_target => Err(DescriptorError::BadView("targets have all aspects: do not set an aspect")),
         Some(aspect) if !has.contains(aspect.flag()) => {
             Err(DescriptorError::BadView("the texture's format lacks the aspect"))
         }
         None if !is_target && has.bits().count_ones() > 1 => {
-            Err(DescriptorError::BadView("a shader reads depth or stencil, not both: TextureView::aspect names one"))
+            Err(DescriptorError::BadView("a shader reads depth or stencil, not both: set TextureView::aspect"))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses a dimension that the texture does not have, or that such a view cannot have.
+/// Refuses a dimension that the texture or such a view does not support.
 fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let (dimension, layers) = (view.dimension_in(desc.dimension), view.layers.len());
     let of_texture = match dimension {
@@ -208,15 +209,15 @@ fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), Descript
         ViewDimension::D1Array | ViewDimension::D2Array => true,
     };
     if !has_layers {
-        return Err(DescriptorError::BadView("a view of this dimension has another count of layers"));
+        return Err(DescriptorError::BadView("the number of layers does not fit the dimension of the view"));
     }
     let is_flat = matches!(dimension, ViewDimension::D2 | ViewDimension::D2Array);
     match view.kind {
         TextureViewKind::RenderTarget | TextureViewKind::DepthStencil if !is_flat => {
-            Err(DescriptorError::BadView("portable targets are of two dimensions"))
+            Err(DescriptorError::BadView("portable targets are two-dimensional"))
         }
         TextureViewKind::Storage if matches!(dimension, ViewDimension::Cube | ViewDimension::CubeArray) => {
-            Err(DescriptorError::BadView("cubes are sampled only: a storage view of their faces is an array"))
+            Err(DescriptorError::BadView("cubes can only be sampled: for storage, use an array view of the faces"))
         }
         _ => Ok(()),
     }
@@ -226,7 +227,7 @@ fn check_sampler(desc: &SamplerDesc) -> Result<(), DescriptorError> {
     let [finest, coarsest] = desc.levels;
     let ordered = finest <= coarsest && finest.is_finite() && coarsest.is_finite();
     if !ordered || !(-16.0..16.0).contains(&desc.level_bias) || !(1..=16).contains(&desc.anisotropy) {
-        return Err(DescriptorError::BadView("a sampler's levels, bias or anisotropy"));
+        return Err(DescriptorError::BadView("the sampler's levels, bias or anisotropy are out of range"));
     }
     Ok(())
 }
@@ -237,7 +238,7 @@ impl<D: Descriptors> fmt::Debug for View<'_, D> {
             Shown::Portable { view: PortableView::Buffer { view, .. }, .. } => write!(f, "View({view:?})"),
             Shown::Portable { view: PortableView::Texture { view, .. }, .. } => write!(f, "View({view:?})"),
             Shown::Portable { view: PortableView::Sampler(desc), .. } => write!(f, "View({desc:?})"),
-            Shown::Native { kind, .. } => write!(f, "View(native, of {kind})"),
+            Shown::Native { kind, .. } => write!(f, "View(native, {kind})"),
         }
     }
 }
@@ -248,7 +249,7 @@ mod tests {
     use crate::device::descriptors::DescriptorModel;
     use crate::device::{BufferUsage, Format};
 
-    /// As on Direct3D 12, which counts elements and knows no limit of bytes.
+    /// Limits as on Direct3D 12, which limits elements but not bytes.
     const COUNTED: DescriptorSupport = DescriptorSupport {
         model: DescriptorModel::Heaps,
         constant_alignment: 256,

@@ -1,10 +1,10 @@
-//! The shader-visible heap: one of each kind, made once, large, bound once for each command list.
+//! The shader-visible heap: one for each kind, created once, large, bound once for each command list.
 //!
 //! ```text
 //!   0              frame_slots                               slots       slots_max
 //!   ├───────────────┼──────────────────────────────────────────┼ ─ ─ ─ ─ ─ ─┤
 //!   │ frame region  │ persistent region: a free list           │ grow()     │
-//!   │ a ring of     │ released ─▶ waits ─▶ reclaim ─▶ free      │ a larger   │
+//!   │ a ring of     │ released ─▶ retired ─▶ reclaim ─▶ free    │ a larger   │
 //!   │ chunks        │                                          │ heap, the  │
 //!   └───────────────┴──────────────────────────────────────────┴ same slots ┘
 //!
@@ -12,9 +12,9 @@
 //!            epoch 1 ── frames begun from now on
 //! ```
 //!
-//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible
-//! heap. A frame uses one epoch from its begin to its end; what is written meanwhile is written to every epoch that is
-//! still in use.
+//! A heap that may grow keeps a CPU-only shadow of its persistent region, because no API allows reads of a
+//! shader-visible heap. A frame uses one epoch from its begin to its end. Writes go to every epoch that is still in
+//! use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ use ringfence_memory::extend::{Passed, ReclaimHeap};
 use ringfence_memory::lifetime::{Frame, RetireBin};
 use ringfence_memory::trace::Event;
 
-/// The descriptors of one kind that shaders see.
+/// A heap of descriptors of one kind that shaders read.
 ///
-/// Cheap to clone; every clone is the same heap. Any thread may use it. `A` is the range allocator of the persistent
+/// Cheap to clone; clones refer to the same heap. All threads may use it. `A` is the range allocator of the persistent
 /// region.
 pub struct ShaderVisibleHeap<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
@@ -53,13 +53,16 @@ impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
 }
 
 impl<D: Descriptors> ShaderVisibleHeap<D> {
-    /// Makes the heap of its kind, with a free-list allocator.
+    /// Creates a heap, with a free-list allocator for the persistent region.
     ///
     /// # Errors
-    /// The allocator has a heap of this kind already: a dropped one too, as long as submissions that had begun by then are
-    /// not complete. Or the kind cannot be shader-visible; `chunk_slots` or the sum of
-    /// slots is 0; there are more slots than the device supports ([`DescriptorError::TooMany`], not with default
-    /// sizes); or the driver failed.
+    /// - The allocator has a heap of this kind already. This includes a dropped heap until the submissions that had
+    ///   begun before the drop are complete.
+    /// - The kind cannot be shader-visible.
+    /// - `chunk_slots` or the sum of slots is 0.
+    /// - The description has more slots than the device supports ([`DescriptorError::TooMany`]; not with default
+    ///   sizes).
+    /// - The driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
     }
@@ -113,15 +116,15 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 
-    /// Allocates a run of slots that live until it is dropped.
+    /// Allocates a run of slots that lives until it is dropped.
     ///
     /// # Errors
-    /// `count` is 0, or no free run is as long: released slots are freed in [`Allocator::reclaim`].
+    /// `count` is 0, or no free run has this length. Released slots are freed in [`Allocator::reclaim`].
     pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
         self.allocate_aligned(count, 1)
     }
 
-    /// Slots of the longest free run of the persistent region.
+    /// Returns the number of slots of the longest free run of the persistent region.
     pub(super) fn longest_free(&self) -> u32 {
         self.keeper.state.persistent.lock().statistics().largest_free as u32
     }
@@ -138,7 +141,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             }
             Err(_) => return Err(DescriptorError::BadAlignment { alignment }),
         };
-        let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
+        let (base, _) = blocks.get(allocation.block()).expect("the block of an allocation exists");
         let start = base + allocation.offset() as u32;
         drop(blocks);
         let (heap, first) = (state.number, start.into());
@@ -147,10 +150,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }
 
-    /// Makes an allocator of a frame's tables, for one recording thread.
+    /// Creates an allocator of a frame's tables, for one recording thread.
     ///
     /// # Errors
-    /// [`DescriptorError::Foreign`] if the frame is another allocator's.
+    /// [`DescriptorError::Foreign`] if the frame belongs to another allocator.
     pub fn frame_descriptors<'f>(&self, frame: &'f Frame) -> Result<FrameDescriptors<'f, D, A>, DescriptorError> {
         self.check_frame(frame)?;
         let epoch = Arc::clone(self.keeper.state.core.epochs.read().of(frame.point()));
@@ -161,25 +164,25 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         if self.keeper.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
-    /// Makes the binding for a command list of this frame, to be set at its begin.
+    /// Creates the binding of this heap for a command list of this frame, to be set at the beginning of the list.
     ///
     /// # Errors
-    /// The frame is another allocator's, or the driver is out of memory.
+    /// The frame belongs to another allocator, or the driver is out of memory.
     pub fn bind(&self, frame: &Frame) -> Result<Binding<D>, DescriptorError> {
         self.check_frame(frame)?;
         Binding::new(frame).and(self)
     }
 
-    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames
-    /// that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it on a loading
-    /// screen.
+    /// Adds slots to the persistent region. Creates a larger heap with the same descriptors in the same slots, for the
+    /// frames that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it while
+    /// loading.
     ///
-    /// The slots of one call are a range of their own: no run reaches from them into others. So add at least as many as
-    /// the longest run that is to lie there.
+    /// The slots of one call form a separate range, and no run crosses its bounds. Add at least the length of the
+    /// longest run that the new slots must hold.
     ///
     /// # Errors
-    /// No slots, more than [`ShaderVisibleDesc::slots_max`] or than the device supports, another thread makes the heap
-    /// larger meanwhile, or the driver failed.
+    /// `more_slots` is 0, or the sum is more than [`ShaderVisibleDesc::slots_max`] or than the device supports; another
+    /// thread grows the heap at the same time; or the driver failed.
     pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         if more_slots == 0 {
@@ -194,7 +197,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let mut epochs = state.core.epochs.write();
         if !Arc::ptr_eq(&epochs.current, &before) {
             drop(epochs);
-            // SAFETY: no other thread has seen it.
+            // SAFETY: no other thread has the new heap.
             unsafe { next.destroy(&shared.device) };
             return Err(DescriptorError::GrownMeanwhile);
         }
@@ -210,36 +213,36 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(())
     }
 
-    /// What its slots show.
+    /// Returns the kind of the descriptors.
     #[must_use]
     pub fn kind(&self) -> HeapKind {
         self.keeper.state.kind
     }
 
-    /// The types of view that it takes, if it is of resources: those of the CPU-only heaps that are copied to it.
+    /// Returns the view types of a heap of resources. CPU-only heaps that are copied to it must have the same types.
     #[must_use]
     pub fn types(&self) -> ViewTypes {
         self.keeper.state.types
     }
 
-    /// Slots of the heap that new frames see.
+    /// Returns the number of slots for new frames.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.keeper.state.core.epochs.read().current.heap.slots()
     }
 
-    /// The device handle of a slot, for command lists of this frame.
+    /// Returns the device handle of a slot, for command lists of this frame.
     ///
     /// # Panics
-    /// If there is no such slot, or the frame is of another allocator.
+    /// If there is no such slot, or if the frame belongs to another allocator.
     #[must_use]
     pub fn gpu_handle(&self, slot: u32, frame: &Frame) -> GpuHandle {
-        assert!(self.check_frame(frame).is_ok(), "the frame is of another allocator than the heap");
+        assert!(self.check_frame(frame).is_ok(), "the frame belongs to another allocator than the heap");
         let epochs = self.keeper.state.core.epochs.read();
-        epochs.of(frame.point()).heap.gpu_handle(slot).expect("shaders see the heap")
+        epochs.of(frame.point()).heap.gpu_handle(slot).expect("the heap is shader-visible")
     }
 
-    /// Figures, cheap enough for each frame.
+    /// Returns the figures of the heap. Cheap enough for every frame.
     #[must_use]
     pub fn statistics(&self) -> VisibleStatistics {
         let state = &self.keeper.state;
@@ -263,7 +266,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// Checks every rule of the structure. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         let state = &self.keeper.state;
         state.core.waiting.validate()?;
@@ -284,7 +287,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
         }
     }
 
-    /// The same as dropping it. One that is another heap's goes back there, and this heap stays as it is.
+    /// As dropping the allocation. An allocation of another heap is freed there, and this heap does not change.
     fn free(&mut self, allocation: Persistent<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len().into());
         let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);

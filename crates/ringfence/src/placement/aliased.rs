@@ -5,10 +5,10 @@
 //!          │── blur ──│── bloom ──│                       the same bytes, in another pass
 //! ```
 //!
-//! The caller chooses the offset of each texture, and makes sure that uses of overlapping textures do not overlap in
-//! time and have a barrier between them: otherwise their contents are undefined. The host never accesses this memory,
-//! so that wrong texels are the only consequence. A texture's object is released like any other, and the heap once the
-//! last one is released.
+//! The caller chooses the offset of each texture. The caller must ensure that uses of overlapping textures do not
+//! overlap in time and have a barrier between them; otherwise their contents are undefined. The host never accesses
+//! this memory, so wrong texels are the only consequence. A texture's object is released like any other. The heap is
+//! released after its last texture.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -22,14 +22,14 @@ use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Error, Resource};
 
-/// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
+/// Alignment of every aliased heap: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;
 
-/// A heap of aliased memory for textures. The caller makes sure that uses of overlapping textures do not overlap in
-/// time and have a barrier between them: otherwise their contents are undefined.
+/// A heap of aliased memory for textures. The caller must ensure that uses of overlapping textures do not overlap in
+/// time and have a barrier between them; otherwise their contents are undefined.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
-    /// Taken out when it is dropped.
+    /// Taken on drop.
     whole: ManuallyDrop<Arc<Place<D>>>,
     arena: u32,
     bytes: u64,
@@ -57,31 +57,31 @@ impl<D: Device> AliasedHeap<D> {
         Ok(Self { shared: Arc::clone(shared), whole, arena, bytes })
     }
 
-    /// Its bytes.
+    /// Returns the size of the heap, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes a texture at `offset`, which may overlap others. Its contents are undefined at first.
+    /// Creates a texture at `offset`, which may overlap others. Its initial contents are undefined.
     ///
     /// # Errors
-    /// The texture does not fit there (size, alignment, memory type or class), or the driver refuses it. Nothing has
-    /// changed then.
+    /// The heap does not fit the texture (size, alignment, memory type or class), or the driver refuses it. The heap is
+    /// unchanged then.
     pub fn create_texture(&self, desc: &TextureDesc, offset: u64, name: &str) -> Result<TextureLocation<D>, Error> {
         let shared = &self.shared;
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, desc)?;
         let allocation = AllocationDesc { name, location: Location::Device, ..Default::default() };
-        // SAFETY: what is returned was placed here; the type and class are those of the heap, and the range lies
-        // inside, aligned.
+        // SAFETY: the returned object was placed here. The heap has its memory type and class, and the range is inside
+        // the heap and aligned.
         let ((placed, place), needs) = unsafe {
             shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
                 self.check(needs, offset)?;
                 Ok(shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset))?)
             })
         }?;
-        // SAFETY: the object was made of `info` just now, which describes `desc`, and bound to the place.
+        // SAFETY: the object was just created from `info`, which describes `desc`, and bound to the suballocation.
         let texture = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
                 .made_as(&info)
@@ -91,18 +91,18 @@ impl<D: Device> AliasedHeap<D> {
     }
 
     fn check(&self, needs: Requirements, offset: u64) -> Result<(), Error> {
-        // SAFETY: the heap is this allocator's, and lives as long as this.
+        // SAFETY: the heap belongs to this allocator and outlives this call.
         let memory_type = unsafe { self.shared.memory_under(&self.whole) }.memory_type;
         if needs.memory_type_bits & (1 << memory_type) == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
         }
-        DeviceError::invalid("the heap is of another class than the texture, by the number of the arena")
+        DeviceError::invalid("the heap has another resource class than the texture (numbers of the arenas)")
             .exactly(self.shared.arena_index(memory_type, needs.class).into(), self.arena.into())?;
         if needs.requires_dedicated {
             let size = Numbers::Given(needs.size);
-            return Err(DeviceError::invalid("the texture insists on memory of its own").with(size).into());
+            return Err(DeviceError::invalid("the texture requires dedicated memory").with(size).into());
         }
-        DeviceError::invalid("the offset is not aligned as the texture needs").multiple_of(offset, needs.alignment)?;
+        DeviceError::invalid("the offset breaks the alignment of the texture").multiple_of(offset, needs.alignment)?;
         match offset.checked_add(needs.size) {
             Some(end) if end <= self.bytes => Ok(()),
             end => Err(Error::TooLarge { size: end.unwrap_or(u64::MAX), max: self.bytes }),
@@ -111,11 +111,11 @@ impl<D: Device> AliasedHeap<D> {
 }
 
 impl<D: Device> Drop for AliasedHeap<D> {
-    /// The heap is released like a texture in it: the last one frees the memory.
+    /// Releases the heap's own reference; the last reference, of the heap or a texture, frees the memory.
     fn drop(&mut self) {
-        // SAFETY: it is taken once, here, and not used again.
+        // SAFETY: the field is taken once, here, and not used again.
         let whole = unsafe { ManuallyDrop::take(&mut self.whole) };
-        // SAFETY: a share in the heap, which this value has had; the last share frees it.
+        // SAFETY: this is the heap's own reference to its memory; the last reference frees it.
         unsafe { self.shared.retire(None, Place::share_of(whole)) };
     }
 }

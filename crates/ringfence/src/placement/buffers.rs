@@ -15,7 +15,7 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
 use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
-/// What uploads may be used for.
+/// Usages of the shared upload buffers.
 pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::VERTEX)
     .union(BufferUsage::INDEX)
@@ -62,17 +62,17 @@ impl<D: Device> Inner<D> {
             dst_offset: new.offset(),
             size: keep_bytes,
         };
-        // The assignment drops the old one, which retires it.
+        // The assignment drops the old buffer, which retires it.
         *held = new;
         Ok((keep_bytes > 0).then_some(copy))
     }
 
-    /// The upload side: small from the buddies, big from the pool, else stand-alone.
+    /// Creates an upload: small from the buddies, big from the pool, else stand-alone.
     #[track_caller]
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
         let route = self.desc.upload_route(request.size, alignment);
-        // What the shared buffers are not made for gets one of its own.
+        // A usage that the shared buffers lack needs a stand-alone buffer.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
         let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, ("uploads", self.at));
         let found = match route {
@@ -87,7 +87,7 @@ impl<D: Device> Inner<D> {
         }
     }
 
-    /// Default buffers: the first pool that supports the kind, or a new one.
+    /// Creates a default buffer in the first pool that supports its usage and strategy, or in a new pool.
     #[track_caller]
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         if request.size > self.desc.default_buffer_bytes_max {
@@ -129,7 +129,7 @@ impl<D: Device> Inner<D> {
 
     fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
         let PlacementDesc { default_block_bytes, idle_frames, .. } = self.desc;
-        // A later request with fewer usages takes this pool; every pool may be copied from and to.
+        // A later request with fewer usages also uses this pool. Every pool supports copies from and to it.
         let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let ranges = match strategy {
             Strategy::Placed => DefaultRanges::Placed(HeapPools::new(
@@ -161,16 +161,16 @@ impl<D: Device> Inner<D> {
             if needs.requires_dedicated {
                 route = Route::StandAlone;
                 let alone = AllocationDesc { dedicated: Dedicated::Always, ..desc };
-                // SAFETY: `create_with` has measured it, and it was not placed.
+                // SAFETY: `create_with` has measured the object, and it was not placed.
                 return unsafe { shared.place::<Buffers>(unplaced, needs, alone) };
             }
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
         };
-        // SAFETY: what `place` returns comes of what it is given.
+        // SAFETY: `place` returns the object that it was passed, placed.
         let ((placed, place), needs) = unsafe { shared.create_with::<Buffers>(&info, desc, place) }?;
-        // SAFETY: the place was made just now, by this allocator.
+        // SAFETY: this allocator has just created the suballocation.
         unsafe { shared.note_line(&place, panic::Location::caller()) };
-        // SAFETY: the object was made of `info` just now, which describes the request, and bound to the place.
+        // SAFETY: the object was just created from `info`, which describes the request, and bound to the suballocation.
         let buffer = unsafe {
             Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
                 .made_as(&info)
@@ -192,7 +192,7 @@ impl<D: Device> Inner<D> {
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 
-    /// The largest alignment that the usage or the request needs.
+    /// Returns the largest alignment that a usage or the request needs.
     fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
         let capabilities = self.memory.device().capabilities();
         let by_usage = [
@@ -211,7 +211,7 @@ impl<D: Device> Inner<D> {
             .fold(request.alignment.max(capabilities.non_coherent_atom_bytes), u64::max)
     }
 
-    /// No two ranges share an atom of flushes.
+    /// Rounds up to the `nonCoherentAtomSize`, so that no two ranges share an atom.
     fn padded(&self, size: u64) -> u64 {
         let atom = self.memory.device().capabilities().non_coherent_atom_bytes.max(1);
         size.checked_next_multiple_of(atom).unwrap_or(size)

@@ -1,11 +1,11 @@
-//! Constants of the policy, which are placed by their lifetime.
+//! Constants of the policy, allocated by their lifetime.
 //!
 //! ```text
 //!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
-//!   several frames ────── an upload of their own, released like every other
+//!   several frames ────── a separate upload, released like every other
 //! ```
 //!
-//! The constants of a graph live for a frame: they take the first way.
+//! Constants of a graph live for a frame, so they are fast constants.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
 use crate::upload::{Staged, UploadError};
 use ringfence_memory::{AccessError, Error};
 
-/// Constants from the placement policy, with their contents.
+/// Constants from the placement policy, with their content.
 pub enum ConstantsLocation<D: Device> {
-    /// In a page of the writer: valid for the writer's frame only.
+    /// Range of a page of the writer: valid for the writer's frame only.
     Fast(Staged<D>),
-    /// An upload that lives until it is dropped.
+    /// Upload buffer that lives until it is dropped.
     Upload(BufferLocation<D>),
 }
 
@@ -65,7 +65,7 @@ impl<D: Device> Inner<D> {
 }
 
 impl<D: Device> ConstantsLocation<D> {
-    /// The driver's buffer.
+    /// Returns the driver's buffer.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         match self {
@@ -74,7 +74,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// The first byte in the driver's buffer.
+    /// Returns the offset of the first byte in the driver's buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self {
@@ -83,7 +83,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         match self {
@@ -92,7 +92,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// Which allocator gave them.
+    /// Returns the allocator that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         match self {
@@ -101,7 +101,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// How they are released.
+    /// Returns the kind of location, which determines the release.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route().kind()

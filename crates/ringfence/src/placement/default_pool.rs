@@ -1,4 +1,4 @@
-//! A pool of default buffers: heaps to place them in, or shared buffers to cut them from.
+//! A pool of default buffers: heaps for placed buffers, or shared buffers that are divided into ranges.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::range_pool::{PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device};
 use ringfence_memory::extend::Shared;
 
-/// A pool of default buffers and what it supports.
+/// A pool of default buffers, with the usages that it supports.
 pub(super) struct DefaultPool<D: Device> {
     pub(super) usage: BufferUsage,
     pub(super) strategy: Strategy,

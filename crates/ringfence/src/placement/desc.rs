@@ -1,42 +1,42 @@
-//! The thresholds of the policy, and the routes that follow from them. Numbers only, no memory.
+//! Thresholds of the policy, and the routes that they lead to.
 
 use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 
-/// How a [`Placement`](super::Placement) is set up. The thresholds' defaults are Unreal Engine's; block sizes are those
-/// that engines use.
+/// Description of a [`Placement`](super::Placement). The default thresholds are Unreal Engine's. The default block
+/// sizes are common in engines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Uploads of at most this many bytes come from the buddies.
+    /// Largest uploads that come from the buddies, in bytes.
     pub small_upload_bytes_max: u64,
-    /// Uploads of at most this many bytes come from the pool; larger ones get a driver buffer of their own.
+    /// Largest uploads that come from the pool, in bytes. Each larger one gets its own driver buffer.
     pub big_upload_bytes_max: u64,
-    /// Default buffers of at most this many bytes come from a pool.
+    /// Largest default buffers that come from a pool, in bytes.
     pub default_buffer_bytes_max: u64,
-    /// Textures of at most this many bytes come from a pool.
+    /// Largest textures that come from a pool, in bytes.
     pub texture_bytes_max: u64,
-    /// Sampled textures of at most this many bytes share a pool of their own: they need little alignment.
+    /// Largest sampled textures that come from the pool of small textures, in bytes. They need little alignment.
     pub small_texture_bytes_max: u64,
-    /// Bytes of a page of fast constants, a power of two.
+    /// Size of a page of fast constants in bytes, a power of two.
     pub fast_page_bytes: u64,
-    /// Bytes of a buddy for small uploads, a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
+    /// Size of a buddy for small uploads in bytes, a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
     pub small_block_bytes: u64,
-    /// The smallest piece of such a buddy in bytes, a power of two.
+    /// Smallest range of such a buddy in bytes, a power of two.
     pub small_granule_bytes: u64,
-    /// Bytes of a block for big uploads. A larger request gets a block of its size.
+    /// Size of a block for big uploads in bytes. A larger request gets a block of its size.
     pub big_block_bytes: u64,
-    /// Bytes of a buddy for fast pages, a power of two, at least [`PlacementDesc::fast_page_bytes`].
+    /// Size of a buddy for fast pages in bytes, a power of two, at least [`PlacementDesc::fast_page_bytes`].
     pub fast_block_bytes: u64,
-    /// Bytes of a block of default buffers.
+    /// Size of a block of default buffers, in bytes.
     pub default_block_bytes: u64,
-    /// Bytes of a block of textures.
+    /// Size of a block of textures, in bytes.
     pub texture_block_bytes: u64,
-    /// For how many frames a block has to be empty before it is destroyed.
+    /// Number of frames after which an empty block is destroyed.
     pub idle_frames: u64,
-    /// The most resources that the end of a frame destroys.
+    /// Largest number of resources that the end of a frame destroys.
     pub reclaim_objects_max: usize,
-    /// How default buffers that shaders write are placed: on Direct3D 12 each needs a resource state of its own.
+    /// Strategy for default buffers that shaders write: on Direct3D 12 each needs a separate resource state.
     pub storage_strategy: Strategy,
-    /// How all other default buffers are placed.
+    /// Strategy for all other default buffers.
     pub plain_strategy: Strategy,
 }
 
@@ -63,51 +63,51 @@ impl Default for PlacementDesc {
     }
 }
 
-/// How a pool gives memory.
+/// Strategy of a pool of default buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Strategy {
-    /// A resource of the driver for each request, placed in a heap of the pool.
+    /// One driver resource for each request, placed in a heap of the pool.
     Placed,
-    /// A range of one driver buffer that the pool's requests share.
+    /// One driver buffer for many requests; each gets a range of it.
     Suballocated,
 }
 
-/// Whether the host rewrites a buffer.
+/// The writer of a buffer: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dynamism {
-    /// Written by the device, usually by copies: default heap.
+    /// The device writes it, usually by copies: default heap.
     #[default]
     Static,
-    /// Written by the host repeatedly: upload heap.
+    /// The host writes it repeatedly: upload heap.
     Dynamic,
 }
 
-/// How long constants are used.
+/// Lifetime of constants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConstantsLifetime {
-    /// By one draw: fast constants.
+    /// One draw: fast constants.
     SingleDraw,
-    /// By draws of one frame, or of one execution of a graph: fast constants.
+    /// One frame, or one execution of a graph: fast constants.
     SingleFrame,
-    /// By several frames: upload heap.
+    /// Several frames: upload heap.
     MultiFrame,
 }
 
-/// A buffer that is wanted.
+/// Request for a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferRequest<'a> {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What it is for.
+    /// Usages of the buffer.
     pub usage: BufferUsage,
-    /// Whether the host rewrites it.
+    /// Writer of the buffer.
     pub dynamism: Dynamism,
-    /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory, in bytes; a power of two, or 0
+    /// Alignment in bytes of the first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, or 0
     /// for the alignment that the usage needs.
     pub alignment: u64,
-    /// How a static one is placed; `None` for the strategy of [`PlacementDesc`] for its usage.
+    /// Strategy for a static buffer; `None` for the one that [`PlacementDesc`] sets for its usage.
     pub strategy: Option<Strategy>,
-    /// A name for reports, and for the driver's object if it has its own.
+    /// Name for reports, and for the driver's object if the buffer is not a range of a shared one.
     pub name: &'a str,
 }
 
@@ -130,24 +130,24 @@ impl BufferRequest<'_> {
     }
 }
 
-/// The kinds of textures that have pools of their own.
+/// Kinds of textures; each has its own pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextureKind {
-    /// Sampled only, and small.
+    /// Only sampled, and small.
     SmallSampled,
-    /// Sampled only.
+    /// Only sampled.
     Sampled,
-    /// Drawn to, depth and stencil too.
+    /// Render target, or depth and stencil.
     RenderTarget,
     /// Written by shaders.
     Storage,
 }
 
 impl TextureKind {
-    /// Every kind, in the order of the pools.
+    /// All kinds, in the order of the pools.
     pub const ALL: [Self; 4] = [Self::SmallSampled, Self::Sampled, Self::RenderTarget, Self::Storage];
 
-    /// The kind by usage, regardless of size: whether a texture is small is known only from its memory requirements.
+    /// Returns the kind by usage, without the size: only the memory requirements tell if a texture is small.
     #[must_use]
     pub fn of(desc: &TextureDesc) -> Self {
         if desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL) {
@@ -159,7 +159,7 @@ impl TextureKind {
         }
     }
 
-    /// The kind of a texture that needs `size` bytes.
+    /// Returns the kind of a texture that needs `size` bytes.
     #[must_use]
     pub(super) fn measured(self, size: u64, desc: &PlacementDesc) -> Self {
         match self {
@@ -169,14 +169,14 @@ impl TextureKind {
         }
     }
 
-    /// Whether it should be made with a clear value, so that clears are fast.
+    /// Returns `true` if the texture should be created with a clear value, for fast clears.
     #[must_use]
     pub const fn wants_clear_value(self) -> bool {
         matches!(self, Self::RenderTarget)
     }
 }
 
-/// Which allocator serves a request.
+/// The allocator that serves a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Route {
@@ -186,36 +186,36 @@ pub enum Route {
     UploadBig,
     /// The buddies of fast pages.
     FastPage,
-    /// A pool of default buffers: its strategy, and its index in the order in which pools were made.
+    /// A pool of default buffers: its strategy, and its index in the order of creation.
     DefaultBuffers {
-        /// How it places.
+        /// Strategy of the pool.
         strategy: Strategy,
-        /// Which pool.
+        /// Index of the pool.
         pool: usize,
     },
     /// The pool of this kind of textures.
     Textures(TextureKind),
-    /// A driver object with memory of its own.
+    /// A driver object with dedicated memory.
     StandAlone,
-    /// Memory that textures share in turns.
+    /// Memory that textures alias.
     Aliased,
 }
 
-/// The four kinds of locations: how something is released.
+/// The four kinds of locations, which differ in their release.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LocationKind {
     /// Dedicated memory: the driver's object and its memory are destroyed, deferred.
     StandAlone,
-    /// In a pool or a buddy: its range is freed, deferred.
+    /// Range of a pool or a buddy: the range is freed, deferred.
     Suballocated,
-    /// In a page: nothing is done; the page is released as a whole.
+    /// Range of a page: it is not released alone; the page is released as a whole.
     Fast,
-    /// In aliased memory: the driver's object is destroyed, deferred; the memory stays.
+    /// Aliased memory: the driver's object is destroyed, deferred; the memory is kept.
     HeapAliased,
 }
 
 impl Route {
-    /// How what goes this way is released.
+    /// Returns the kind of locations on this route.
     #[must_use]
     pub const fn kind(self) -> LocationKind {
         match self {
@@ -230,7 +230,7 @@ impl Route {
 }
 
 impl PlacementDesc {
-    /// The upload allocator that serves a request, by its size and whether a buddy can hold it at its alignment. O(1).
+    /// Returns the upload allocator for a request, by its size and by the largest alignment of a buddy. O(1).
     #[must_use]
     pub fn upload_route(&self, size: u64, alignment: u64) -> Route {
         if size <= self.small_upload_bytes_max && alignment <= self.small_block_bytes {
@@ -242,13 +242,13 @@ impl PlacementDesc {
         }
     }
 
-    /// The strategy for a static buffer whose request names none. O(1).
+    /// Returns the strategy for a static buffer if the request does not set one. O(1).
     #[must_use]
     pub fn strategy_for(&self, usage: BufferUsage) -> Strategy {
         if usage.intersects(BufferUsage::STORAGE) { self.storage_strategy } else { self.plain_strategy }
     }
 
-    /// The first rule of the description that does not hold.
+    /// Returns the first broken rule of the description.
     pub(super) fn broken_rule(&self) -> Option<&'static str> {
         let rules = [
             (self.fast_page_bytes.is_power_of_two(), "fast_page_bytes is a power of two"),

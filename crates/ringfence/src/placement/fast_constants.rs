@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   thread's page   ┌────┬────┬────┬──────────┐
-//!                   │ c0 │ c1 │ c2 │          │ ──over, or its frame is──▶ retired with the frame
+//!                   │ c0 │ c1 │ c2 │          │ ──full, or frame ended ──▶ retired with the frame
 //!                   └────┴────┴────┴──────────┘                              │ the frame is complete
 //!   buddies         [ ▢ ▢ ▢ ▢ ][ ▢ ▢ ▢ ▢ ]  ◀────────────────────────────────┘
-//!   of 1 MiB            └──▶ the next page; a buddy more only if none has one
+//!   of 1 MiB            └──▶ the next page; a new buddy only if no page is free
 //! ```
 //!
-//! Single constants are not freed; their page is released as a whole. Pages are freed in any order, each when its own
-//! frame is complete: a queue that is late delays only its own pages, whereas in a ring it would delay all. A page
-//! belongs to one thread until it is released, so that a write needs no lock, no pin and no check of progress.
+//! Single constants are not freed; their page is released as a whole. Pages are freed in any order, each when its frame
+//! is complete. A slow queue thus delays only its own pages, while in a ring it would delay all. A page belongs to one
+//! thread until it is released, so a write needs no lock, no pin and no check of progress.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a constant that fits in the page | O(1), the copy; nothing is shared between threads. A flush where memory is not coherent |
-//! | a page | two short locks, O(log pages); a driver call a timeline if no page is free, a buffer if none has come back |
+//! | write to the page | O(1), the copy; no shared state. A flush if the memory is not coherent |
+//! | take a page | two short locks, O(log pages); if no page is free, one driver call a timeline, and a buffer if none has completed |
 
 use std::cell::Cell;
 use std::fmt;
@@ -41,28 +41,28 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Allocator, Error};
 
-/// How the pages of fast constants are made.
+/// Description of the pages of fast constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastConstantsDesc<'a> {
-    /// Bytes of a page, rounded up to the alignment of constants: also the largest size of constants.
+    /// Size of a page in bytes, rounded up to the alignment of constants; also the largest size of constants.
     pub page_bytes: u64,
-    /// Bytes of a driver's buffer that pages are allocated from; at least those of a page, rounded up to a power of
-    /// two. If there is no memory for one, a page gets a buffer of its own.
+    /// Size in bytes of a driver buffer that pages are allocated from: at least that of a page, rounded up to a power
+    /// of two. If there is no memory for one, a page gets a separate buffer.
     pub buddy_bytes: u64,
-    /// The most pages that may be in use at once. A page counts until its frame is complete.
+    /// Largest number of pages in use. A page is in use until its frame is complete.
     pub pages_max: u32,
-    /// What the bytes may be used for.
+    /// Usages of the buffers.
     pub usage: BufferUsage,
-    /// The location of the pages, which must be host-visible: not [`Location::Device`].
+    /// Location of the pages, which must be host-visible: not [`Location::Device`].
     pub location: Location,
-    /// A buddy is destroyed after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had
-    /// no page in use.
+    /// A buddy is destroyed after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) without a page
+    /// in use.
     pub shrink_after: u32,
-    /// A name for reports and for the driver's objects.
+    /// Name for reports and for the drivers' objects.
     pub name: &'a str,
 }
 
-/// The largest page and the largest buddy in bytes: a power of two that can be doubled.
+/// Largest page and largest buddy in bytes: a power of two that can be doubled.
 const BYTES_MAX: u64 = 1 << 62;
 
 impl Default for FastConstantsDesc<'_> {
@@ -82,36 +82,36 @@ impl Default for FastConstantsDesc<'_> {
 
 struct Page<D: Device> {
     bytes: BufferLocation<D>,
-    /// Of its first byte, where it was made to have one.
+    /// Device address of the first byte, if the buffer has one.
     address: Option<u64>,
 }
 
 struct Books<D: Device> {
     retired: RetireQueue<Page<D>>,
-    /// Empty: kept for its memory.
+    /// Always empty; kept for its host memory.
     passed: Vec<Page<D>>,
-    /// Pages that are written or wait for the device.
+    /// Pages that are being written or wait for the device.
     in_use: u32,
     high_water: u32,
-    /// Calls of reclaim: the clock of empty buddies.
+    /// Number of calls of reclaim: the clock for empty buddies.
     ticks: u64,
 }
 
-/// What a reclaim does with the buddies.
+/// The owner of the cleanup of empty buddies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cleaning {
-    /// Destroys those that were empty for long.
+    /// Each reclaim destroys buddies that were empty for long enough.
     Own,
-    /// Nothing: the placement policy does.
+    /// The placement policy destroys them.
     Others,
 }
 
 struct State<D: Device> {
     memory: Allocator<D>,
     desc: FastConstantsDesc<'static>,
-    /// The line of the program that made it.
+    /// The line of the program that created it.
     at: &'static panic::Location<'static>,
-    /// Of each constant: the device's for constants, and no two share an atom of flushes.
+    /// Alignment of each constant: the device's for constants, and at least the `nonCoherentAtomSize`.
     alignment: u64,
     name: String,
     cleaning: Cleaning,
@@ -121,15 +121,15 @@ struct State<D: Device> {
     written_bytes: AtomicU64,
 }
 
-/// Pages for constants that live for one frame. Shared by all threads; each writes through a [`FastWriter`] of its own.
+/// Pages for constants that live for one frame. All threads share it; each writes through its own [`FastWriter`].
 ///
-/// Dropping it and its writers releases the pages; they live until the submissions that use them are complete.
+/// Dropping it and its writers releases the pages, which live until the submissions that use them are complete.
 pub struct FastConstants<D: Device> {
     state: Arc<State<D>>,
 }
 
 impl<D: Device> FastConstants<D> {
-    /// Makes pages for constants that live for one frame. No memory is allocated before the first write.
+    /// Creates pages for constants that live for one frame. It allocates no memory before the first write.
     #[must_use]
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
@@ -141,7 +141,8 @@ impl<D: Device> FastConstants<D> {
         let capabilities = memory.device().capabilities();
         let alignment = capabilities.constant_alignment.max(capabilities.buffer_alignment(desc.usage));
         let alignment = alignment.max(capabilities.non_coherent_atom_bytes);
-        // A page of 0 bytes refuses everything as too large. In others constants take whole multiples of the alignment.
+        // A page of 0 bytes refuses all constants as too large. In other pages, constants take multiples of the
+        // alignment.
         let page_bytes = desc.page_bytes.checked_next_multiple_of(alignment.max(1)).unwrap_or(BYTES_MAX);
         let desc = FastConstantsDesc { page_bytes: page_bytes.min(BYTES_MAX), ..desc };
         let page_bytes = desc.page_bytes.max(1).next_power_of_two();
@@ -172,10 +173,10 @@ impl<D: Device> FastConstants<D> {
         Self { state }
     }
 
-    /// Makes a writer for one thread, for the submission of `frame`. Keep it for later frames: [`FastWriter::begin`].
+    /// Creates a writer for one thread and for `frame`. Reuse it for later frames with [`FastWriter::begin`].
     ///
     /// # Errors
-    /// The frame is of another allocator; or [`FastConstantsDesc::location`] is not host-visible.
+    /// The frame belongs to another allocator, or [`FastConstantsDesc::location`] is not host-visible.
     pub fn writer(&self, frame: &Frame) -> Result<FastWriter<D>, UploadError> {
         self.state.check(frame)?;
         if self.state.desc.location == Location::Device {
@@ -192,7 +193,8 @@ impl<D: Device> FastConstants<D> {
         })
     }
 
-    /// Its figures: the capacity is that of all buddies; pages that are written or wait for the device are in use.
+    /// Returns the figures. The capacity is that of all buddies. Pages that are written or wait for the device are in
+    /// use.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
@@ -202,7 +204,7 @@ impl<D: Device> FastConstants<D> {
         self.state.buddies.figures()
     }
 
-    /// A buddy that has been empty for long enough, by the caller's clock.
+    /// Takes out a buddy that has been empty for long enough, by the caller's clock.
     pub(super) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
         self.state.buddies.take_idle(tick)
     }
@@ -216,7 +218,7 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// A free page; one that has come back; one of a new buddy.
+    /// Returns a free page: first from the buddies, then after freeing complete pages, then from a new buddy.
     fn page(&self) -> Result<Page<D>, UploadError> {
         let shared = self.memory.shared();
         shared.check_lost()?;
@@ -235,10 +237,10 @@ impl<D: Device> State<D> {
             let capacity = u64::from(self.desc.pages_max).saturating_mul(self.desc.page_bytes);
             return Err(UploadError::Full { size: self.desc.page_bytes, free: 0, capacity, waits_for: None });
         };
-        // The driver and the program's eviction callback are called from here: whatever they do, the claim ends.
+        // The driver and the program's eviction callback run here. A panic in them ends the claim.
         let size = self.granule();
         let made = self.buddies.allocate(size, size, |bytes| self.buddy(bytes)).or_else(|_| {
-            // Without memory for a whole buddy there may be some for a page.
+            // Without memory for a whole buddy, there may be memory for one page.
             self.buddies.allocate_in_own_block(size, size, |bytes| self.buddy(bytes))
         });
         Ok(self.found(made?, claim))
@@ -255,7 +257,7 @@ impl<D: Device> State<D> {
         Some(self.found(found, claim))
     }
 
-    /// The page for which one was counted.
+    /// Returns the page of a claim.
     fn found(&self, found: InPool<D>, claim: Claim<'_, D>) -> Page<D> {
         claim.keep();
         let address = found.address;
@@ -263,13 +265,13 @@ impl<D: Device> State<D> {
         Page { bytes: BufferLocation::in_pool(shared, found, self.desc.page_bytes, location, Route::FastPage), address }
     }
 
-    /// Made without the lock: it is a driver call.
+    /// Creates a buddy. A driver call: no lock may be held.
     fn buddy(&self, bytes: u64) -> Result<Block<D>, Error> {
         let FastConstantsDesc { usage, location, .. } = self.desc;
         Block::buffer(self.memory.shared(), bytes, usage, location, (&self.name, self.at))
     }
 
-    /// Its figures without its name.
+    /// Returns the figures without the name.
     fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
@@ -285,7 +287,7 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device> Books<D> {
-    /// Counts a page more, if there may be one.
+    /// Counts one more page in use, unless the limit is reached.
     fn take(&mut self, pages_max: u32) -> bool {
         let may = self.in_use < pages_max;
         if may {
@@ -296,18 +298,17 @@ impl<D: Device> Books<D> {
     }
 }
 
-/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a
-/// callback.
+/// A page that is counted before it is allocated. Dropping the claim, also by a panic in a callback, reverts the count.
 struct Claim<'a, D: Device>(&'a State<D>);
 
 impl<'a, D: Device> Claim<'a, D> {
-    /// `None` if there may be no page more.
+    /// Returns `None` if the limit of pages is reached.
     fn take(state: &'a State<D>) -> Option<Self> {
         let may = state.books.lock().take(state.desc.pages_max);
         may.then(|| Self(state))
     }
 
-    /// There is the page now.
+    /// Keeps the count, once the page is allocated.
     fn keep(self) {
         std::mem::forget(self);
     }
@@ -320,7 +321,7 @@ impl<D: Device> Drop for Claim<'_, D> {
 }
 
 impl<D: Device> State<D> {
-    /// Frees the pages that the device is done with.
+    /// Frees the pages that the device no longer uses.
     fn free_passed(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
         let mut pages = {
             let mut books = self.books.lock();
@@ -329,7 +330,7 @@ impl<D: Device> State<D> {
             books.in_use -= pages.len() as u32;
             pages
         };
-        // Not under the lock: a subscriber of the device's lifetimes may run.
+        // Without the lock, because a subscriber of the device's lifetimes may run.
         let free = |page: Page<D>| {
             // SAFETY: its points have passed.
             unsafe { page.bytes.free_range_now() };
@@ -353,12 +354,12 @@ impl<D: Device> ReclaimRing for State<D> {
         self.cleaning == Cleaning::Own
     }
 
-    /// Destroys the buddies that were not needed for long.
+    /// Destroys buddies that were empty for long enough.
     fn upkeep(&self) {
         let ticks = self.books.lock().ticks;
         let shared = self.memory.shared();
         let destroy = |backing| {
-            // SAFETY: the block was taken out of the pool, empty, its ranges having been released by sync points.
+            // SAFETY: the block was removed from the pool and is empty; its ranges were released by sync points.
             unsafe { shared.free_backing(backing) };
         };
         std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(destroy);
@@ -374,48 +375,48 @@ impl<D: Device> ReclaimRing for State<D> {
 }
 
 impl<D: Device> Drop for State<D> {
-    /// Pages that wait are dropped with it, which retires them; the buddies go with the last of them.
+    /// Closes the pool. Dropping the waiting pages retires them; a buddy is destroyed after its last page.
     fn drop(&mut self) {
         self.buddies.close();
     }
 }
 
-/// What is refused where the pages would not be mapped.
+/// Error for a location that is not mapped.
 const UNSEEN: DeviceError =
-    DeviceError::invalid("fast constants lie in memory that the host sees: not Location::Device");
+    DeviceError::invalid("fast constants need host-visible memory: use a location other than Location::Device");
 
-/// A page that a thread bumps through.
+/// A page that a thread fills linearly.
 struct Own<D: Device> {
     page: Page<D>,
-    /// Of as many bytes as the page has.
+    /// Allocator over the bytes of the page.
     bump: Linear,
-    /// The first byte of a page that is mapped and needs no flushes: a write is a copy and nothing else.
+    /// Pointer to the first byte if the page is mapped and needs no flushes, so that a write is only a copy.
     plain: Option<Mapped>,
 }
 
-/// Writes constants for one thread and one frame at a time, into a page of its own.
+/// Writes constants for one thread and one frame at a time, into the writer's page.
 pub struct FastWriter<D: Device> {
     state: Arc<State<D>>,
-    /// As the state has it.
+    /// Copy of the state's alignment.
     alignment: u64,
     frame: OpenFrame,
     page: Option<Own<D>>,
     written_bytes: u64,
     written_count: u64,
-    /// Not shared between threads.
+    /// Makes the type `!Sync`.
     _one_thread: PhantomData<Cell<()>>,
 }
 
 impl<D: Device> FastWriter<D> {
-    /// Whether it takes its pages from there.
+    /// Returns `true` if its pages come from `fast`.
     pub(super) fn is_of(&self, fast: &FastConstants<D>) -> bool {
         Arc::ptr_eq(&self.state, &fast.state)
     }
 
-    /// Begins a frame: constants that are written from now on are for the submission of `frame`.
+    /// Starts the next frame: later constants are for `frame`.
     ///
     /// # Errors
-    /// The frame is of another allocator; the writer is as before then.
+    /// The frame belongs to another allocator. The writer is unchanged then.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.state.check(frame)?;
         self.retire();
@@ -423,12 +424,16 @@ impl<D: Device> FastWriter<D> {
         Ok(())
     }
 
-    /// Copies constants into the thread's page, at the device's alignment for them. They may be used by the writer's
-    /// frame; there is nothing to free.
+    /// Copies constants into the writer's page, at the device's alignment. Only the writer's frame may use them. They
+    /// need no free.
     ///
     /// # Errors
-    /// `bytes` is empty or larger than a page; the frame was submitted or dropped; all pages are in use, or there is no
-    /// memory for another; the device is lost. Nothing is written then.
+    /// No bytes are written if:
+    ///
+    /// - `bytes` is empty or larger than a page;
+    /// - the frame was submitted or dropped;
+    /// - all pages are in use, or there is no memory for another page;
+    /// - the device is lost.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<Staged<D>, UploadError> {
         let offset = match self.write_plainly(bytes) {
@@ -438,8 +443,8 @@ impl<D: Device> FastWriter<D> {
         let size = bytes.len() as u64;
         self.written_bytes += size;
         self.written_count += 1;
-        // Made here and nowhere else, so that it need not pass through memory.
-        let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
+        // The value is constructed only here, so that it need not be copied through memory.
+        let Page { bytes: held, address } = &self.page.as_ref().expect("the write was in a page").page;
         let address = address.map(|base| base + offset);
         let point = self.frame.point();
         let (owner, frames) = (point.timeline.owner(), Frames::of(point));
@@ -447,7 +452,7 @@ impl<D: Device> FastWriter<D> {
         Ok(Staged { buffer, offset, size, address, owner, frames, place_hash: 0 })
     }
 
-    /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.
+    /// Writes if that is only a copy, which cannot fail. Returns the offset in the page.
     #[inline]
     fn write_plainly(&mut self, bytes: &[u8]) -> Option<u64> {
         let own = self.page.as_mut()?;
@@ -455,16 +460,17 @@ impl<D: Device> FastWriter<D> {
         if !self.frame.nothing_closed() {
             return None;
         }
-        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the
-        // next.
+        // There is a page only if the alignment is a power of two, and all its constants take multiples of the
+        // alignment, so the next constant is aligned.
         let offset = own.bump.allocate(padded(bytes, self.alignment), 1).ok()?;
-        // SAFETY: the page is mapped from `base` on for as many bytes as its bump has, which holds `padded` of them at
-        // `offset`, no fewer than are copied; the page is this writer's alone, and its bump hands out each byte once.
+        // SAFETY: the page is mapped from `base` on for the whole length of `bump`. The range at `offset` has `padded`
+        // bytes, which is at least the copied length. Only this writer uses the page, and `bump` hands out each byte
+        // once.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.add(offset).as_ptr(), bytes.len()) };
         Some(offset)
     }
 
-    /// Writes what [`FastWriter::write_plainly`] leaves. Gives the offset in the page.
+    /// Writes in all cases that [`FastWriter::write_plainly`] does not handle. Returns the offset in the page.
     #[cold]
     fn write_with_care(&mut self, bytes: &[u8]) -> Result<u64, UploadError> {
         if !self.frame.is_open() {
@@ -472,7 +478,7 @@ impl<D: Device> FastWriter<D> {
             return Err(UploadError::FrameOver { frame: self.frame.point() });
         }
         let (offset, bump) = self.place(padded(bytes, self.alignment), self.alignment)?;
-        let own = self.page.as_mut().expect("the place lies in a page");
+        let own = self.page.as_mut().expect("`place` returned an offset in a page");
         match own.page.bytes.write(offset, bytes) {
             Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
@@ -482,7 +488,7 @@ impl<D: Device> FastWriter<D> {
         Ok(offset)
     }
 
-    /// Where it goes in the page, and how the page stands once it is there.
+    /// Returns the offset for a write in the page, and the state of the page's allocator after it.
     fn place(&mut self, size: u64, alignment: u64) -> Result<(u64, Linear), UploadError> {
         if let Some(own) = &self.page {
             let mut bump = own.bump.clone();
@@ -490,7 +496,7 @@ impl<D: Device> FastWriter<D> {
                 return Ok((offset, bump));
             }
         }
-        // Refused before a page is spent on it.
+        // Checked before a page is taken.
         let mut bump = Linear::new(self.state.desc.page_bytes);
         let offset = bump.allocate(size, alignment).map_err(|error| match error {
             AllocError::TooLarge { size, capacity } => UploadError::TooLarge { size, capacity },
@@ -504,7 +510,7 @@ impl<D: Device> FastWriter<D> {
         Ok((offset, bump))
     }
 
-    /// Releases the page, for once its frame is complete.
+    /// Retires the page until its frame is complete, and adds the figures.
     fn retire(&mut self) {
         if let Some(Own { page, .. }) = self.page.take() {
             let (state, users) = (Arc::clone(&self.state), SyncSet::from(self.frame.point()));
@@ -524,8 +530,8 @@ impl<D: Device> Drop for FastWriter<D> {
     }
 }
 
-/// Views are of whole multiples of the alignment on Direct3D 12: no other bytes are in them. Without a division; an
-/// alignment that is no power of two is refused by the page.
+/// Rounds a length up to the alignment: views on Direct3D 12 have multiples of it, and must not contain other
+/// constants. Needs no division. The page refuses an alignment that is not a power of two.
 #[inline]
 const fn padded(bytes: &[u8], alignment: u64) -> u64 {
     (bytes.len() as u64).wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg()

@@ -3,31 +3,31 @@
 //! ```text
 //!   texture ┬ a pass of a graph is given ── its transient allocator
 //!           └ none ─────────────────────── the policy: [`Placement::create_texture`]
-//!   buffer ─┬ dynamic ──────────────────── the upload heap, whatever is given
+//!   buffer ─┬ dynamic ──────────────────── the upload heap, in either case
 //!           └ else ────────────────────── as a texture
 //! ```
 //!
-//! One call serves code that is used within a graph and outside of one.
+//! This lets the same code create resources inside and outside of a graph.
 
 use super::location::{BufferLocation, TextureLocation};
 use crate::transient::{TransientBuffer, TransientTexture};
 
-/// What was made, and by which of the two.
+/// A resource from the policy or from a graph's transient allocator.
 #[derive(Debug)]
 pub enum Provided<P, T> {
-    /// Made by the policy: it lives until it is dropped.
+    /// Created by the policy: lives until it is dropped.
     Placed(P),
-    /// Made by the graph's transient allocator: a handle that is valid as long as the execution.
+    /// Created by the graph's transient allocator: a handle that is valid until the end of the execution.
     Transient(T),
 }
 
-/// A buffer of one of the two.
+/// A buffer from the policy or from a graph.
 pub type ProvidedBuffer<D> = Provided<BufferLocation<D>, TransientBuffer>;
-/// A texture of one of the two.
+/// A texture from the policy or from a graph.
 pub type ProvidedTexture<D> = Provided<TextureLocation<D>, TransientTexture>;
 
 impl<P, T> Provided<P, T> {
-    /// The location that the policy made; `None` if a transient allocator made the resource.
+    /// Returns the location from the policy; `None` if a transient allocator created the resource.
     #[must_use]
     pub fn placed(self) -> Option<P> {
         match self {
@@ -36,7 +36,7 @@ impl<P, T> Provided<P, T> {
         }
     }
 
-    /// The handle of a transient allocator; `None` if the policy made it.
+    /// Returns the handle from a transient allocator; `None` if the policy created the resource.
     #[must_use]
     pub fn transient(self) -> Option<T> {
         match self {

@@ -1,8 +1,8 @@
-//! Pools in which each request has a driver object of its own, placed in a heap of the pool.
+//! Pools with a separate driver object for each request, placed in a heap of the pool.
 //!
-//! Which memory type and class an object may lie in is known only once the driver has measured it, so a pool has a part
-//! for each: on most devices one is ever used. Objects that need more than [`COMMON_ALIGNMENT`] have parts of their own
-//! (on Direct3D 12 the heap itself has to be aligned for multisampled ones).
+//! The memory type and the class of an object are known only after the driver has measured it, so a pool has a part for
+//! each combination; on most devices only one is used. Objects that need more than [`COMMON_ALIGNMENT`] have separate
+//! parts (on Direct3D 12, the heap itself must be aligned for multisampled objects).
 
 use std::panic;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use ringfence_memory::extend::{Backing, Made, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{Error, ResourceKind};
 
-/// What every heap is aligned to at least.
+/// Minimum alignment of every heap.
 const COMMON_ALIGNMENT: u64 = 64 << 10;
 
 /// The heaps of one memory type and class.
@@ -25,7 +25,7 @@ type Part<D> = Arc<RangePool<D, Tlsf>>;
 /// See the [module](self).
 pub(super) struct HeapPools<D: Device> {
     name: &'static str,
-    /// The line of the program that made the policy.
+    /// The line of the program that created the policy.
     at: &'static panic::Location<'static>,
     block_bytes: u64,
     idle_frames: u64,
@@ -34,7 +34,7 @@ pub(super) struct HeapPools<D: Device> {
 }
 
 impl<D: Device> HeapPools<D> {
-    /// No heap yet.
+    /// Creates pools without heaps.
     pub(super) fn new(
         shared: &Shared<D>,
         name: &'static str,
@@ -47,13 +47,13 @@ impl<D: Device> HeapPools<D> {
         Self { name, at, block_bytes, idle_frames, parts }
     }
 
-    /// The part for an arena's memory type and class.
+    /// Returns the part for an arena's memory type and class, and for an alignment.
     fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Part<D> {
         let index = arena as usize * 2 + usize::from(alignment > COMMON_ALIGNMENT);
         self.parts[index].get_or_init(|| tlsf_pool(shared, self.block_bytes, self.idle_frames))
     }
 
-    /// Places a measured object in a heap of the pool: in the best memory type that has room.
+    /// Places a measured object in a heap of the pool, in the best memory type that has space.
     pub(super) fn place<K>(
         &self,
         shared: &Shared<D>,
@@ -92,11 +92,11 @@ impl<D: Device> HeapPools<D> {
         let part = self.part(shared, arena, needs.alignment);
         let make = |bytes| self.make_heap(shared, arena, bytes, needs);
         let found = part.allocate(needs.size, needs.alignment, make)?;
-        // SAFETY: the part's heaps are of this memory type and class, and the range is aligned.
+        // SAFETY: the part's heaps have this memory type and class, and the range is aligned.
         Ok(unsafe { shared.place_at::<K>(unplaced, found.place) }?)
     }
 
-    /// Asks the driver for a heap.
+    /// Creates a heap in the driver.
     fn make_heap(&self, shared: &Shared<D>, arena: u32, bytes: u64, needs: Requirements) -> Result<Block<D>, Error> {
         let alignment = needs.alignment.max(COMMON_ALIGNMENT);
         let backing = shared.make_heap(arena, bytes, alignment, self.name, self.at)?;

@@ -1,4 +1,4 @@
-//! The allocators of the policy, which every handle shares.
+//! The allocators of the policy, shared by all its handles.
 
 use std::panic;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub(super) struct Inner<D: Device> {
     pub(super) upload_small: Arc<RangePool<D, Buddy>>,
     pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
     pub(super) fast: FastConstants<D>,
-    /// In the order of their making.
+    /// In the order of creation.
     pub(super) default_buffers: SharedLock<Vec<Arc<DefaultPool<D>>>>,
     /// By [`TextureKind`](super::TextureKind).
     pub(super) textures: [HeapPools<D>; 4],
     pub(super) frame: AtomicU64,
-    /// The line of the program that made the policy.
+    /// The line of the program that created the policy.
     pub(super) at: &'static panic::Location<'static>,
 }
 
@@ -39,7 +39,7 @@ impl<D: Device> Inner<D> {
 }
 
 impl<D: Device> Drop for Inner<D> {
-    /// Blocks go with the allocator's next reclaim, or once their last range has come back.
+    /// Closes the pools. A block is destroyed at the allocator's next reclaim, or after its last range is freed.
     fn drop(&mut self) {
         self.upload_small.close();
         self.upload_big.close();

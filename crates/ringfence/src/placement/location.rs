@@ -1,12 +1,12 @@
-//! The result of a request: a driver object and the bytes in it, with one owner.
+//! Locations: a driver object and the range of bytes in it, with one owner.
 //!
-//! | kind | on drop | once the device is done with it |
+//! | kind | on drop | once the device no longer uses it |
 //! |---|---|---|
-//! | stand-alone | object and memory on the to-delete list | both are destroyed |
-//! | sub-allocated, placed | object and range deferred | the object is destroyed, its range goes back to the pool |
-//! | sub-allocated, of a shared buffer | range deferred | the range goes back; the buffer lives as long as its block |
-//! | fast | nothing | nothing: the page goes as a whole |
-//! | heap-aliased | object on the to-delete list | it is destroyed; the memory stays with its other users |
+//! | stand-alone | object and memory retired | both are destroyed |
+//! | sub-allocated, placed | object and range retired | the object is destroyed, its range is freed in the pool |
+//! | sub-allocated, of a shared buffer | range retired | the range is freed; the buffer lives as long as its block |
+//! | fast | nothing | nothing: the page is freed as a whole |
+//! | heap-aliased | object retired | the object is destroyed; the memory is kept for its other users |
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -21,26 +21,26 @@ use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Buffer, Resource, Texture};
 
-/// A buffer from the placement policy: a driver buffer of its own, or a range of one that others share.
+/// A buffer from the placement policy: a separate driver buffer, or a range of a shared one.
 ///
 /// Dropping it releases it, deferred until every submission that had begun by then is complete.
 pub struct BufferLocation<D: Device> {
-    /// Its object is shared with other locations iff `is_range`.
+    /// If `is_range`, other locations share the driver's object.
     buffer: ManuallyDrop<Buffer<D>>,
     is_range: bool,
-    /// The first byte in the driver's buffer.
+    /// Offset of the first byte in the driver's buffer.
     offset: u64,
     size: u64,
     route: Route,
 }
 
 impl<D: Device> BufferLocation<D> {
-    /// A driver buffer of its own.
+    /// Wraps a separate driver buffer.
     pub(super) fn own(buffer: Buffer<D>, size: u64, route: Route) -> Self {
         Self { buffer: ManuallyDrop::new(buffer), is_range: false, offset: 0, size, route }
     }
 
-    /// `size` bytes of a driver buffer that others share: a range of a pool.
+    /// Wraps `size` bytes of a shared driver buffer: a range of a pool.
     pub(super) fn in_pool(
         shared: &Arc<Shared<D>>,
         found: InPool<D>,
@@ -50,101 +50,102 @@ impl<D: Device> BufferLocation<D> {
     ) -> Self {
         let InPool { place, offset, shared_buffer, mapped, .. } = found;
         let object = shared_buffer.expect("a pool of ranges shares buffers");
-        // SAFETY: the pool's buffer covers the place, is mapped there as the pool says, and goes with the pool.
+        // SAFETY: the pool's buffer covers the range, is mapped there if the pool has a pointer, and is destroyed with
+        // the pool.
         let buffer = unsafe { Resource::new(Arc::clone(shared), Placed { object, mapped }, place, size, location) };
         Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
     }
 
-    /// The buffer, which is not released by this value any more.
+    /// Returns the buffer without releasing it.
     fn into_buffer(self) -> Buffer<D> {
         // SAFETY: the value is neither dropped nor used again.
         unsafe { ManuallyDrop::take(&mut ManuallyDrop::new(self).buffer) }
     }
 
-    /// Frees a range of its pool.
+    /// Frees the range in its pool immediately.
     ///
     /// # Safety
-    /// The device is done with it.
+    /// The device no longer uses the range.
     pub(crate) unsafe fn free_range_now(self) {
-        debug_assert!(self.is_range, "an object of one's own is destroyed by the allocator");
+        debug_assert!(self.is_range, "the allocator destroys a separate object");
         let (shared, _, place) = self.into_buffer().into_parts();
-        // SAFETY: the range was this value's alone; the rest is the caller's promise.
+        // SAFETY: only this value used the range; the rest is the caller's promise.
         unsafe { shared.destroy_place(place) };
     }
 
-    /// The driver's buffer. Bytes outside of [`BufferLocation::offset`]` ..+ `[`BufferLocation::size`] are not this
-    /// owner's.
+    /// Returns the driver's buffer. The owner may only use the bytes from [`BufferLocation::offset`] on,
+    /// [`BufferLocation::size`] of them.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         self.buffer.object()
     }
 
-    /// The first byte in the driver's buffer.
+    /// Returns the offset of the first byte in the driver's buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The requested bytes.
+    /// Returns the requested size, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Which allocator gave it.
+    /// Returns the allocator that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// How it is released.
+    /// Returns the kind of location, which determines the release.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()
     }
 
-    /// The memory type that it lies in.
+    /// Returns the index of its memory type.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.buffer.memory_type()
     }
 
-    /// Whether the host can reach its bytes.
+    /// Returns `true` if the host can access its bytes.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.buffer.is_mapped()
     }
 
-    /// Its first byte, if the host writes it without flushes.
+    /// Returns a pointer to the first byte, if the host can write to it without flushes.
     pub(crate) fn plainly_mapped(&self) -> Option<Mapped> {
         let capabilities = self.buffer.shared().device.capabilities();
         self.buffer.mapped_base().filter(|_| !capabilities.needs_flush(self.memory_type()))
     }
 
-    /// As [`Buffer::write`], `offset` being counted from the location's first byte.
+    /// As [`Buffer::write`]; `offset` is relative to the location's first byte.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::write`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         self.check(offset, bytes.len())?;
         self.buffer.write(offset, bytes)
     }
 
-    /// As [`Buffer::read`], `offset` being counted from the location's first byte.
+    /// As [`Buffer::read`]; `offset` is relative to the location's first byte.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::read`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.check(offset, into.len())?;
         self.buffer.read(offset, into)
     }
 
-    /// Whether it is of this allocator.
+    /// Returns `true` if it belongs to this allocator.
     pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(self.buffer.shared(), shared)
     }
 
-    /// Not what the driver rounded up.
+    /// Refuses accesses outside the requested size, also to bytes that the driver added by rounding up.
     fn check(&self, offset: u64, len: usize) -> Result<(), AccessError> {
         let size = len as u64;
         match offset.checked_add(size) {
@@ -153,41 +154,41 @@ impl<D: Device> BufferLocation<D> {
         }
     }
 
-    /// Destroys it at once: its own driver object with the memory, or its range of the shared buffer.
+    /// Destroys it immediately: a separate driver buffer with its memory, or the range of a shared buffer.
     ///
     /// # Safety
-    /// No submission that is under way uses it.
+    /// No pending submission uses it.
     pub unsafe fn destroy_now(self) {
         if self.is_range {
-            // SAFETY: the caller promises the same.
+            // SAFETY: by the caller's promise.
             return unsafe { self.free_range_now() };
         }
-        // SAFETY: the caller promises the same, and a buffer that is no range is its owner's alone.
+        // SAFETY: by the caller's promise; only its owner uses a buffer that is not a range.
         unsafe { self.into_buffer().destroy_now() };
     }
 
-    /// Releases it once `points` have passed, whichever other submissions are under way.
+    /// Releases it once `points` have passed, regardless of other pending submissions.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is released as if it were dropped then.
+    /// If a point is not on a timeline of this allocator. Then the location is released as by a drop.
     ///
     /// # Safety
-    /// Only submissions that complete with these points use it.
+    /// All submissions that use it complete with these points.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let is_range = self.is_range;
         let (shared, object, place) = self.into_buffer().into_parts();
-        // SAFETY: both were this value's alone; the rest is the caller's promise.
+        // SAFETY: only this value used both; the rest is the caller's promise.
         unsafe { shared.retire_after(points, (!is_range).then_some(object), place) };
     }
 }
 
 impl<D: Device> Drop for BufferLocation<D> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
+        // SAFETY: a value is dropped once, and the field is not read afterwards.
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
         if self.is_range {
             let (shared, _, place) = buffer.into_parts();
-            // SAFETY: the range was this value's alone, which goes.
+            // SAFETY: only this value used the range, and it is being dropped.
             unsafe { shared.retire(None, place) };
         }
     }
@@ -200,7 +201,7 @@ impl<D: Device> fmt::Debug for BufferLocation<D> {
     }
 }
 
-/// A texture that the placement policy gave.
+/// A texture from the placement policy.
 pub struct TextureLocation<D: Device> {
     pub(super) texture: Texture<D>,
     pub(super) texture_kind: TextureKind,
@@ -208,40 +209,40 @@ pub struct TextureLocation<D: Device> {
 }
 
 impl<D: Device> TextureLocation<D> {
-    /// The texture.
+    /// Returns the texture.
     #[must_use]
     pub fn texture(&self) -> &Texture<D> {
         &self.texture
     }
 
-    /// The texture itself, which is released in the same way.
+    /// Returns the texture by value. It is released in the same way.
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture
     }
 
-    /// Destroys it at once, with its memory if that is its own.
+    /// Destroys it immediately, with its memory if that is dedicated.
     ///
     /// # Safety
-    /// No submission that is under way uses it.
+    /// No pending submission uses it.
     pub unsafe fn destroy_now(self) {
-        // SAFETY: the caller promises the same.
+        // SAFETY: by the caller's promise.
         unsafe { self.texture.destroy_now() };
     }
 
-    /// Which kind it was measured to be.
+    /// Returns the kind, by its measured size.
     #[must_use]
     pub fn texture_kind(&self) -> TextureKind {
         self.texture_kind
     }
 
-    /// Which allocator gave it.
+    /// Returns the allocator that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// How it is released.
+    /// Returns the kind of location, which determines the release.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()

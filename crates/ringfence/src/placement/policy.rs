@@ -1,4 +1,4 @@
-//! The policy: takes a request, finds the allocator that serves it, and reclaims at the end of a frame.
+//! The policy: it finds the allocator for a request, and reclaims at the end of a frame.
 
 use std::fmt;
 use std::panic;
@@ -31,12 +31,12 @@ use ringfence_memory::{Allocator, Error};
 
 /// The placement policy of an engine. See the [module](super).
 ///
-/// Cheap to clone; every clone is the same policy. All methods may be called from any thread.
+/// Cheap to clone; clones refer to the same policy. All threads may call all methods.
 pub struct Placement<D: Device> {
     pub(super) inner: Arc<Inner<D>>,
 }
 
-/// Use of each allocator of the policy.
+/// Usage of each allocator of the policy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PlacementFigures {
@@ -46,17 +46,17 @@ pub struct PlacementFigures {
     pub upload_big: PoolFigures,
     /// Buddies of fast pages.
     pub fast_pages: PoolFigures,
-    /// Pools of default buffers, in the order of their making.
+    /// Pools of default buffers, in the order of creation.
     pub default_buffers: Vec<PoolFigures>,
-    /// Texture pools, by [`TextureKind`](super::TextureKind).
+    /// Pools of textures, by [`TextureKind`](super::TextureKind).
     pub textures: [PoolFigures; 4],
 }
 
 impl<D: Device> Placement<D> {
-    /// Makes the policy over an allocator. No memory is allocated yet.
+    /// Creates a policy on top of an allocator. It allocates no memory before the first request.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidInfo`] with the rule of the description that does not hold.
+    /// [`DeviceError::InvalidInfo`] with the broken rule of the description.
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: PlacementDesc) -> Result<Self, Error> {
         if let Some(rule) = desc.broken_rule() {
@@ -94,13 +94,13 @@ impl<D: Device> Placement<D> {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The allocator underneath.
+    /// Returns the underlying allocator.
     #[must_use]
     pub fn memory(&self) -> &Allocator<D> {
         &self.inner.memory
     }
 
-    /// How it is set up.
+    /// Returns the description of the policy.
     #[must_use]
     pub fn desc(&self) -> &PlacementDesc {
         &self.inner.desc
@@ -110,22 +110,22 @@ impl<D: Device> Placement<D> {
         self.inner.memory.shared()
     }
 
-    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
+    /// Creates a buffer: a dynamic one in upload memory, a static one in device memory. O(1) if a pool has space.
     ///
     /// # Errors
-    /// A size of 0, an alignment that is not a power of two, no memory, or an error of the driver. Nothing has changed
-    /// then.
+    /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. The state is
+    /// unchanged then.
     #[track_caller]
     pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.inner.create_buffer(request)
     }
 
-    /// Replaces `held` with a buffer that `request` describes, which may be served by another allocator, and returns
-    /// the copy that keeps the first `keep_bytes`: record it in `frame`, before anything that reads the new buffer.
-    /// `None` if there is nothing to copy. The new buffer is made first: see [`Buffer::resize`](crate::Buffer::resize).
+    /// Replaces `held` by a buffer that `request` describes, which another allocator may serve. Returns the copy that
+    /// keeps the first `keep_bytes`: record it in `frame`, before any use of the new buffer that reads it. Returns
+    /// `None` if `keep_bytes` is 0. The new buffer is created first; see [`Buffer::resize`](crate::Buffer::resize).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Buffer::resize`](crate::Buffer::resize).
     #[track_caller]
     pub fn resize_buffer(
         &self,
@@ -137,9 +137,9 @@ impl<D: Device> Placement<D> {
         self.inner.resize_buffer(held, frame, request, keep_bytes)
     }
 
-    /// Returns the kind of a texture, the allocator that would serve it and its memory requirements, without allocating
-    /// memory. [`TextureKind::wants_clear_value`] says whether it should be made with a clear value, on APIs that have
-    /// one.
+    /// Returns the kind of a texture, the allocator that would serve it, and its memory requirements. Allocates no
+    /// memory. If [`TextureKind::wants_clear_value`] returns `true`, create the texture with a clear value on APIs that
+    /// have one.
     ///
     /// # Errors
     /// The driver refuses the description.
@@ -147,7 +147,7 @@ impl<D: Device> Placement<D> {
         self.inner.plan_texture(desc)
     }
 
-    /// Makes a texture in the pool of its kind.
+    /// Creates a texture in the pool of its kind.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -170,9 +170,8 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture_as(kind, info, name)
     }
 
-    /// Makes a buffer to which a texture is copied so that the host can read it: a stand-alone buffer in readback
-    /// memory with room for every texel, with the row pitch that the device needs. Also returns the regions to copy,
-    /// one for each subresource.
+    /// Creates a buffer for the readback of a texture: a stand-alone buffer in readback memory for all texels, with the
+    /// row pitch that the device needs. Also returns the regions to copy, one for each subresource.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -185,13 +184,13 @@ impl<D: Device> Placement<D> {
         self.inner.create_readback_texture(desc, name)
     }
 
-    /// Makes constants by their lifetime: those of a draw or a frame are written with `writer`, a [`FastWriter`] of
-    /// [`Placement::fast_constants`]; those of several frames get an upload buffer.
+    /// Creates constants by their lifetime. Constants of a draw or a frame are written with `writer`, a [`FastWriter`]
+    /// of [`Placement::fast_constants`]. Constants of several frames get an upload buffer.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a
-    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has
-    /// changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer does not belong to this policy; for a
+    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. The state is
+    /// unchanged then.
     #[track_caller]
     pub fn create_constants(
         &self,
@@ -203,11 +202,11 @@ impl<D: Device> Placement<D> {
         self.inner.create_constants(content, lifetime, writer, name)
     }
 
-    /// Makes a buffer with the graph's transient allocator if an execution and the first pass that uses the buffer are
-    /// given, else with the policy. A dynamic one is an upload buffer in either case.
+    /// Creates a static buffer with the graph's transient allocator if `graph` is given: an execution, and the first
+    /// pass that uses the buffer. Otherwise, or if the buffer is dynamic, creates it with the policy.
     ///
     /// # Errors
-    /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. Nothing has changed then.
+    /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. The state is unchanged then.
     #[track_caller]
     pub fn provide_buffer(
         &self,
@@ -223,11 +222,11 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Makes a texture with the graph's transient allocator if an execution and the first pass that uses the texture
-    /// are given, else with the policy.
+    /// Creates a texture with the graph's transient allocator if `graph` is given: an execution, and the first pass
+    /// that uses the texture. Otherwise creates it with the policy.
     ///
     /// # Errors
-    /// As `Execution::acquire_texture` or [`Placement::create_texture`]. Nothing has changed then.
+    /// As `Execution::acquire_texture` or [`Placement::create_texture`]. The state is unchanged then.
     pub fn provide_texture(
         &self,
         desc: &TextureDesc,
@@ -243,14 +242,14 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Pages for the constants of a single frame or draw: each thread that records writes through a
-    /// [`FastWriter`](crate::FastWriter) of its own.
+    /// Returns the pages for constants of a single frame or draw. Each recording thread writes through its own
+    /// [`FastWriter`](crate::FastWriter).
     #[must_use]
     pub fn fast_constants(&self) -> &FastConstants<D> {
         &self.inner.fast
     }
 
-    /// Makes a heap of aliased memory for textures: `bytes` of the best memory type for textures like `like`.
+    /// Creates a heap of aliased memory for textures: `bytes` in the best memory type for textures like `like`.
     ///
     /// # Errors
     /// The driver refuses the description, or there is no memory.
@@ -259,15 +258,16 @@ impl<D: Device> Placement<D> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }
 
-    /// Ends a frame: destroys and frees retired resources that the device is done with, then destroys blocks of the
-    /// upload, texture and default-buffer allocators that were empty for long enough. Never waits for the GPU.
+    /// Ends a frame: frees retired resources that the device no longer uses, then destroys blocks of the upload,
+    /// texture and default-buffer allocators that were empty for [`PlacementDesc::idle_frames`]. Never waits for the
+    /// GPU.
     pub fn end_frame(&self) -> Reclaimed {
         let (inner, shared) = (&*self.inner, self.shared());
         let mut reclaimed = shared.reclaim(inner.desc.reclaim_objects_max);
         let frame = inner.frame.fetch_add(1, Ordering::Relaxed) + 1;
         let mut idle = 0;
         let mut destroy = |backing| {
-            // SAFETY: the block was taken out of its pool, empty, its ranges having been released by sync points.
+            // SAFETY: the block was removed from its pool and is empty; its ranges were released by sync points.
             unsafe { shared.free_backing(backing) };
             idle += 1;
         };
@@ -278,7 +278,7 @@ impl<D: Device> Placement<D> {
         parts.for_each(|part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
         let count = inner.default_buffers.read().len();
         for index in 0..count {
-            // Not across the driver's calls: a new pool needs the lock.
+            // The lock is not held across driver calls, because a new pool needs it.
             let pool = Arc::clone(&inner.default_buffers.read()[index]);
             pool.each_part(&mut |part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
         }
@@ -286,7 +286,7 @@ impl<D: Device> Placement<D> {
         reclaimed
     }
 
-    /// Use of each allocator. O(blocks).
+    /// Returns the usage of each allocator. O(blocks).
     #[must_use]
     pub fn figures(&self) -> PlacementFigures {
         let inner = &*self.inner;

@@ -1,22 +1,22 @@
-//! Blocks for one use, added as needed: each a heap or a driver buffer, suballocated by one of the core's range
-//! allocators.
+//! Pools of blocks for one use. A block is a heap or a driver buffer, added when needed and suballocated by one of the
+//! core's range allocators.
 //!
 //! ```text
 //!   Buddy  in each block: several buddies of one size          each buddy is tried, else one is added
 //!   Tlsf   in each block: its pool                             the same over blocks of any size
 //!
 //!   backing of a block:   heap ── the driver places resources in it          (placed)
-//!                         buffer ── requests share it, each with its range   (sub-allocated)
+//!                         buffer ── each request has a range of it           (sub-allocated)
 //! ```
 //!
-//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that
-//! were empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
+//! The pool does not track the GPU: the allocator frees a range after its points have passed. Blocks that were empty
+//! for long enough are taken out at the end of a frame and destroyed without a lock.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate in an existing block | that of the range allocator, one short lock, no driver call |
-//! | allocate that needs a block | driver calls, under the lock of those who also found no room, and no other |
-//! | free | that of the range allocator, one short lock, no driver call |
+//! | allocate in an existing block | cost of the range allocator, one short lock, no driver call |
+//! | allocate in a new block | driver calls, under a lock that only such calls take |
+//! | free | cost of the range allocator, one short lock, no driver call |
 
 use std::panic;
 use std::sync::Arc;
@@ -32,21 +32,21 @@ use ringfence_memory::extend::{
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Error};
 
-/// A block: what lies under its ranges.
+/// A block: the memory or buffer of its ranges.
 pub(super) struct Block<D: Device> {
     pub(super) backing: Backing<D>,
-    /// The memory, shared with every range.
+    /// The memory, shared by every range.
     pub(super) memory: Arc<Memory<D>>,
-    /// Where the block's first byte lies in the memory.
+    /// Offset of the block's first byte in the memory.
     pub(super) base: u64,
     pub(super) mapped: Option<Mapped>,
-    /// The address of the block's first byte for shaders, if it is a buffer that has one.
+    /// Device address of the block's first byte, if it is a buffer that has one.
     pub(super) address: Option<u64>,
 }
 
 impl<D: Device> Block<D> {
-    /// A driver buffer for ranges to share, for the line of the program that made the pool. A driver call: no lock may
-    /// be held that an allocation needs.
+    /// Creates a driver buffer that ranges share, reported for the line of the program that created the pool. A driver
+    /// call: the caller must not hold a lock that an allocation needs.
     pub(super) fn buffer(
         shared: &Shared<D>,
         bytes: u64,
@@ -59,11 +59,11 @@ impl<D: Device> Block<D> {
         let alignment = shared_alignment(shared.device.capabilities(), usage, bytes, has_address);
         let desc = AllocationDesc { name, location, alignment, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
-        // SAFETY: the place was made just now, by this allocator.
+        // SAFETY: this allocator has just created the suballocation.
         unsafe { shared.note_line(&place, at) };
-        // SAFETY: the object is alive, and was described as one that has an address.
+        // SAFETY: the object is alive, and its description has an address.
         let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });
-        // SAFETY: as above; the memory is dropped before the block is.
+        // SAFETY: as above; the memory is dropped before the block.
         let (memory, base) = (unsafe { shared.share_memory_under(&place) }, place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
         Ok(Self { backing, memory, base, mapped: placed.mapped, address })
@@ -73,30 +73,30 @@ impl<D: Device> Block<D> {
 /// A range in a block.
 pub(super) struct InPool<D: Device> {
     pub(super) place: Place<D>,
-    /// The first byte, counted from the block's.
+    /// Offset of the first byte in the block.
     pub(super) offset: u64,
-    /// The buffer that the block shares, if it does.
+    /// The buffer of the block; `None` for a heap.
     pub(super) shared_buffer: Option<RawBuffer<D>>,
-    /// Where the host sees the first byte.
+    /// Host pointer to the first byte.
     pub(super) mapped: Option<Mapped>,
-    /// Its address for shaders, if the block has one.
+    /// Device address of the first byte, if the block has one.
     pub(super) address: Option<u64>,
 }
 
 /// See the [module](self).
 pub(super) struct RangePool<D: Device, A> {
     block_bytes: u64,
-    /// Makes the range allocator of a block: from its bytes and the granule.
+    /// Creates the range allocator of a block, from its bytes and the granule.
     ranges: fn(u64, u64) -> A,
     granule: u64,
     state: Lock<Blocks<A, Block<D>>>,
     growth: Lock<()>,
-    /// No call allocates any more: an empty block goes at once.
+    /// `true` after the last allocation: an empty block is destroyed immediately.
     closed: AtomicBool,
 }
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
-    /// A pool without a block, known to the allocator.
+    /// Creates a pool without blocks and registers it with the allocator.
     pub(super) fn new(
         shared: &Shared<D>,
         block_bytes: u64,
@@ -111,8 +111,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         pool
     }
 
-    /// A range in an existing block, or in one that `make` makes with the bytes that it is given. `make` runs without a
-    /// lock that an allocation in an existing block needs.
+    /// Allocates a range in an existing block, or in a new block that `make` creates with the given bytes. While `make`
+    /// runs, no lock is held that an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
@@ -131,7 +131,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         })
     }
 
-    /// A range in a block that holds nothing else, where there was no memory for a block as large as others.
+    /// Allocates a range in a new block of exactly `size` bytes, for when there is no memory for a block of the usual
+    /// size.
     pub(super) fn allocate_in_own_block(
         self: &Arc<Self>,
         size: u64,
@@ -154,7 +155,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         let block = make(bytes)?;
         let mut state = self.state.lock();
         let id = state.insert(block, (self.ranges)(bytes, self.granule));
-        let allocation = state.allocate_in(id, size, alignment).expect("a new block holds what it was made for");
+        let allocation = state.allocate_in(id, size, alignment).expect("a new block has space for its request");
         Ok(self.found(&state, allocation))
     }
 
@@ -165,7 +166,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
     }
 
     fn found(self: &Arc<Self>, state: &Blocks<A, Block<D>>, allocation: BlockAllocation) -> InPool<D> {
-        let (block, _) = state.get(allocation.block()).expect("an allocation's block is held");
+        let (block, _) = state.get(allocation.block()).expect("the block of an allocation exists");
         let offset = allocation.offset();
         InPool {
             place: Place::in_pool(Arc::clone(&block.memory), block.base + offset, Arc::<Self>::clone(self), allocation),
@@ -174,13 +175,13 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
                 Backing::Buffer { object, .. } => Some(object.clone()),
                 Backing::Heap { .. } => None,
             },
-            // SAFETY: the range lies inside the block, all of which is mapped if its first byte is.
+            // SAFETY: the range is inside the block, and the whole block is mapped if its first byte is.
             mapped: block.mapped.map(|first| unsafe { first.add(offset) }),
             address: block.address.map(|first| first + offset),
         }
     }
 
-    /// A block that has been empty for long enough at the end of this frame.
+    /// Takes out a block that has been empty for long enough, as of this frame.
     pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
         self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
     }
@@ -200,17 +201,17 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
     }
 }
 
-/// Use of a pool.
+/// Usage of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PoolFigures {
-    /// Blocks (of a multi-buddy: buddies).
+    /// Number of blocks; for a multi-buddy, of buddies.
     pub block_count: usize,
-    /// Their bytes.
+    /// Size of the blocks, in bytes.
     pub block_bytes: u64,
-    /// Ranges in use, those included that wait for the device.
+    /// Ranges in use, including those that wait for the device.
     pub range_count: usize,
-    /// Bytes in no range.
+    /// Free bytes.
     pub free_bytes: u64,
 }
 
@@ -223,10 +224,10 @@ impl PoolFigures {
     }
 }
 
-// SAFETY: what is given is a block that was taken out empty; ranges come back once the device is done with them.
+// SAFETY: it only returns blocks that are empty; ranges are freed after the device has stopped using them.
 unsafe impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
     fn free(&self, allocation: &BlockAllocation) {
-        // A range has one owner, so that it is live: a failure is a defect of this library.
+        // A range has one owner and is therefore live: a failure is a defect of this library.
         self.state.lock().free(allocation).expect("a pooled range is live until it is freed");
     }
 

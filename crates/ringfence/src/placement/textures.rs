@@ -1,4 +1,4 @@
-//! Textures of the policy: planned, pooled by kind, read back.
+//! Textures of the policy: planning, pools by kind, and readback.
 
 use std::panic;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::upload::least_common_multiple;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
-/// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
+/// Largest number of subresources of a texture for readback: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
 
 impl<D: Device> Inner<D> {
@@ -57,14 +57,14 @@ impl<D: Device> Inner<D> {
                     made => return made,
                 }
             }
-            // SAFETY: `create_with` has measured it, and it was not placed.
+            // SAFETY: `create_with` has measured the object, and it was not placed.
             unsafe { shared.place::<Textures>(unplaced, needs, desc) }
         };
-        // SAFETY: what `place` returns comes of what it is given.
+        // SAFETY: `place` returns the object that it was passed, placed.
         let ((placed, place), needs) = unsafe { shared.create_with::<Textures>(info, desc, place) }?;
-        // SAFETY: the place was made just now, by this allocator.
+        // SAFETY: this allocator has just created the suballocation.
         unsafe { shared.note_line(&place, panic::Location::caller()) };
-        // SAFETY: the object was made of `info` just now, and bound to the place.
+        // SAFETY: the object was just created from `info`, and bound to the suballocation.
         let texture =
             unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info) };
         Ok(TextureLocation { texture, texture_kind, route })
@@ -84,18 +84,18 @@ impl<D: Device> Inner<D> {
         Ok((buffer, footprints))
     }
 
-    /// Where each mip of each layer lies, and how many bytes that makes.
+    /// Returns the region of each mip of each layer in a buffer, and the bytes of the buffer.
     fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<TexelRegion>, u64), Error> {
         let TextureDesc { width, height, depth, layers, mips, format, .. } = *desc;
         let least = [width, height, depth, layers, mips].into_iter().min().unwrap_or(0);
         DeviceError::invalid("a texture has texels, layers and mip levels").at_least(least.into(), 1)?;
         DeviceError::invalid("more mip levels than the size allows")
             .at_most(mips.into(), (desc.longest().ilog2() + 1).into())?;
-        DeviceError::invalid("more mip levels of layers than are read back at once")
+        DeviceError::invalid("more subresources than one readback supports")
             .at_most(u64::from(layers) * u64::from(mips), FOOTPRINTS_MAX)?;
         let texels = format.texels();
         if texels.aspects().bits().count_ones() != 1 {
-            return Err(DeviceError::unsupported("reading back depth and stencil together: one copy is of one").into());
+            return Err(DeviceError::unsupported("reading back depth and stencil in one copy").into());
         }
         let ([across, down], block) = (texels.block(), format.texel_bytes());
         let capabilities = self.memory.device().capabilities();
@@ -120,7 +120,7 @@ impl<D: Device> Inner<D> {
                 height,
                 depth,
             });
-            // No sum overflows: each is compared with the largest memory object before the next.
+            // No sum overflows: each is compared with the largest memory object before the next one.
             end = offset.saturating_add(row_bytes.saturating_mul(rows));
             if end > max {
                 return Err(Error::TooLarge { size: end, max });
@@ -130,7 +130,7 @@ impl<D: Device> Inner<D> {
     }
 }
 
-/// The next multiple of an alignment and of the bytes of a block; the largest number if there is none.
+/// Returns the next common multiple of an alignment and the bytes of a block; `u64::MAX` on overflow.
 fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
     bytes.checked_next_multiple_of(least_common_multiple(alignment.max(1), block.max(1))).unwrap_or(u64::MAX)
 }

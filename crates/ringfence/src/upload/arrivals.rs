@@ -1,5 +1,5 @@
-//! What batches of copies have to do with their destinations: none is moved while copies to it are gathered, and one
-//! whose copies are lost says so. See [`ringfence_core::delivery`].
+//! Destinations of a batch's copies: not moved while they have copies that are not recorded, and marked if copies to
+//! them are lost. See [`ringfence_core::delivery`].
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use ringfence_memory::{Resource, ResourceKind};
 
 type Delivery = delivery::Delivery<Leak>;
 
-/// The destinations of copies that are gathered to be recorded together, for a library that gathers them. Clones stand
-/// for the same copies: they arrive if one of them is recorded in a frame that is submitted.
+/// The destinations of copies that are recorded together. Clones refer to the same copies: these arrive if one clone is
+/// recorded in a frame that is submitted.
 #[derive(Default)]
 pub(super) struct Arrivals {
     delivery: Option<Arc<Delivery>>,
-    /// Earlier ones, for their host memory: some still wait for the end of their frames.
+    /// Earlier deliveries, kept for their host memory. Some still wait for the end of their frames.
     spares: SmallVec<[Arc<Delivery>; 4]>,
 }
 
-/// Copies of a batch whose destination has another object than the one that they go to.
+/// Error: a destination has another object than the one that the copies write to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exchanged {
-    /// The user data of the first such destination.
+    /// User data of the first such destination.
     pub(super) user_data: u64,
 }
 
 impl Arrivals {
-    /// No copies.
+    /// Returns a value without destinations.
     #[must_use]
     pub(super) fn new() -> Self {
         Self::default()
     }
 
-    /// Whether what was added last was recorded already.
+    /// Returns `true` if the copies that were added last are recorded.
     #[must_use]
     pub(super) fn is_recorded(&self) -> bool {
         self.delivery.as_ref().is_none_or(|delivery| delivery.is_recorded())
     }
 
-    /// Adds a destination, which is not moved until the copies are recorded, and the frames that they may be recorded
-    /// in: those that are open now, if none are given. `is_restaged` says that the caller stages the same bytes again if
-    /// that frame is not submitted.
+    /// Adds a destination, which is not moved until the copies are recorded. `frames` are the frames that the copies
+    /// may be recorded in; if it is empty, the frames that are open now. `is_restaged` means that the caller stages the
+    /// same bytes again if that frame is not submitted.
     pub(super) fn add<D: Create<K> + Device, K: ResourceKind>(
         &mut self,
         to: &Resource<D, K>,
@@ -70,12 +70,12 @@ impl Arrivals {
         }
     }
 
-    /// The delivery that is being gathered, which no other has yet.
+    /// Returns the present delivery, or a copy of it if a clone shares it.
     fn editable(&mut self, losses: &Arc<Losses<Leak>>) -> &mut Delivery {
         if self.delivery.as_mut().is_none_or(|delivery| Arc::get_mut(delivery).is_none()) {
             let at = self.spares.iter_mut().position(|spare| Arc::get_mut(spare).is_some());
             let mut fresh = at.map(|at| self.spares.swap_remove(at)).unwrap_or_default();
-            let held = Arc::get_mut(&mut fresh).expect("no other has it");
+            let held = Arc::get_mut(&mut fresh).expect("not shared");
             held.close();
             if let Some(old) = self.delivery.take() {
                 if !old.is_recorded() {
@@ -86,32 +86,32 @@ impl Arrivals {
             held.losses = Some(Arc::clone(losses));
             self.delivery = Some(fresh);
         }
-        self.delivery.as_mut().and_then(Arc::get_mut).expect("made just now")
+        self.delivery.as_mut().and_then(Arc::get_mut).expect("not shared")
     }
 
-    /// Keeps one for its host memory.
+    /// Keeps a delivery for its host memory.
     fn keep(&mut self, delivery: Arc<Delivery>) {
         if self.spares.len() < self.spares.inline_size() {
             self.spares.push(delivery);
         }
     }
 
-    /// Refuses copies that would go to another object than their destination has now.
+    /// Refuses the copies if a destination has another object by now.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first such destination.
     pub(super) fn check(&self) -> Result<(), Exchanged> {
         let targets = self.delivery.iter().flat_map(|delivery| &delivery.targets);
         let mut exchanged = targets.filter(|target| target.is_exchanged());
         exchanged.next().map_or(Ok(()), |target| Err(Exchanged { user_data: target.user_data }))
     }
 
-    /// The copies are recorded: they arrive if their frame is submitted.
+    /// Marks the copies as recorded: they arrive if their frame is submitted.
     pub(super) fn recorded(&self) {
         self.delivery.iter().for_each(Delivery::record);
     }
 
-    /// Forgets the copies: those that were not recorded are lost.
+    /// Removes the copies. Copies that were not recorded are lost.
     pub(super) fn clear(&mut self) {
         let Some(mut delivery) = self.delivery.take() else { return };
         if let Some(only) = Arc::get_mut(&mut delivery) {
@@ -127,7 +127,7 @@ impl Clone for Arrivals {
     }
 }
 
-/// Notes how a frame ends, if it is open.
+/// Returns a watch on the end of a frame, if the frame is open.
 fn watch<D: Device>(shared: &Shared<D>, frame: SyncPoint) -> Option<Watch> {
     Some(shared.open_frame(frame)?.watch())
 }

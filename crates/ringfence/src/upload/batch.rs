@@ -1,4 +1,4 @@
-//! The copies of a frame, collected and merged, to be recorded together.
+//! The copies of a frame, collected, merged and recorded together.
 //!
 //! ```text
 //!   copy(a → B at 0)       sorted, merged                     record
@@ -8,15 +8,16 @@
 //!                                                             end_copies [B, D]         1 call, 1 barrier a destination
 //! ```
 //!
-//! Copies whose sources and destinations both lie next to each other become one. Where copies of a batch overlap, the
-//! later one wins, as if they had been recorded one after the other: overwritten parts of the earlier one are not
-//! copied. For what a batch reads there is no such order: a buffer that it copies to is no source of it.
+//! Copies whose sources are adjacent and whose destinations are adjacent become one. If copies of a batch overlap, the
+//! later one wins, as if they had been recorded one after the other: the overwritten parts of the earlier one are not
+//! copied. There is no such order for the sources: a buffer that a batch copies to cannot be a source of the same
+//! batch.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add a copy | O(1) expected |
-//! | [`UploadBatch::record`] | O(copies · log copies) once after the last copy was added; then O(regions) |
-//! | [`UploadBatch::clear`] | O(copies); its memory is kept: a steady frame makes nothing |
+//! | [`UploadBatch::record`] | O(copies · log copies) for the first call after a copy was added; then O(regions) |
+//! | [`UploadBatch::clear`] | O(copies); keeps the host memory, so that a steady frame allocates none |
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -32,23 +33,22 @@ use ringfence_core::sync::SyncPoint;
 use ringfence_memory::extend::{OpenFrame, Shared};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Copies from rings to buffers and textures, to be recorded together: adjacent copies are merged, barriers are
-/// grouped, and where copies to a buffer overlap the later one wins. Copies to a texture must not overlap.
+/// Copies from rings to buffers and textures that are recorded together. Adjacent copies are merged and barriers are
+/// grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
 ///
-/// A buffer is a source of a batch or a destination, not both: nothing orders a copy that reads what another one
-/// writes. Such a copy is refused; it goes into another batch, which is recorded after this one.
+/// In one batch, a buffer is a source or a destination, not both, because nothing orders a copy that reads the bytes
+/// that another copy writes. The batch refuses such a copy; add it to a second batch and record that after this one.
 ///
-/// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
-/// destination that is dropped meanwhile lives until the frame is complete.
+/// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. A
+/// destination that is dropped before the batch is recorded lives until the frame is complete.
 ///
-/// As long as a destination has copies that are not recorded, no [`Defrag`](crate::defrag::Defrag) moves it. If it gets
-/// another object (`resize`, `replace`, `swap_mips`), recording is refused: the copies would go to the old one
-/// ([`BatchError::Exchanged`]). Record the batch before that, or add the copies after it.
+/// [`Defrag`](crate::defrag::Defrag) does not move a destination while it has copies that are not recorded. If the
+/// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
+/// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
 ///
-/// Copies that do not arrive are not staged again, since the ring's bytes are gone with their frame and a batch keeps
-/// none: the program, which has the source, asks
-/// [`Resource::take_content_lost`](crate::Resource::take_content_lost) and stages it anew. Copies are lost if their frame
-/// is not submitted, or if the batch is cleared or dropped without being recorded.
+/// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
+/// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
+/// [`Resource::take_content_lost`](crate::Resource::take_content_lost) and stage lost content again.
 pub struct UploadBatch<D: Device> {
     sources: Vec<RawBuffer<D>>,
     targets: Vec<RawBuffer<D>>,
@@ -57,77 +57,77 @@ pub struct UploadBatch<D: Device> {
     copies: Vec<Copy>,
     texels: Vec<TexelCopy<RawTexture<D>>>,
     textures: Vec<TextureTarget<RawTexture<D>>>,
-    /// What is recorded, once it is `merged`.
+    /// The merged regions, valid if `merged` is set.
     regions: Vec<CopyRegion>,
     groups: Vec<Group>,
     merged: bool,
-    /// The number of the allocator that all of it is of; 0 while there is nothing.
+    /// Number of the allocator that the batch belongs to; 0 if the batch is empty.
     owner: u32,
-    /// Blocks of texels that the queue copies at least; 0 for whole mip levels.
+    /// Granularity of texel copies on the queue, in blocks; 0 for whole mip levels.
     unit: [u32; 3],
     figures: BatchFigures,
     arrivals: Arrivals,
-    /// What the sources were staged for.
+    /// The frames that the sources were staged for.
     frames: SmallVec<[Frames; 1]>,
-    /// Those of these frames that were looked up, which were open then.
+    /// The frames of these that were looked up and were open then.
     open: SmallVec<[OpenFrame; 1]>,
 }
 
-/// What a batch does, and what it spared.
+/// Figures of a batch: its copies, calls and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BatchFigures {
-    /// Requested copies, texels included.
+    /// Requested copies, including copies of texels.
     pub copy_count: u64,
-    /// Bytes of the copies; for textures, as laid out in the ring.
+    /// Bytes of the copies; for textures, in the ring's layout.
     pub copy_bytes: u64,
-    /// Regions that are copied: of buffers at most one a copy unless some overlap; of texels one a layer.
+    /// Regions to copy: for buffers at most one a copy unless copies overlap; for texels one a layer.
     pub region_count: u64,
-    /// Calls that copy.
+    /// Number of copy commands.
     pub call_count: u64,
-    /// Resources that are transitioned to copy destinations, and back: two barriers each, in two calls for all.
+    /// Resources that are transitioned to copy destinations and back: two barriers each, all of them in two calls.
     pub target_count: u64,
-    /// Bytes that are not copied, as a later copy of the batch overwrites them.
+    /// Bytes that are not copied, because a later copy of the batch overwrites them.
     pub hidden_bytes: u64,
 }
 
 impl BatchFigures {
-    /// Barriers that are recorded: two for each resource.
+    /// Returns the number of recorded barriers: two for each resource.
     #[must_use]
     pub const fn barrier_count(&self) -> u64 {
         2 * self.target_count
     }
 
-    /// Additional barriers of a program without batches, which records two around each copy.
+    /// Returns the number of barriers that the batch saves, compared to two barriers around each copy.
     #[must_use]
     pub const fn barriers_spared(&self) -> u64 {
         (2 * self.copy_count).saturating_sub(self.barrier_count())
     }
 }
 
-/// Why a copy was not added. The batch is as before.
+/// Error of a batch. The batch is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// There are no bytes to copy.
+    /// The copy has a size of 0.
     #[error("a copy of 0 bytes")]
     ZeroSize,
-    /// The bytes lie outside the destination.
+    /// The copy writes outside the destination.
     #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
     OutOfRange {
-        /// The first requested byte.
+        /// Offset of the first requested byte.
         offset: u64,
-        /// How many.
+        /// Size in bytes.
         size: u64,
-        /// Bytes of the destination.
+        /// Size of the destination, in bytes.
         target_size: u64,
     },
-    /// The texels do not fit the texture, or cannot be copied so.
+    /// The texels do not fit the texture, or the device cannot copy them.
     #[error(transparent)]
     Texels(#[from] TexelError),
-    /// Rows, slices or layers of the staged texels overlap, or do not begin at a block.
+    /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
     #[error(
-        "{row_bytes} bytes from row to row and {slice_bytes} from slice to slice, where a row has {row_needed} in \
-         blocks of {block_bytes}, and a slice {slice_needed}"
+        "a row pitch of {row_bytes} bytes and a slice pitch of {slice_bytes}: a row needs {row_needed} bytes in \
+         blocks of {block_bytes}, a slice {slice_needed}"
     )]
     TexelPitch {
         /// Bytes from one row of blocks to the next.
@@ -138,90 +138,90 @@ pub enum BatchError {
         block_bytes: u64,
         /// Bytes of a row of blocks.
         row_needed: u64,
-        /// Bytes of a slice or layer: exactly these for slices, at least these for layers.
+        /// Needed bytes of a slice or layer: exactly these for slices, at least these for layers.
         slice_needed: u64,
     },
-    /// The texels end beyond the staged bytes.
-    #[error("{given} staged bytes for texels of {extent:?} in {layers} layers ({format}), which need {needed}")]
+    /// The texels do not fit in the staged bytes.
+    #[error("{given} bytes are staged: texels of {extent:?} in {layers} layers ({format}) need {needed}")]
     TexelSize {
-        /// Texels across, down and deep.
+        /// Width, height and depth in texels.
         extent: [u32; 3],
         /// Array layers.
         layers: u32,
-        /// How they lie in the buffer.
+        /// Format of the texels in the buffer.
         format: TexelFormat,
-        /// Bytes that are staged.
+        /// Staged bytes.
         given: u64,
-        /// Bytes that the texels need; `u64::MAX` if there is no such number.
+        /// Bytes that the texels need; `u64::MAX` if the number does not fit 64 bits.
         needed: u64,
     },
-    /// The copy reads the buffer that it writes, or one that another copy of the batch writes.
-    #[error("a copy of {size} bytes from {offset} on of a buffer that the batch copies to")]
+    /// The source of the copy is its own destination, or the destination of another copy of the batch.
+    #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     ReadsTarget {
-        /// The first byte in the source.
+        /// Offset of the first byte in the source.
         offset: u64,
-        /// How many.
+        /// Size in bytes.
         size: u64,
     },
-    /// The copy writes a buffer that another copy of the batch reads.
-    #[error("a copy of {size} bytes to {offset} of a buffer that the batch copies from")]
+    /// The destination of the copy is the source of another copy of the batch.
+    #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     WritesSource {
-        /// The first byte in the destination.
+        /// Offset of the first byte in the destination.
         offset: u64,
-        /// How many.
+        /// Size in bytes.
         size: u64,
     },
-    /// The source was staged for a frame that was submitted, discarded or dropped: its bytes are used again, for others,
-    /// once that frame is complete. Stage it for the frame that is recorded now.
-    #[error("{size} bytes were staged for the frame with {frame}, which is over")]
+    /// The source was staged for a frame that was submitted, discarded or dropped. Its bytes are reused once that frame
+    /// is complete. Stage it again for the frame that is being recorded.
+    #[error("{size} bytes were staged for the frame with {frame}, which has ended: stage them again")]
     FrameOver {
-        /// What the frame signals.
+        /// The point that the frame signals.
         frame: SyncPoint,
-        /// How many bytes; of all copies of the batch, if it was to be recorded.
+        /// Staged bytes; an error of [`UploadBatch::record`] reports the bytes of all copies.
         size: u64,
     },
-    /// A destination has another object than the one that the copies go to: it was resized, replaced or moved, or its
-    /// mips were swapped, after the copies were added. They would not arrive. Clear the batch and add them again.
-    #[error("the destination with user data {user_data} was resized, replaced or moved after copies to it were added")]
+    /// A destination was resized, replaced or moved, or its mips were swapped, after the copies were added, so the
+    /// copies would write to its old object. Clear the batch and add the copies again.
+    #[error("the destination with user data {user_data} was resized, replaced or moved: clear the batch and refill it")]
     Exchanged {
-        /// The user data of the destination, of the first one if there are several.
+        /// User data of the first such destination.
         user_data: u64,
     },
-    /// The staged bytes, the destination and the other copies of the batch are not of one allocator, so that no frame
-    /// would keep all of them alive.
+    /// The staged bytes, the destination and the batch do not all belong to one allocator, so no frame would keep all
+    /// of them alive.
     #[error(
-        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: \
-         different ones"
+        "the source belongs to allocator {source_owner}, the destination to {target_owner}, the batch to \
+         {batch_owner}: use one allocator"
     )]
     Foreign {
-        /// The number of the allocator that the source was staged with.
+        /// Number of the allocator that the source was staged with.
         source_owner: u32,
-        /// That of the destination.
+        /// Number of the destination's allocator.
         target_owner: u32,
-        /// That of the copies that the batch has; the source's, if it has none.
+        /// Number of the batch's allocator; that of the source if the batch is empty.
         batch_owner: u32,
     },
 }
 
-/// Where texels go in a texture.
+/// Destination of texels in a texture.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TexelTarget {
     /// The mip level.
     pub mip: u32,
     /// The first array layer.
     pub layer: u32,
-    /// First texel across.
+    /// X coordinate of the first texel.
     pub x: u32,
-    /// First texel down.
+    /// Y coordinate of the first texel.
     pub y: u32,
-    /// First slice of a texture of three dimensions.
+    /// First slice of a three-dimensional texture.
     pub z: u32,
-    /// Whether the previous contents of the mip of these layers, in all aspects, may be discarded (as on its first
-    /// use).
+    /// `true` if the copy may discard the previous contents of the mip level of these layers in all aspects (for
+    /// example on its first use).
     pub discard: bool,
 }
 
-/// What a buffer is in a batch, with its index there.
+/// Role of a buffer in a batch, with its index in the list of that role.
 #[derive(Clone, Copy)]
 enum Role {
     Source(u32),
@@ -240,7 +240,7 @@ impl Copy {
         self.region.dst_offset + self.region.size
     }
 
-    /// The part that writes `from..to` of the destination; `None` if that is none of it.
+    /// Returns the part of the copy that writes `from..to` of the destination; `None` if they do not overlap.
     fn part(&self, from: u64, to: u64) -> Option<Self> {
         let CopyRegion { src_offset, dst_offset, .. } = self.region;
         let (from, to) = (from.max(dst_offset), to.min(self.end()));
@@ -270,7 +270,7 @@ struct Group {
 }
 
 impl<D: Device> UploadBatch<D> {
-    /// A batch without copies.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -292,35 +292,36 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Sets the granularity in which the queue copies texels, in blocks across, down and deep, or up to the end of a
-    /// mip level: the `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. By
-    /// default any block can be copied, as on queues for graphics and compute. Copies that break this granularity are
-    /// refused. Depth and stencil take a queue for graphics on Vulkan, which is not checked.
+    /// Sets the granularity of texel copies on the queue, in blocks (width, height, depth): on Vulkan, the
+    /// `minImageTransferGranularity` of its queue family, where 0 means whole mip levels. A region may also end at the
+    /// end of a mip level. The default is 1, as on graphics and compute queues. The batch refuses copies that break
+    /// this granularity. On Vulkan, depth and stencil need a graphics queue, which is not checked.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
         self.unit = blocks;
         self
     }
 
-    /// Adds a copy of the staged bytes to `offset` of a buffer, which needs the usage for copies to it. O(1) expected.
+    /// Adds a copy of the staged bytes to `offset` of a buffer, which must have the usage `COPY_DST`. O(1) expected.
     ///
     /// # Errors
-    /// There are no bytes, or they lie outside the destination; the batch copies to the source or from the destination,
-    /// or these are one buffer; [`BatchError::FrameOver`]; or [`BatchError::Foreign`].
+    /// - The size is 0, or the copy writes outside the destination.
+    /// - The batch copies to the source or from the destination, or both are the same buffer.
+    /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
     pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
         self.copy_as(from, to, offset, false)
     }
 
-    /// As [`UploadBatch::copy`], of constants that fit: their content is not missed if their frame is not submitted,
-    /// since it is staged again, or was for that frame alone.
+    /// As [`UploadBatch::copy`], for constants of a valid size. If their frame is not submitted, the destination does
+    /// not report lost content, because the caller stages it again or needed it for that frame only.
     ///
     /// # Errors
-    /// Another thread has ended the frame meanwhile.
+    /// Another thread has ended the frame.
     pub(super) fn copy_constants(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), UploadError> {
         match self.copy_as(from, to, offset, true) {
             Err(BatchError::FrameOver { frame, .. }) => Err(UploadError::FrameOver { frame }),
             copied => {
-                copied.expect("a slot lies inside its pool, and a mirror is as large as its pool");
+                copied.expect("a slot is inside its pool, and a mirror has the size of its pool");
                 Ok(())
             }
         }
@@ -344,7 +345,7 @@ impl<D: Device> UploadBatch<D> {
             None if from.buffer == *object => return Err(BatchError::ReadsTarget { offset: from.offset, size }),
             None => None,
         };
-        // Nothing fails from here on.
+        // No step below fails.
         let source = source.unwrap_or_else(|| self.add_source(from));
         if target.is_none() || self.arrivals.is_recorded() {
             self.arrivals.add(to, from.frames.points(owner), restaged);
@@ -357,16 +358,20 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Adds a copy of texels to a texture, which needs the usage for copies to it: one for each layer. O(layers)
+    /// Adds a copy of texels, one for each layer, to a texture, which must have the usage for copies to it. O(layers)
     /// expected.
     ///
-    /// Texels of one batch for one mip of one layer must not overlap, and all of them discard or none does.
+    /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
+    /// `discard`.
     ///
     /// # Errors
-    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or
-    /// several planes; it is multisampled; the region cuts blocks, or units that the device or the queue copies as a
-    /// whole; the texels are not all among the staged bytes; the batch copies to their buffer;
-    /// [`BatchError::FrameOver`]; or [`BatchError::Foreign`].
+    /// - The texture has no such mip level, layers, aspect or texels.
+    /// - The blocks of its format differ from those of the texels, or the format has several planes.
+    /// - The texture is multisampled.
+    /// - The region cuts blocks, or units that the device or the queue copies as a whole.
+    /// - The texels do not fit in the staged bytes.
+    /// - The batch copies to the source buffer.
+    /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -382,7 +387,7 @@ impl<D: Device> UploadBatch<D> {
         from.check_staged()?;
         self.check_frames(&from.bytes, to.shared())?;
         let source = self.known_source(&from.bytes)?;
-        // Nothing fails from here on.
+        // No step below fails.
         let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
         for index in 0..layers {
             let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
@@ -398,18 +403,18 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Lists a mip of a layer that is copied to, unless it is listed.
+    /// Adds a mip level of a layer to the list of destinations, unless it is listed.
     fn take_over(&mut self, target: TextureTarget<RawTexture<D>>) {
         let is_it = |held: &TextureTarget<_>| {
             held.texture == target.texture && (held.mip, held.layer) == (target.mip, target.layer)
         };
-        // From the back, since the parts of a texture come one after another.
+        // Searches from the back, because the parts of a texture are adjacent in the list.
         if !self.textures.iter().rev().any(is_it) {
             self.textures.push(target);
         }
     }
 
-    /// Refuses a source, a destination and a batch that are not all of one allocator; gives the allocator's number.
+    /// Returns the number of the allocator that the source, the destination and the batch belong to; refuses a mix.
     fn check_owners<K: ResourceKind>(&self, from: &Staged<D>, to: &Resource<D, K>) -> Result<u32, BatchError>
     where
         D: Create<K>,
@@ -422,8 +427,8 @@ impl<D: Device> UploadBatch<D> {
         Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
     }
 
-    /// Refuses bytes that no submission may use any more. A compare and a read, if they are for the same frame as those
-    /// before and none has ended since.
+    /// Refuses bytes that no submission may use any more. Costs a comparison and a read if they are for a known frame
+    /// and no frame has ended since the last call.
     fn check_frames(&mut self, from: &Staged<D>, shared: &Shared<D>) -> Result<(), BatchError> {
         let (mut over, mut is_any_open) = (None, false);
         for frame in from.frames.points(from.owner) {
@@ -445,7 +450,7 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Refuses a batch whose sources or destinations are not any more what they were when copies were added.
+    /// Refuses to record if the frames of the sources have ended, or if a destination has another object.
     fn check_record(&mut self) -> Result<(), BatchError> {
         let Self { frames, open, owner, .. } = self;
         for frames in frames.iter() {
@@ -459,7 +464,7 @@ impl<D: Device> UploadBatch<D> {
         self.arrivals.check().map_err(|exchanged| BatchError::Exchanged { user_data: exchanged.user_data })
     }
 
-    /// Whether copies of the allocator of this number may be added.
+    /// Returns `true` if the batch accepts copies of this allocator.
     pub(super) fn takes(&self, owner: u32) -> bool {
         [0, owner].contains(&self.owner)
     }
@@ -471,20 +476,20 @@ impl<D: Device> UploadBatch<D> {
         self.merged = false;
     }
 
-    /// What a buffer is in this batch, if anything.
+    /// Returns the role of a buffer in this batch, if it has one.
     fn role(&self, buffer: &RawBuffer<D>, hash: u32) -> Option<Role> {
         let at = |list: &[RawBuffer<D>]| list.iter().rposition(|held| held == buffer).map(|index| index as u32);
         match *self.known.get(&hash)? {
             role @ Role::Source(index) if self.sources[index as usize] == *buffer => Some(role),
             role @ Role::Target(index) if self.targets[index as usize] == *buffer => Some(role),
-            // Another buffer with this hash: rare enough to look through all.
+            // Another buffer has the same hash. This is rare, so search all buffers.
             _ => at(&self.sources).map(Role::Source).or_else(|| at(&self.targets).map(Role::Target)),
         }
     }
 
-    /// The index of a source, if the batch has it already. Refuses a buffer that the batch copies to.
+    /// Returns the index of a source that the batch has already. Refuses a buffer that the batch copies to.
     fn known_source(&self, from: &Staged<D>) -> Result<Option<u32>, BatchError> {
-        // Most often the one of the copy before.
+        // Most copies have the same source as the copy before.
         if self.sources.last() == Some(&from.buffer) {
             return Ok(Some(self.sources.len() as u32 - 1));
         }
@@ -509,19 +514,19 @@ impl<D: Device> UploadBatch<D> {
         index
     }
 
-    /// Whether there is nothing to copy.
+    /// Returns `true` if the batch has no copies.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.copies.is_empty() && self.texels.is_empty()
     }
 
-    /// What the batch does, merged.
+    /// Merges the copies and returns the figures of the batch.
     pub fn figures(&mut self) -> BatchFigures {
         self.merge();
         self.figures
     }
 
-    /// The merged copies between buffers: source, destination, regions. O(copies · log copies) the first time.
+    /// Returns the merged copies between buffers: source, destination, regions. O(copies · log copies) the first time.
     pub fn merged(&mut self) -> impl Iterator<Item = (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion])> {
         self.merge();
         let this = &*self;
@@ -533,30 +538,31 @@ impl<D: Device> UploadBatch<D> {
         (&self.sources[group.source as usize], &self.targets[group.target as usize], regions)
     }
 
-    /// Records the copies, with the barriers before and after them in two calls. Records nothing if there is nothing to
-    /// copy. The batch does not change; [`UploadBatch::clear`] it for the next frame.
+    /// Records the copies, with the barriers before and after them in two calls. Records no command if the batch is
+    /// empty. The batch does not change: call [`UploadBatch::clear`] before the next frame.
     ///
     /// # Errors
-    /// [`BatchError::FrameOver`] if the sources were staged for a frame that is over; [`BatchError::Exchanged`]. Nothing
-    /// is recorded then, and the batch is as before.
+    /// No command is recorded, and the batch is unchanged:
+    ///
+    /// - [`BatchError::FrameOver`] if the sources were staged for a frame that has ended;
+    /// - [`BatchError::Exchanged`].
     ///
     /// # Safety
-    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that
-    ///   frame.
-    /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
-    ///   size that it was described with.
-    /// - The [`Staged`] values are as the ring or [`Staged::of`] returned them; offset and distances of texels are as
-    ///   the device demands.
-    /// - Texels do not overlap. Those of `D24UnormS8Uint` have zeros beside their depth on Direct3D 12.
-    /// - On Direct3D 12 no destination lies in an upload heap.
+    /// - The frame that the sources were staged for is still open, and these commands are submitted as that frame.
+    /// - No destination was dropped before that frame began. Each was created with the usage for copies to it. Copies
+    ///   are inside the size that it was described with.
+    /// - The [`Staged`] values are unchanged since the ring or [`Staged::of`] returned them. Offsets and pitches of
+    ///   texels meet the device's alignments.
+    /// - Texels do not overlap. On Direct3D 12, texels of `D24UnormS8Uint` have zeros in the byte next to the depth.
+    /// - On Direct3D 12, no destination is in an upload heap.
     pub unsafe fn record(&mut self, into: &mut impl Record<D>) -> Result<(), BatchError> {
         if self.is_empty() {
             return Ok(());
         }
         self.check_record()?;
         self.merge();
-        // SAFETY: the caller promises that the resources are alive; buffers' ranges were checked when they were added,
-        // and merged regions of a destination do not overlap.
+        // SAFETY: the caller promises that the resources are alive. The ranges of buffers were checked when they were
+        // added, and merged regions of a destination do not overlap.
         unsafe {
             into.begin_copies(&self.targets, &self.textures);
             for group in &self.groups {
@@ -572,13 +578,13 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// The destinations, for a consumer on another queue family that has to acquire them.
+    /// Returns the destinations, for a consumer on another queue family, which must acquire them.
     #[must_use]
     pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
         (&self.targets, &self.textures)
     }
 
-    /// Removes all copies and keeps the host memory for the next.
+    /// Removes all copies and keeps the host memory for later copies.
     pub fn clear(&mut self) {
         self.sources.clear();
         self.targets.clear();
@@ -596,7 +602,7 @@ impl<D: Device> UploadBatch<D> {
         self.open.clear();
     }
 
-    /// Sorts, lets later copies hide earlier ones, joins neighbours.
+    /// Sorts the copies, removes the overwritten parts and merges adjacent copies.
     fn merge(&mut self) {
         if std::mem::replace(&mut self.merged, true) {
             return;
@@ -616,7 +622,7 @@ impl<D: Device> UploadBatch<D> {
         self.figures.target_count = (self.targets.len() + self.textures.len()) as u64;
     }
 
-    /// Whether some bytes are copied to twice. Leaves the copies in the order in which they were added, unless not.
+    /// Returns `true` if two copies write the same bytes. Does not reorder `copies`.
     fn overlaps(&mut self) -> bool {
         let key = |copy: &Copy| (copy.target, copy.region.dst_offset);
         if !self.copies.is_sorted_by_key(key) {
@@ -625,7 +631,7 @@ impl<D: Device> UploadBatch<D> {
         self.copies.windows(2).any(|pair| pair[0].target == pair[1].target && pair[0].end() > pair[1].region.dst_offset)
     }
 
-    /// The same, by way of a sorted list of where copies go; the regions serve as its memory.
+    /// As `overlaps`, for unsorted copies: sorts their destinations in `regions`, which is unused at that time.
     fn overlaps_unsorted(&mut self) -> bool {
         self.regions.clear();
         self.regions
@@ -635,10 +641,11 @@ impl<D: Device> UploadBatch<D> {
         !self.regions.windows(2).all(|pair| pair[0].src_offset != pair[1].src_offset || follows(pair))
     }
 
-    /// Cuts out of each copy what a later one goes over. From the last copy back, each takes what is not covered yet,
-    /// and covers it; as covered ranges are joined, each of them is met once. Rare, so that it may take its memory.
+    /// Removes from each copy the parts that a later copy overwrites. Goes through the copies from last to first and
+    /// keeps the uncovered parts of each. Covered ranges are merged, so each is visited once. Overlaps are rare, so
+    /// this function may allocate.
     fn hide(&mut self) {
-        // Where a covered range of a target ends, by where it begins.
+        // Ends of the covered ranges, by target and start.
         let mut covered: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         let mut kept: Vec<Copy> = Vec::with_capacity(self.copies.len());
         for copy in self.copies.iter().rev() {
@@ -664,7 +671,7 @@ impl<D: Device> UploadBatch<D> {
     }
 }
 
-/// Adds a copy to the regions, joined with the last one if it goes on from there in both buffers.
+/// Appends a copy to the regions, merged with the last region if it continues that in both buffers.
 fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
     let Copy { target, source, region } = *copy;
     if let Some(group) = groups.last_mut()
@@ -685,7 +692,7 @@ fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
     regions.push(region);
 }
 
-// By hand, since a derived one would ask that devices can be cloned.
+// Not derived, because that would require `D: Clone`.
 impl<D: Device> Clone for UploadBatch<D> {
     fn clone(&self) -> Self {
         Self {

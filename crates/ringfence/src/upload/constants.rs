@@ -1,33 +1,32 @@
-//! Constant buffers: small, of few sizes, static or dynamic, each with a view that is made
-//! once.
+//! Constant buffers: small, in few size classes, static or dynamic. Each slot has a view that is created once.
 //!
 //! ```text
 //!              256      512      1024     larger, up to 64 KiB
 //!   dynamic   ring     ring     ring      ring                a copy for each change that is used
-//!   static    pools    pools    pools     a buffer each       in device memory; a stable place, staged when changed
+//!   static    pools    pools    pools     a buffer each       in device memory; a fixed location, staged when changed
 //!                │
-//!                └─ slot 0 │ slot 1 │ …   one view a slot, made with the pool ([`ConstantViews`])
+//!                └─ slot 0 │ slot 1 │ …   one view a slot, created with the pool ([`ConstantViews`])
 //! ```
 //!
 //! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
-//!   the ring of its size when it is used, unless the same content was copied in the same frame already and the ring
-//!   has not changed its buffer; equal content of one frame shares one copy.
-//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is collected and staged once a
-//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
-//! - The rings lie in device memory that the host writes where there is some, else in upload memory
-//!   ([`ConstantsDesc::location`]). With [`ConstantsDesc::promote_reads`], which is off by default, content that was
-//!   bound at least that often for each copy in the previous frame is *promoted*: it is copied to device memory, at the
-//!   same offset of a buffer as large as the pool, and read there. That helps where the host cannot write to device
+//!   the ring of its size class, unless the same content was copied in the same frame and the ring still has the same
+//!   buffer. Buffers with equal content in a frame share one copy.
+//! - A *static* buffer ([`StaticConstants`]) has one location for its life. New content is collected and staged once a
+//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
+//! - The rings are in device memory that the host writes, if the device has such memory, else in upload memory
+//!   ([`ConstantsDesc::location`]). [`ConstantsDesc::promote_reads`], which is off by default, *promotes* content that
+//!   was bound at least that often per copy in the previous frame: the content is copied to a mirror in device memory,
+//!   at the same offset as in the pool, and shaders read it there. This helps if the host cannot write to device
 //!   memory.
-//! - Constants above 1024 bytes have pools of their own, and no views, as they are rare. Data above
-//!   [`ConstantBuffers::BYTES_MAX`] belongs in a storage buffer: neither API binds it as constants.
+//! - Constants above 1024 bytes have their own pools, and no views, since they are rare. Put data above
+//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: neither API binds it as constants.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | set the content | O(bytes) |
-//! | bind, unchanged in this frame | O(1), one short lock of the buffer's own |
-//! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once in 32 slots |
-//! | make or drop a static | O(log pools), one short lock; a buffer if all pools are full |
+//! | bind, unchanged in this frame | O(1), one short lock of the constants |
+//! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once per 32 slots |
+//! | create or drop a static buffer | O(log pools), one short lock; a driver buffer if all pools are full |
 //! | upload statics | O(changed · log changed) |
 
 mod dynamic;
@@ -55,40 +54,40 @@ use ringfence_memory::{Allocator, Buffer, Error};
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
 
-/// Sizes of slots, in bytes.
+/// Bytes of the slots of each class.
 const CLASS_BYTES: [u64; 3] = [256, 512, 1024];
-/// The class of what is larger.
+/// The class of larger constants.
 const LARGE: usize = CLASS_BYTES.len();
 const CLASSES: usize = LARGE + 1;
-/// What every place of constants is a multiple of: both APIs' largest demand.
+/// Alignment of constants: the larger requirement of the two APIs.
 const ALIGNMENT: u64 = 256;
-/// Slots that a writer takes of a ring at a time.
+/// Slots that a writer takes from a ring at a time.
 const PAGE_SLOTS: u64 = 32;
 
-/// Makes the views of constant buffers: a heap of them for each pool, one view a slot.
+/// Creates the views of constant buffers: a heap for each pool, and a view for each slot.
 ///
-/// Its functions, and `Clone` and `Drop` of views and heaps, are called with no lock held: they may use the allocator,
-/// and if one panics nothing is lost.
+/// Its functions, and `Clone` and `Drop` of views and heaps, are called without a lock, so they may use the allocator.
+/// If one panics, no resource leaks.
 ///
-/// A heap is dropped with its pool. `()` makes no views.
+/// A heap is dropped with its pool. `()` creates no views.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The views of one pool.
     type Heap: Send + Sync + 'static;
     /// The view of one slot.
     type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// Makes the views of a new pool: a buffer that is cut into `slot_count` slots of `slot_bytes` each (256, 512 or
-    /// 1024).
+    /// Creates the views of a new pool: a buffer that is divided into `slot_count` slots of `slot_bytes` each (256, 512
+    /// or 1024).
     ///
     /// # Errors
-    /// Then the pool is not made either.
+    /// An error fails the creation of the pool.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error>;
 
-    /// The view of a slot of those.
+    /// Returns the view of a slot.
     fn view(&self, heap: &Self::Heap, slot: u32) -> Self::View;
 }
 
-/// No views: for programs that bind constants by address or by offset.
+/// Creates no views: for programs that bind constants by address or by offset.
 impl<D: Device> ConstantViews<D> for () {
     type Heap = ();
     type View = ();
@@ -100,42 +99,42 @@ impl<D: Device> ConstantViews<D> for () {
     fn view(&self, _heap: &(), _slot: u32) {}
 }
 
-/// How constant buffers are set up.
+/// Description of constant buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConstantsDesc<'a> {
-    /// Slots that each dynamic pool begins with; the one for large constants begins with as many of 1024 bytes.
+    /// Initial number of slots of each dynamic pool. The pool of large constants starts with as many of 1024 bytes.
     pub dynamic_slots: u32,
-    /// The most bytes to which a dynamic pool grows.
+    /// Largest size of a dynamic pool, in bytes.
     pub dynamic_bytes_max: u64,
-    /// How long a bind waits at most if a pool is full and may not grow.
+    /// Longest wait of a bind if a pool is full and cannot grow.
     pub timeout: Duration,
-    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it
-    /// was at most a quarter full; a static pool is released after as many in which it was empty.
+    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) during which
+    /// at most a quarter was in use. A static pool is released after as many calls during which it was empty.
     pub shrink_after: u32,
-    /// Slots of each static pool.
+    /// Number of slots of each static pool.
     pub static_slots: u32,
-    /// Constants that were bound at least this often for each copy in the previous frame are read from device memory:
-    /// [`ConstantWriter::promoted`] collects the copies, which are made once, before the frame's draws. `None`, the
-    /// default, promotes nothing, since [`ConstantsDesc::location`] is faster on devices that have such memory;
-    /// [`ConstantsDesc::PROMOTE_READS`] is the measured number for those that have none.
+    /// Promotes constants that were bound at least this often per copy in the previous frame: shaders read them from
+    /// device memory. [`ConstantWriter::promoted`] collects the copies, which run once, before the frame's draws.
+    /// `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is faster on devices with
+    /// host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold for the other devices.
     pub promote_reads: Option<u32>,
-    /// Whether equal content of one frame and writer shares one copy. This costs a hash of the content for each copy.
+    /// `true` if equal content of one frame and writer shares one copy. This costs a hash of the content per copy.
     pub share_equal: bool,
-    /// What the constants may be used for, besides.
+    /// Usages of the buffers, in addition to copies.
     pub usage: BufferUsage,
-    /// The location of dynamic constants; by default device memory that the host writes, and upload memory on devices
-    /// that have none of that to spare. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots of
-    /// 256 bytes, one draw of all): reading there takes 0.55 of the time of upload memory at one read a frame, 0.66 at
-    /// 16 and 0.81 at 128, the writes included.
+    /// Location of dynamic constants. The default is device memory that the host writes, or upload memory if the device
+    /// cannot spare such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots of 256
+    /// bytes, one draw reads all): with the writes included, constants in device memory take 0.55 of the time of upload
+    /// memory at one read a frame, 0.66 at 16 and 0.81 at 128.
     pub location: Location,
-    /// A name for reports and for the drivers' objects.
+    /// Name for reports and for the drivers' objects.
     pub name: &'a str,
 }
 
 impl ConstantsDesc<'_> {
-    /// From this number of reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
-    /// of upload memory at 32 reads and 0.93 at 64, and up to 1.1 below, on an NVIDIA H200 by the example
-    /// `constants_placement`. Where each draw reads a slot of its own, starting the draws hides all of it.
+    /// From this number of reads a frame on, a copy to device memory saves more time than it costs. Measured on an
+    /// NVIDIA H200 by the example `constants_placement`: 0.97 of the time of upload memory at 32 reads and 0.93 at 64,
+    /// and up to 1.1 below. If each draw reads a different slot, the cost of starting the draws hides the difference.
     pub const PROMOTE_READS: u32 = 32;
 }
 
@@ -156,17 +155,17 @@ impl Default for ConstantsDesc<'_> {
     }
 }
 
-/// Bound constants: where a shader reads them.
+/// Location of bound constants, for shaders.
 pub struct BoundConstants<D: Device, V> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
-    /// The first byte there, a multiple of 256.
+    /// Offset of the first byte in the buffer, a multiple of 256.
     pub offset: u64,
-    /// Bytes that shaders may read there: the size of the slot. Those behind the content are 0.
+    /// Bytes that shaders may read: the size of the slot. The bytes after the content are 0.
     pub size: u64,
-    /// The device address of the first byte, if the buffers were made with one.
+    /// Device address of the first byte, if the buffer has one.
     pub address: Option<u64>,
-    /// The slot's view; none for constants above 1024 bytes.
+    /// View of the slot; `None` for constants above 1024 bytes.
     pub view: Option<V>,
 }
 
@@ -183,22 +182,22 @@ impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
     }
 }
 
-/// How many copies were made for constants, and how many were saved.
+/// Number of binds and copies of constants, and of saved copies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConstantFigures {
-    /// Dynamic buffers that were bound.
+    /// Binds of dynamic buffers.
     pub bind_count: u64,
-    /// Copies made for them.
+    /// Copies for these binds.
     pub copy_count: u64,
-    /// Bytes of those.
+    /// Bytes of these copies.
     pub copy_bytes: u64,
-    /// Binds that needed no copy, since the content was copied in the same frame to the same pool.
+    /// Binds without a copy, because the content was copied in the same frame to the same pool.
     pub unchanged_count: u64,
-    /// Binds that found equal content of another buffer, or an earlier one of the same.
+    /// Binds without a copy, because equal content of another buffer, or earlier content of the same, was found.
     pub shared_count: u64,
-    /// Contents of static buffers that were staged.
+    /// Staged contents of static buffers.
     pub static_count: u64,
-    /// Contents that were promoted to device memory, since they are read often.
+    /// Contents that were promoted to device memory.
     pub promoted_count: u64,
 }
 
@@ -214,26 +213,26 @@ impl ConstantFigures {
     }
 }
 
-/// What goes with a dynamic pool, slot by slot.
+/// Companion of the buffer of a dynamic pool: the views of its slots and the mirror.
 struct Paired<D: Device, H> {
-    /// None for large constants.
+    /// `None` for large constants.
     heap: Option<H>,
-    /// There iff constants are promoted.
+    /// `None` if promotion is off.
     mirror: Option<Mirror<D, H>>,
 }
 
-/// A buffer in device memory of the same size as the pool: what is promoted lies at the same offset there, so that it
-/// comes and goes with its slot.
+/// A buffer in device memory of the size of the pool. Promoted content is at the offset of its slot in the pool, so it
+/// needs no allocation: it lives as long as the slot.
 struct Mirror<D: Device, H> {
     buffer: Buffer<D>,
     address: Option<u64>,
     heap: Option<H>,
 }
 
-/// Constant buffers of an allocator: static and dynamic ones of 256, 512 and 1024 bytes, and larger ones up to 64 KiB.
-/// All methods may be called from any thread.
+/// Constant buffers of an allocator: static and dynamic buffers of 256, 512 and 1024 bytes, and larger ones up to 64
+/// KiB. All threads may call all methods.
 ///
-/// Cheap to clone; every clone is the same. It lives as long as the buffers that it made.
+/// Cheap to clone; clones share one state, which lives as long as the buffers that were created from it.
 pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = ()> {
     shared: Arc<Shared<D, V>>,
 }
@@ -242,10 +241,10 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     desc: ConstantsDesc<'static>,
     name: String,
-    /// The line of the program that made it.
+    /// The line of the program that created it.
     at: &'static panic::Location<'static>,
     views: Arc<V>,
-    /// One a class.
+    /// Rings by class.
     dynamic: [Arc<RingState<D>>; CLASSES],
     statics: Arc<statics::Statics<D, V>>,
     figures: Lock<ConstantFigures>,
@@ -255,10 +254,11 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// The largest constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
     pub const BYTES_MAX: u64 = 64 << 10;
 
-    /// Makes an owner of constant buffers, static and dynamic. `views` makes the views of their pools; `()` makes none.
+    /// Creates the pools of constant buffers, static and dynamic. `views` creates the views of their slots; `()`
+    /// creates none.
     ///
     /// # Errors
-    /// As `UploadRing::new`, and those of `views`.
+    /// As `UploadRing::new`, and the errors of `views`.
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
         check_location(desc.location)?;
@@ -279,7 +279,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         Ok(Self { shared })
     }
 
-    /// Makes a dynamic buffer of `size` bytes, all 0. It takes no device memory until it is bound.
+    /// Creates a dynamic buffer of `size` bytes, all 0. It uses no device memory until it is bound.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`].
@@ -287,24 +287,24 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         DynamicConstants::new(self, size)
     }
 
-    /// Makes a static buffer with this content, which is on the device after the next
+    /// Creates a static buffer with this content, which is on the device after the next
     /// [`ConstantBuffers::upload_statics`].
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one
-    /// more pool. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for another
+    /// pool. The pools are unchanged then.
     pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
         StaticConstants::new(self, content)
     }
 
-    /// Stages the new contents of static buffers since the last call, in the dynamic pools, and adds the copies to
-    /// `batch`; returns for how many buffers. Record the batch before anything that uses them, in the frame of
-    /// `writer`. If that frame is discarded or dropped, the next call stages its contents again.
+    /// Stages the new contents of static buffers since the last call, in the dynamic pools, adds the copies to `batch`,
+    /// and returns the number of buffers. Record the batch in the frame of `writer`, before any use of the buffers. If
+    /// that frame is discarded or dropped, the next call stages its contents again.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is of
-    /// other [`ConstantBuffers`], or the batch of another allocator. Contents that were staged by then are in the
-    /// batch; the others are staged by the next call.
+    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer belongs
+    /// to other [`ConstantBuffers`], or the batch to another allocator. The batch keeps the contents that were staged
+    /// before the error; the next call stages the others.
     pub fn upload_statics(
         &self,
         writer: &mut ConstantWriter<D, V>,
@@ -316,28 +316,28 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         self.shared.statics.upload(writer, batch)
     }
 
-    /// Makes a writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it for later
-    /// frames: [`ConstantWriter::begin`].
+    /// Creates a writer for one thread and for `frame`, which binds dynamic buffers. Reuse it for later frames with
+    /// [`ConstantWriter::begin`].
     ///
     /// # Errors
-    /// The frame is of another allocator.
+    /// The frame belongs to another allocator.
     pub fn writer(&self, frame: &Frame) -> Result<ConstantWriter<D, V>, UploadError> {
         ConstantWriter::new(self, frame)
     }
 
-    /// The figures of all frames. What writers did since their frame began is not included.
+    /// Returns the figures of all writers, except those of frames that writers have not finished.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
         *self.shared.figures.lock()
     }
 
-    /// The dynamic pools' figures, by class: 256, 512, 1024 and larger.
+    /// Returns the figures of the dynamic pools, by class: 256, 512, 1024 and larger.
     #[must_use]
     pub fn dynamic_pools(&self) -> [RingSnapshot; 4] {
         self.shared.dynamic.each_ref().map(|ring| ring.shown())
     }
 
-    /// How many static pools there are; large constants count one each.
+    /// Returns the number of static pools. Each large static buffer counts as one.
     #[must_use]
     pub fn static_pool_count(&self) -> usize {
         self.shared.statics.pool_count()
@@ -356,7 +356,7 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for ConstantBuffers<D, V> {
     }
 }
 
-/// The class for a size, and the bytes that it takes there.
+/// Returns the class of a size, and the bytes of its slot.
 fn classify(size: u64, max: u64) -> Result<(usize, u64), UploadError> {
     match size {
         0 => Err(UploadError::ZeroSize),
@@ -380,7 +380,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     let capacity = u64::from(desc.dynamic_slots.max(1)) * slot_bytes;
     let name = format!("{}, dynamic {what}", desc.name);
     let ring = UploadDesc {
-        // The largest constants fit even into the smallest ring.
+        // The smallest ring must hold the largest constants.
         capacity: if class == LARGE { capacity.max(64 << 10) } else { capacity },
         usage: desc.usage | BufferUsage::COPY_SRC,
         when_full: WhenFull::Grow {

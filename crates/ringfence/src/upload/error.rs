@@ -1,16 +1,16 @@
-//! Errors of staging, with the numbers that show why.
+//! Errors of staging, with their numbers.
 
 use ringfence_core::sync::SyncPoint;
 
 use crate::device::{DeviceError, TexelError, TexelFormat};
 use ringfence_memory::Error;
 
-/// Why nothing was written. The ring has not changed, except that bytes of complete frames may have been freed.
+/// Error of a write to a ring. The ring is unchanged, but it may have freed the bytes of complete frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
     /// No bytes were given.
-    #[error("a write of 0 bytes")]
+    #[error("a write of 0 bytes: pass at least one byte")]
     ZeroSize,
     /// The alignment is 0 or not a power of two.
     #[error("the alignment {alignment} is not a power of two")]
@@ -18,89 +18,89 @@ pub enum UploadError {
         /// The requested alignment, in bytes.
         alignment: u64,
     },
-    /// The ring can never hold this, however long the wait: make a larger one.
-    #[error("{size} bytes never fit in a ring of {capacity} bytes")]
+    /// The ring can never hold this many bytes, after any wait: create a larger one.
+    #[error("{size} bytes never fit in a ring of {capacity} bytes: create a larger ring")]
     TooLarge {
-        /// The requested bytes.
+        /// Requested bytes.
         size: u64,
         /// The ring's capacity in bytes, or its cap if it grows.
         capacity: u64,
     },
-    /// There is no room, and waiting would not help or is turned off ([`WhenFull::Fail`](super::WhenFull::Fail)).
+    /// The ring is full, and waiting would not help or is turned off ([`WhenFull::Fail`](super::WhenFull::Fail)).
     #[error("{size} bytes do not fit: {free} of {capacity} bytes are free ({})", unsubmitted(.waits_for))]
     Full {
-        /// The requested bytes.
+        /// Requested bytes.
         size: u64,
-        /// Bytes that are free, maybe in two parts.
+        /// Free bytes, possibly in two parts.
         free: u64,
         /// The ring's capacity in bytes.
         capacity: u64,
-        /// The point that the oldest bytes wait for, if its frame is not submitted yet, or was dropped.
+        /// The point that the oldest bytes wait for, if its frame is not submitted yet or was dropped.
         waits_for: Option<SyncPoint>,
     },
-    /// There is no room, since results that are complete were not dropped.
-    #[error("{size} bytes do not fit: the oldest of {capacity} bytes have arrived, and wait to be read or dropped")]
+    /// The ring is full of complete results that the program has not dropped.
+    #[error("{size} bytes do not fit in a ring of {capacity} bytes: read and drop its oldest complete results")]
     Unread {
-        /// The requested bytes.
+        /// Requested bytes.
         size: u64,
         /// The ring's capacity in bytes.
         capacity: u64,
     },
-    /// No frame is open that could use the bytes: begin one first.
-    #[error("no frame is open: a write belongs to the submission that is being recorded")]
+    /// No frame is open that could use the bytes: begin a frame first.
+    #[error("no frame is open: begin the frame that will use the bytes")]
     NoFrame,
-    /// The writer's frame was submitted or dropped: no submission can use these bytes any more.
-    #[error("the frame with {frame} is over: it was submitted or dropped")]
+    /// The writer's frame was submitted or dropped, so no submission can use these bytes.
+    #[error("the frame with {frame} was submitted or dropped: begin the next frame on the writer")]
     FrameOver {
-        /// What the frame signals.
+        /// The point that the frame signals.
         frame: SyncPoint,
     },
     /// The frame belongs to a timeline of another allocator.
     #[error("the frame with {frame} belongs to another allocator's timeline")]
     ForeignFrame {
-        /// What the frame signals.
+        /// The point that the frame signals.
         frame: SyncPoint,
     },
-    /// The constants were made by other `ConstantBuffers` than the writer's, or the batch is another allocator's.
+    /// The constants belong to other `ConstantBuffers` than the writer, or the batch belongs to another allocator.
     #[error("the constants, the writer and the batch belong to different constant buffers or allocators")]
     ForeignConstants,
-    /// The texture to read back is another allocator's than the ring.
-    #[error("a texture of allocator {texture_owner} does not fit a ring of another allocator, {ring_owner}")]
+    /// The texture to read back belongs to another allocator than the ring.
+    #[error("the texture belongs to allocator {texture_owner}, the ring to allocator {ring_owner}: use one allocator")]
     ForeignTexture {
-        /// The number of the ring's allocator.
+        /// Number of the ring's allocator.
         ring_owner: u32,
-        /// That of the texture's.
+        /// Number of the texture's allocator.
         texture_owner: u32,
     },
     /// The bytes of the texels do not match their size.
-    #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}), which need {needed}")]
+    #[error("{given} bytes given: {width} × {height} × {depth} texels in {layers} layers ({format}) need {needed}")]
     TexelSize {
-        /// Texels across.
+        /// Width in texels.
         width: u32,
-        /// Texels down.
+        /// Height in texels.
         height: u32,
-        /// Slices.
+        /// Depth in slices.
         depth: u32,
         /// Array layers.
         layers: u32,
-        /// How they lie in a buffer.
+        /// Format of the texels in the buffer.
         format: TexelFormat,
-        /// Bytes that were given.
+        /// Given bytes.
         given: u64,
-        /// Bytes that they need.
+        /// Needed bytes.
         needed: u64,
     },
-    /// The texture has no such texels, or they cannot be copied so.
+    /// The texels are not inside the texture, or the device cannot copy them.
     #[error(transparent)]
     Texels(#[from] TexelError),
-    /// The oldest submission did not complete in time.
-    #[error("no room after waiting for {waited_ns} ns")]
+    /// The oldest submissions did not complete within the timeout.
+    #[error("the ring is still full after a wait of {waited_ns} ns")]
     Timeout {
-        /// How long was waited.
+        /// Time waited, in nanoseconds.
         waited_ns: u64,
     },
-    /// The ring is full, waiting would not help, and there was no memory to grow.
-    #[error("there is no room, and none could be made: {0}")]
+    /// The ring is full, waiting would not help, and there is no memory to grow.
+    #[error("the ring is full and cannot grow: {0}")]
     Growth(#[from] Error),
     /// The driver failed.
     #[error(transparent)]
@@ -109,7 +109,7 @@ pub enum UploadError {
 
 fn unsubmitted(point: &Option<SyncPoint>) -> String {
     match point {
-        Some(point) => format!("the oldest wait for {point}, which was not reported as submitted"),
-        None => "waiting is not wanted".to_owned(),
+        Some(point) => format!("the oldest wait for {point}, which is not reported as submitted"),
+        None => "the ring does not wait".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes on their way into a ring's buffer: the copy, and what a thread must not do meanwhile.
+//! Copies into a ring's buffer, and a marker against waits during a copy.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -9,10 +9,10 @@ use crate::device::{Device, DeviceError};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Error};
 
-/// Fills bytes of a ring's buffer and makes them visible to the device.
+/// Fills a range of a ring's buffer and makes it visible to the device.
 ///
 /// # Safety
-/// No other host access to these bytes happens at the same time.
+/// The host must not access these bytes in another way at the same time.
 pub(super) unsafe fn fill<D: Device>(
     segment: &Segment<D>,
     offset: u64,
@@ -21,18 +21,18 @@ pub(super) unsafe fn fill<D: Device>(
 ) -> Result<(), DeviceError> {
     let _filling = Filling::begin();
     let fill = |to: *mut u8| {
-        // SAFETY: `write_shared` gives a pointer to `size` mapped bytes, which the caller keeps others from.
+        // SAFETY: `write_shared` passes a pointer to `size` mapped bytes, and the caller keeps other accesses away.
         fill(unsafe { std::slice::from_raw_parts_mut(to.cast(), size as usize) });
     };
     // SAFETY: the caller promises the same.
     match unsafe { segment.buffer.write_shared(offset, size, fill) } {
         Ok(()) => Ok(()),
         Err(AccessError::Device(error)) => Err(error),
-        Err(_) => unreachable!("a ring is mapped as a whole"),
+        Err(_) => unreachable!("all of a ring is mapped"),
     }
 }
 
-/// Refuses a location that the host does not write: at the beginning, rather than with the first write.
+/// Refuses a location that the host does not write, when the ring is created rather than at the first write.
 pub(super) fn check_location(location: Location) -> Result<(), Error> {
     match location {
         Location::Upload | Location::DeviceUpload => Ok(()),
@@ -41,11 +41,11 @@ pub(super) fn check_location(location: Location) -> Result<(), Error> {
 }
 
 thread_local! {
-    /// How many copies into rings are under way on this thread.
+    /// Number of copies into rings in progress on this thread.
     static FILLING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A copy that is under way: the program's code may run, and write to the same ring.
+/// Marks a copy in progress. The copy may call the program's code, which may write to the same ring.
 pub(super) struct Filling;
 
 impl Filling {
@@ -54,7 +54,7 @@ impl Filling {
         Self
     }
 
-    /// Whether this thread is in the middle of a copy: then it must not wait until its end.
+    /// Returns `true` during a copy of this thread. Such a thread must not wait for the end of the copy.
     pub(super) fn is_under_way() -> bool {
         FILLING.get() > 0
     }
@@ -66,10 +66,10 @@ impl Drop for Filling {
     }
 }
 
-/// Copies bytes; both are of one length.
+/// Copies bytes between two slices of equal length.
 pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
     debug_assert_eq!(bytes.len(), to.len());
-    // SAFETY: both slices have at least as many bytes as are copied, and `to` is exclusive, so that they lie apart.
+    // SAFETY: both slices have at least the copied number of bytes, and they do not overlap since `to` is exclusive.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), bytes.len().min(to.len())) }
 }
 

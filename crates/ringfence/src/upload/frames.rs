@@ -1,21 +1,21 @@
-//! The frames that staged bytes are for.
+//! The frames that may use staged bytes.
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-/// Frames whose submissions may use staged bytes: the one that they were staged for, or those that were open. In few
-/// bytes, since a write of constants returns it.
+/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open. Small, because a
+/// write of constants returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frames {
     values: [u64; Self::MAX],
     indices: [u32; Self::MAX],
-    /// More than `MAX` if not all are known.
+    /// Number of frames; if it is above `MAX`, the frames are not recorded.
     count: u32,
 }
 
 impl Frames {
     const MAX: usize = 2;
 
-    /// Of bytes that the program keeps itself.
+    /// For bytes in the program's own buffer.
     pub(crate) const NONE: Self = Self { values: [0; Self::MAX], indices: [0; Self::MAX], count: 0 };
 
     #[inline]
@@ -31,12 +31,12 @@ impl Frames {
         frames
     }
 
-    /// Whether they are known, all of them.
+    /// Returns `true` if all frames are recorded.
     pub(crate) const fn are_known(self) -> bool {
         self.count as usize <= Self::MAX
     }
 
-    /// Those that are known, as frames of this allocator.
+    /// Returns the recorded frames as points of the allocator `owner`; none if not all are recorded.
     pub(crate) fn points(self, owner: u32) -> impl Iterator<Item = SyncPoint> {
         let count = if self.are_known() { self.count as usize } else { 0 };
         (0..count).map(move |at| SyncPoint::new(TimelineId::of(owner, self.indices[at]), self.values[at]))

@@ -1,20 +1,20 @@
 //! Readback: a ring for results from the GPU.
 //!
 //! ```text
-//!   reserve(frame) ──▶ Readback: where the device may write ──record the copy, submit──▶
+//!   reserve(frame) ──▶ Readback: bytes for the device to write ──record the copy, submit──▶
 //!                          │ is_ready? wait?
 //!                          ▼
 //!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ its bytes are free
 //! ```
 //!
 //! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped, in the order of
-//! reservation: a result that is kept delays those after it, and a ring that is full because of that reports it
-//! ([`UploadError::Unread`]).
+//! reservation. A result that is kept delays the results after it. If the ring is full for this reason, it returns
+//! [`UploadError::Unread`].
 //!
 //! | operation | cost |
 //! |---|---|
-//! | reserve | as a write to an upload ring, without the copy; O(results that are held) |
-//! | read | one driver call for progress, the copy, an invalidation where the memory needs it |
+//! | reserve | as a write to an upload ring, without the copy; O(results that are kept) |
+//! | read | one driver call for progress, the copy, an invalidation if the memory is not coherent |
 
 use std::fmt;
 use std::panic;
@@ -40,16 +40,16 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Allocator, Error, Texture};
 
-/// How a ring for results is made.
+/// Description of a readback ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadbackDesc<'a> {
-    /// Bytes of the ring: as many as the results that are under way or not dropped yet.
+    /// Capacity of the ring, in bytes: enough for all results that are in flight or not dropped yet.
     pub capacity: u64,
-    /// The usages of the buffer, besides copies to it.
+    /// Usages of the buffer, in addition to copies to it.
     pub usage: BufferUsage,
-    /// What to do when it is full.
+    /// Behaviour of a reservation if the ring is full.
     pub when_full: WhenFull,
-    /// A name for reports and for the driver's object.
+    /// Name for reports and for the driver's object.
     pub name: &'a str,
 }
 
@@ -64,27 +64,27 @@ impl Default for ReadbackDesc<'_> {
     }
 }
 
-/// Why a result was not read.
+/// Error of a read. The result was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadbackError {
-    /// The submission that writes it is not complete: it can be read later.
-    #[error("the result is there once {point} has passed")]
+    /// The submission that writes the result is not complete: read it later.
+    #[error("the result is ready once {point} has passed")]
     NotReady {
-        /// When it is.
+        /// The point at which the result is ready.
         point: SyncPoint,
     },
-    /// The frame was discarded, or dropped without [`Timeline::submitted`](crate::Timeline::submitted): nothing says that
-    /// the device wrote the result, which is refused.
-    #[error("the frame with {point} was not declared submitted: its result never comes")]
+    /// The frame was discarded, or dropped without [`Timeline::submitted`](crate::Timeline::submitted). The device may
+    /// not have written the result, so it cannot be read.
+    #[error("the frame with {point} was not reported as submitted: its result never arrives")]
     NotSubmitted {
-        /// When it would have been there.
+        /// The point of that frame.
         point: SyncPoint,
     },
-    /// The destination has another size than the result.
-    #[error("{requested} bytes were requested of a result of {size}")]
+    /// The destination and the result differ in size.
+    #[error("{requested} bytes were requested from a result of {size} bytes")]
     Size {
-        /// The requested bytes.
+        /// Requested bytes.
         requested: u64,
         /// Bytes of the result.
         size: u64,
@@ -100,7 +100,7 @@ pub struct ReadbackRing<D: Device> {
 }
 
 impl<D: Device> ReadbackRing<D> {
-    /// Makes a ring for results on their way from the GPU.
+    /// Creates a ring for results of the GPU.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
@@ -115,20 +115,20 @@ impl<D: Device> ReadbackRing<D> {
     /// Reserves bytes for a result of `frame`, at a multiple of `alignment`.
     ///
     /// # Errors
-    /// As [`UploadRing::write_for`](super::UploadRing::write_for); and [`UploadError::Unread`] if the ring is full of
+    /// As [`UploadRing::write_for`](super::UploadRing::write_for); or [`UploadError::Unread`] if the ring is full of
     /// complete results that were not dropped.
     pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
         let users = self.state.users_of(frame)?;
         let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
-        let pin = pin.expect("the ring brought the pin");
+        let pin = pin.expect("a reservation without a pin returns one");
         let (state, point, watch) = (Arc::clone(&self.state), frame.point(), OpenFrame::of(frame).watch());
         let (layout, reads) = (Layout::line(size), SmallVec::new());
         Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, watch, _pin: pin })
     }
 
-    /// Reserves bytes for texels of `frame` of a colour format that is not block-compressed, with the offset and row
-    /// pitch that the device needs. The program records the copy itself; [`ReadbackRing::reserve_box`] supports every
-    /// format and returns the copies to record.
+    /// Reserves bytes for texels of `frame`, with the offset and row pitch that the device needs. The format must be a
+    /// colour format that is not block-compressed. The program records the copy itself. [`ReadbackRing::reserve_box`]
+    /// supports every format and returns the copies to record.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`].
@@ -144,12 +144,13 @@ impl<D: Device> ReadbackRing<D> {
         self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
     }
 
-    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device needs, and makes the
-    /// copies to record in `frame`: see [`Readback::reads`]. The texture needs the usage for copies from it.
+    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device needs. The copies to
+    /// record in `frame` are in [`Readback::reads`]. The texture must have the usage for copies from it.
     ///
     /// # Errors
-    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no
-    /// such texels, or they cannot be copied so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; or [`UploadError::Texels`] if the texture has no
+    /// such texels or they cannot be copied, for the reasons that
+    /// [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels) lists.
     pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {
@@ -186,7 +187,7 @@ impl<D: Device> ReadbackRing<D> {
         Ok(readback)
     }
 
-    /// Its figures.
+    /// Returns the figures of the ring.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         self.state.shown()
@@ -195,76 +196,77 @@ impl<D: Device> ReadbackRing<D> {
     /// Checks every rule of the ring. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.validate()
     }
 }
 
-/// A result that the device is to write, bytes or texels, and its bytes in the ring. Dropping it frees them once its
-/// frame is complete.
+/// Bytes of the ring that the device writes a result to. If it is dropped, the bytes are freed once its frame is
+/// complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
     segment: Arc<Segment<D>>,
     offset: u64,
-    /// Bytes that are no texels are one row.
+    /// Layout of the texels; for other bytes, one row.
     layout: Layout,
-    /// Of texels one a layer.
+    /// Copies of texels, one a layer.
     reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
     point: SyncPoint,
-    /// Points of frames that were discarded pass too.
+    /// Reports how the frame ends, because the points of discarded frames pass too.
     watch: Watch,
     _pin: HeldPin,
 }
 
 impl<D: Device> Readback<D> {
-    /// The driver's buffer.
+    /// Returns the driver's buffer.
     #[must_use]
     pub fn buffer(&self) -> &RawBuffer<D> {
         self.segment.buffer.object()
     }
 
-    /// The first byte there.
+    /// Returns the offset of the first byte in the buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its bytes in the ring, padding between rows and layers of texels included.
+    /// Returns the size in the ring, in bytes, with the padding between rows and layers of texels.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
     }
 
-    /// The bytes that [`Readback::read`] returns: those of texels without padding between rows and layers.
+    /// Returns the number of bytes that [`Readback::read`] returns: without the padding between rows and layers of
+    /// texels.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
-        // No more than the bytes of the ring, whose count is a number.
+        // Does not overflow: at most `layout.size`.
         self.layout.tight()
     }
 
-    /// Bytes from one row of blocks of texels to the next.
+    /// Returns the row pitch: bytes from one row of blocks to the next.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         self.layout.row_bytes
     }
 
-    /// The copies of the texels to the ring, one for each layer, to be recorded with
+    /// Returns the copies of the texels to the ring, one for each layer. Record them with
     /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved
-    /// for. None if the bytes were reserved without a texture.
+    /// for. Empty if the bytes were reserved without a texture.
     #[must_use]
     pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
         &self.reads
     }
 
-    /// When it is there.
+    /// Returns the point at which the result is ready.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.point
     }
 
-    /// Whether its frame is complete; never, if that was discarded or dropped. One driver call.
+    /// Returns `true` if the frame was submitted and is complete. One driver call.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -273,16 +275,16 @@ impl<D: Device> Readback<D> {
         Ok(passed && self.watch.end() == End::Submitted)
     }
 
-    /// Waits until its frame is complete, at most for `timeout`.
+    /// Waits until the frame is complete, for at most `timeout`.
     ///
     /// # Errors
-    /// [`ReadbackError::NotReady`] if it is not complete by then, or not submitted yet; [`ReadbackError::NotSubmitted`]
-    /// if it was discarded or dropped; or the driver failed.
+    /// [`ReadbackError::NotReady`] if the frame is not complete by then or not submitted yet;
+    /// [`ReadbackError::NotSubmitted`] if it was discarded or dropped; or the driver failed.
     pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
         self.check_submission()?;
         let deadline = Instant::now().checked_add(timeout);
         match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
-            // It may have been discarded meanwhile.
+            // The frame may have been discarded during the wait.
             Ok(()) => self.check_submission(),
             Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => {
                 Err(ReadbackError::NotReady { point })
@@ -292,13 +294,13 @@ impl<D: Device> Readback<D> {
         }
     }
 
-    /// Copies the result into `into`: of texels the rows of blocks, slices and layers one after another, without
-    /// padding. The frame's last command has to make it visible to the host, where the API requires that (Vulkan: a
+    /// Copies the result into `into`. Rows of blocks, slices and layers of texels follow each other without padding.
+    /// The last command of the frame must make the result visible to the host if the API requires it (on Vulkan, a
     /// barrier to `HOST_READ`).
     ///
     /// # Errors
-    /// The frame is not complete, or was discarded or dropped; `into` is not as long as [`Readback::read_bytes`]; or the
-    /// driver failed.
+    /// The frame is not complete, or was discarded or dropped; the length of `into` is not [`Readback::read_bytes`]; or
+    /// the driver failed.
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_ready()?;
         let (requested, size) = (into.len() as u64, self.read_bytes());
@@ -331,7 +333,7 @@ impl<D: Device> Readback<D> {
         match self.segment.buffer.read(self.offset + first, into) {
             Ok(()) => Ok(()),
             Err(AccessError::Device(error)) => Err(error.into()),
-            Err(_) => unreachable!("a ring is mapped as a whole"),
+            Err(_) => unreachable!("all of a ring is mapped"),
         }
     }
 }

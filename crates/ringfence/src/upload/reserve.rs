@@ -1,32 +1,34 @@
-//! How a ring finds space: it reads the timelines, waits or grows; and how it shrinks after many frames of little use.
+//! Reservation in a ring: it reads the timelines, waits or grows. A ring shrinks after many frames of little use.
 //!
 //! ```text
 //!   try ──fits──▶ reserved
 //!    │ full
 //!    ▼
-//!   poll: what is complete is freed ──fits──▶ reserved
+//!   poll: free complete frames ──fits──▶ reserved
 //!    │ still full
 //!    ├── Fail ──────────▶ Full
-//!    ├── Grow ──▶ a buffer of twice the size, made without the lock; at the cap, or without memory: as Wait
-//!    └── Wait ──▶ the oldest submission only, without the lock; again and again until it fits or the time is over
+//!    ├── Grow ──▶ a buffer of twice the size, created without the lock; at the cap, or without memory: as Wait
+//!    └── Wait ──▶ the oldest submission only, without the lock; repeated until it fits or the timeout expires
 //! ```
 //!
 //! ```text
 //!   capacity   64 KiB ──full──▶ 128 KiB ──full──▶ 256 KiB (cap) ──full──▶ waits
 //!                 ▲                 ▲────────────────│
-//!                 └─────────────────┘   in `shrink_after` calls of reclaim in a row never more than a quarter in use
+//!                 └─────────────────┘   after `shrink_after` calls of reclaim with at most a quarter in use
 //! ```
 //!
-//! Growing at full and shrinking by half at a quarter leaves a factor of two between them, so that no load makes a ring
-//! go up and down. The buffer that is left stays as it is until the frames that are open at the exchange are complete,
-//! as their tables may show it; then it is released like any other, once no thread writes to it any more. Each growth
-//! doubles the ring, so that what it holds together with the buffers that it left and that wait is at most twice its
-//! cap, unless it has shrunk meanwhile.
+//! A ring grows when it is full, and is halved when at most a quarter was in use. The factor of two between these
+//! limits keeps a steady load from alternating between growth and shrinking.
+//!
+//! The exchanged buffer is kept until the frames that are open at the exchange are complete, because their tables may
+//! have views of it. Then it is released as soon as no thread writes to it. Each growth doubles the ring, so its buffer
+//! and the exchanged buffers that are not freed yet take at most twice the cap together, unless the ring has shrunk
+//! meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a resize | a buffer made by the allocator, outside of the ring's lock |
-//! | looking whether it is time to shrink | O(1), once a reclaim |
+//! | a resize | the creation of a buffer by the allocator, without the ring's lock |
+//! | check for shrinking | O(1), once a reclaim |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,18 +47,18 @@ use ringfence_memory::extend::{Passed, ReclaimRing, WaitError, is_locked, retry_
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Buffer, Error};
 
-/// What a ring that is to grow came to.
+/// Result of an attempt to create a larger buffer.
 enum Grown<D: Device> {
-    /// Another thread was faster.
+    /// Another thread has grown the ring meanwhile.
     Already,
-    /// It has all that it may have.
+    /// The ring has its largest capacity.
     AtCap,
-    /// A buffer, its bytes, and the generation whose buffer it follows.
+    /// A new buffer, its bytes, and the generation that it replaces.
     By(Buffer<D>, u64, u64),
 }
 
 impl<D: Device> RingState<D> {
-    /// Finds room for `users`, as the [module](self) shows. `pin` is the caller's own, if it has one.
+    /// Reserves bytes for `users`, as the [module](self) describes. `pin` is the caller's own pin, if it has one.
     pub(super) fn reserve(
         &self,
         users: &SyncSet,
@@ -81,7 +83,7 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Waits for the oldest submission, again and again, without holding the lock meanwhile.
+    /// Waits for the oldest submission, repeatedly, without the lock.
     pub(super) fn wait_for_room(
         &self,
         users: &SyncSet,
@@ -93,7 +95,7 @@ impl<D: Device> RingState<D> {
         let deadline = started.checked_add(timeout);
         loop {
             let Some(oldest) = self.books.lock().ring.oldest().cloned() else {
-                // Another thread has freed all of it just now.
+                // Another thread has just freed all bytes.
                 match self.try_reserve(users, request, pin)? {
                     Some(reserved) => return Ok(reserved),
                     None if self.books.lock().ring.is_empty() => return Err(self.full(request.size, None)),
@@ -120,7 +122,7 @@ impl<D: Device> RingState<D> {
     ) -> Result<(), UploadError> {
         let waiting = Instant::now();
         let waited = self.shared().wait(oldest, deadline);
-        // What is not submitted is refused at once, and a dropped frame is only looked at without a deadline.
+        // Unsubmitted points fail at once. A dropped frame causes a wait only if there is a deadline.
         let is_wait = match waited {
             Err(WaitError::NotSubmitted(_)) => false,
             Err(WaitError::Unresolved(_)) => deadline.is_some(),
@@ -138,24 +140,24 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// The device is done with the oldest bytes, but a host thread is not.
+    /// Waits for a host thread that still uses the oldest bytes after the device has finished with them.
     fn wait_for_a_thread(&self, size: u64, deadline: Option<Instant>, started: Instant) -> Result<(), UploadError> {
         if !self.config.short_pins {
             return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
         }
         if Filling::is_under_way() {
-            // It may be this one, whose copy calls in again.
+            // It may be this thread, if its copy called this function again.
             return Err(self.full(size, None));
         }
         if deadline.is_some_and(|at| Instant::now() >= at) {
             return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
         }
-        // Another thread is in the middle of a copy, for a frame that was submitted meanwhile.
+        // Another thread is copying, for a frame that was submitted during the copy.
         std::thread::yield_now();
         Ok(())
     }
 
-    /// Grows until the request fits; at the cap, or where there is no memory, waits for the device instead.
+    /// Grows until the request fits. At the largest capacity, or without memory, waits for the device instead.
     pub(super) fn grow_or_wait(
         &self,
         users: &SyncSet,
@@ -180,14 +182,15 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Gives the ring a buffer of at least twice the size, or what the cap allows; `false` if it is there already.
+    /// Gives the ring a buffer of at least twice the size, limited by the cap. Returns `false` if the ring is at the
+    /// cap.
     fn grow(&self, needed: u64) -> Result<bool, Error> {
         let before = self.capacity();
         let made = retry_after_eviction(|| {
             let _resizing = self.resizing.lock();
             let (capacity, generation) = self.present();
             if capacity > before {
-                return Ok(Grown::Already); // another thread was faster
+                return Ok(Grown::Already); // another thread has grown the ring
             }
             let wanted = capacity.saturating_mul(2).max(needed.checked_next_power_of_two().unwrap_or(needed));
             let wanted = wanted.min(self.config.capacity_max());
@@ -208,7 +211,7 @@ impl<D: Device> RingState<D> {
         Ok(true)
     }
 
-    /// Halves the ring, if it still is time to.
+    /// Halves the ring, unless it is at its initial capacity.
     pub(super) fn shrink(&self) {
         let made = {
             let Some(_resizing) = self.resizing.try_lock() else { return };
@@ -220,7 +223,7 @@ impl<D: Device> RingState<D> {
             let buffer = Segment::buffer(&self.memory, &self.config, wanted);
             buffer.map(|buffer| (buffer, wanted, generation))
         };
-        // Without memory for the smaller one there is nothing to gain now.
+        // Without memory for the smaller buffer, the ring keeps the larger one.
         if let Ok((buffer, capacity, generation)) = made
             && self.exchange(buffer, capacity, generation) == Ok(true)
         {
@@ -228,10 +231,10 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it.
-    /// Says whether it did: not if another thread was faster.
+    /// Replaces buffer `generation` with an empty one of `capacity` bytes and retires the old one. Returns `false` if
+    /// another thread has replaced it already.
     fn exchange(&self, buffer: Buffer<D>, capacity: u64, generation: u64) -> Result<bool, Error> {
-        // The program's code may run here: no lock is held, so that it may come by here again.
+        // This may call the program's code, which may call this function again, so no lock is held.
         let segment = Segment::around(buffer, &self.memory, &self.config, capacity, generation + 1)?;
         let mut segment = Arc::new(segment);
         let is_first = {
@@ -252,8 +255,8 @@ impl<D: Device> RingState<D> {
         Ok(is_first)
     }
 
-    /// Keeps a buffer that was exchanged until the frames that are open now are complete. Without any, it is retired
-    /// here, outside of the lock, unless a writer still holds it.
+    /// Keeps an exchanged buffer until the frames that are open now are complete. If no frame is open, the buffer is
+    /// retired here, without the lock, unless a writer still uses it.
     fn keep(&self, segment: Arc<Segment<D>>) {
         let mut open = SyncSet::new();
         self.shared().open(&mut open);
@@ -263,7 +266,7 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// How large the present buffer is, and which one.
+    /// Returns the capacity and the generation of the present buffer.
     fn present(&self) -> (u64, u64) {
         let books = self.books.lock();
         (books.ring.capacity(), books.segment.generation)
@@ -283,7 +286,8 @@ impl<D: Device> ReclaimRing for RingState<D> {
     }
 
     fn upkeep(&self) {
-        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim tries again.
+        // A buffer's companion is created by the program's code. If this thread holds a lock, the next reclaim tries
+        // again.
         if is_locked() {
             return;
         }

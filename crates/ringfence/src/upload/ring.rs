@@ -1,4 +1,4 @@
-//! The upload ring, as programs use it.
+//! The upload ring: the public handle.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -18,19 +18,19 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Allocator, Error};
 
-/// A ring of mapped memory that any thread may write to. See the [module](crate::upload).
+/// A ring of mapped memory that all threads may write to. See the [module](crate::upload).
 ///
-/// For many small writes of one thread there is [`UploadRing::writer`]. Dropping the ring releases its buffer, which
-/// lives until the submissions that use it are complete.
+/// For many small writes of one thread, use [`UploadRing::writer`]. If the ring is dropped, its buffer lives until the
+/// submissions that use it are complete.
 pub struct UploadRing<D: Device> {
     state: Arc<RingState<D>>,
 }
 
 impl<D: Device> UploadRing<D> {
-    /// Makes a ring for uploads.
+    /// Creates a ring for uploads.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] for a location that the host does not write.
+    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] if the host does not write to the location.
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         check_location(desc.location)?;
@@ -38,21 +38,25 @@ impl<D: Device> UploadRing<D> {
     }
 
     /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels; see
-    /// [`Capabilities`](crate::device::Capabilities)). Only submissions that are being recorded now may use them.
+    /// [`Capabilities`](crate::device::Capabilities)). Only the frames that are open now may use the bytes.
     ///
     /// # Errors
-    /// No frame is open; the bytes never fit; there is no room and waiting would not help, is turned off or took too
-    /// long; the device is lost. Nothing is written then.
+    /// No bytes are written if:
+    ///
+    /// - no frame is open;
+    /// - the bytes never fit;
+    /// - the ring is full, and waiting would not help, is turned off or took too long;
+    /// - the device is lost.
     pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         let mut users = SyncSet::new();
         self.state.shared().open(&mut users);
         self.write_for_users(&users, bytes, alignment)
     }
 
-    /// As [`UploadRing::write`], for the submission of `frame` only: the bytes do not wait for other open frames.
+    /// As [`UploadRing::write`], for `frame` only: the bytes do not wait for other open frames.
     ///
     /// # Errors
-    /// As [`UploadRing::write`]; and the frame is of another allocator.
+    /// As [`UploadRing::write`]; or the frame belongs to another allocator.
     pub fn write_for(&self, frame: &Frame, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         self.write_for_users(&self.state.users_of(frame)?, bytes, alignment)
     }
@@ -61,10 +65,10 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
     }
 
-    /// Writes texels for the submission of `frame`, with the offset and row pitch that the device needs.
+    /// Writes texels for `frame`, with the offset and row pitch that the device needs.
     ///
     /// # Errors
-    /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
+    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has fewer bytes than its size needs.
     pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
@@ -73,7 +77,7 @@ impl<D: Device> UploadRing<D> {
         Ok(layout.staged(texels, room))
     }
 
-    /// Passes `filling` the offset in the buffer.
+    /// Reserves bytes and calls `filling` with their offset in the buffer.
     fn write_for_users_at(
         &self,
         users: &SyncSet,
@@ -84,40 +88,40 @@ impl<D: Device> UploadRing<D> {
         let reserved = self.state.reserve(users, Request::exactly(size, alignment), None)?;
         let Reserved { segment, range, .. } = &reserved;
         let offset = range.offset();
-        // SAFETY: the ring gives these bytes to no other thread as long as the pin stands.
+        // SAFETY: the ring does not hand out these bytes to another thread while the pin is set.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.state.count_written(1, size);
         Ok(staged(segment, offset, size, Frames::of_set(users)))
     }
 
-    /// Whether it is of this allocator.
+    /// Returns `true` if the ring belongs to this allocator.
     pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(self.state.shared(), shared)
     }
 
-    /// Makes a writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and writes
-    /// within its page without a lock or memory that other threads write. Keep it for later frames:
-    /// [`UploadWriter::begin`]. One short lock.
+    /// Creates a writer for one thread and for `frame`. It takes a page of the ring at a time and writes within the
+    /// page without a lock and without memory that other threads write. Reuse it for later frames with
+    /// [`UploadWriter::begin`]. Takes one short lock.
     ///
     /// # Errors
-    /// The frame is of another allocator.
+    /// The frame belongs to another allocator.
     pub fn writer(&self, frame: &Frame) -> Result<UploadWriter<D>, UploadError> {
         UploadWriter::new(&self.state, frame)
     }
 
-    /// Bytes that it holds at most, now.
+    /// Returns the present capacity, in bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.state.capacity()
     }
 
-    /// The most bytes that were ever in use, padding included: the capacity that the program needs.
+    /// Returns the most bytes that were in use at once, with padding: the capacity that the program needs.
     #[must_use]
     pub fn high_water(&self) -> u64 {
         self.state.high_water()
     }
 
-    /// Its figures: occupancy, high-water mark, waits and their time.
+    /// Returns the figures of the ring: occupancy, high-water mark, number of waits and their time.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         self.state.shown()
@@ -126,7 +130,7 @@ impl<D: Device> UploadRing<D> {
     /// Checks every rule of the ring. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first broken rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.validate()
     }

@@ -1,4 +1,4 @@
-//! One buffer of a ring: from when it was made until the ring got a larger or smaller one, and its last user is gone.
+//! One buffer of a ring, from its creation until the ring has exchanged it and no user is left.
 
 use std::any::Any;
 use std::panic::Location as Line;
@@ -13,8 +13,8 @@ use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
-/// A buffer that is divided, aligned for whatever its parts may be used for: with its name, and the line of the program
-/// that it is made for.
+/// Creates a buffer that is divided into parts, with an alignment that fits every usage of a part. Takes its name and
+/// the line of the program for reports.
 pub(super) fn divided_buffer<D: Device>(
     memory: &Allocator<D>,
     size: u64,
@@ -29,28 +29,28 @@ pub(super) fn divided_buffer<D: Device>(
     create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
 }
 
-/// A number for the bytes that a buffer is bound to. Other buffers may have the same; never 0.
+/// Returns a hash of the memory that a buffer is bound to. Two buffers may have the same hash. Never 0.
 pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
     let memory = std::ptr::from_ref(buffer.memory()) as u64;
     let mixed = (memory ^ buffer.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32 | 1
 }
 
-/// How a ring was made, and what follows from it.
+/// Configuration of a ring.
 pub(super) struct Config<D: Device> {
     pub(super) name: String,
-    /// The line of the program that made it.
+    /// The line of the program that created it.
     pub(super) at: &'static Line<'static>,
     pub(super) desc: UploadDesc<'static>,
-    /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
+    /// `true` if a pin is set only during a copy; `false` for readback, where it is set until the result is dropped.
     pub(super) short_pins: bool,
-    /// Makes what goes with each buffer: views of its slots.
+    /// Creates the companion of each buffer: views of its slots.
     pub(super) pair: Option<Pair<D>>,
 }
 
-/// Makes what goes with a buffer, whose bytes are given, for as long as the buffer lives.
+/// Creates the companion of a buffer with the given bytes. It lives as long as the buffer.
 pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
-/// What goes with a buffer; only its maker knows what it is.
+/// Companion of a buffer. Its type is known to its maker only.
 pub(super) type Paired = Box<dyn Any + Send + Sync>;
 
 impl<D: Device> Config<D> {
@@ -62,31 +62,31 @@ impl<D: Device> Config<D> {
     }
 }
 
-/// A buffer that a ring hands out, from when it was made until the ring got a larger or smaller one.
+/// One buffer of a ring, from its creation until the ring exchanges it for a larger or smaller one.
 pub(crate) struct Segment<D: Device> {
     pub(crate) buffer: Buffer<D>,
-    /// Which of the ring's buffers it is; each has a number above the one before it.
+    /// Generation of the buffer: higher than that of each earlier buffer of the ring.
     pub(crate) generation: u64,
-    /// The address of its first byte for shaders, where it was made to have one.
+    /// Device address of the first byte, if the buffer has one.
     pub(crate) address: Option<u64>,
-    /// Goes with what is staged.
+    /// Hash of the buffer's memory, for `Staged`.
     pub(super) place_hash: u32,
-    /// Which of its bytes may have been handed out again.
+    /// The positions that may have been handed out again.
     pub(super) released: Released,
-    /// Reservations start and end at multiples of this: the atom of flushes, where there is one.
+    /// Reservations start and end at multiples of this: the `nonCoherentAtomSize`, or 1 for coherent memory.
     pub(super) atom: u64,
-    /// What goes with it, if anything does.
+    /// The buffer's companion, if the ring has a `pair`.
     pub(super) paired: Option<Paired>,
 }
 
 impl<D: Device> Segment<D> {
-    /// Makes its buffer: a driver call.
+    /// Creates the buffer of a segment. One driver call.
     pub(super) fn buffer(memory: &Allocator<D>, config: &Config<D>, capacity: u64) -> Result<Buffer<D>, Error> {
         let named = (&*config.name, config.at);
         divided_buffer(memory, capacity, config.desc.usage, config.desc.location, named)
     }
 
-    /// Makes what goes with the buffer. That may be the program's code: no lock may be held.
+    /// Creates the buffer's companion. That may call the program's code, so the caller must hold no lock.
     pub(super) fn around(
         buffer: Buffer<D>,
         memory: &Allocator<D>,
@@ -104,13 +104,14 @@ impl<D: Device> Segment<D> {
     }
 }
 
-/// Buffers that a ring has exchanged while frames were open, until those frames are complete. Tables of such a frame may
-/// still be made or bound with views of the buffer, and a device may clear views of a buffer as soon as it is retired.
+/// Buffers that the ring exchanged while frames were open, until those frames are complete. Tables of such a frame may
+/// still be created or bound with views of the buffer, and a device may clear views of a buffer as soon as it is
+/// retired.
 pub(super) struct Exchanged<D: Device>(Option<Box<Kept<D>>>);
 
 /// A buffer that was exchanged.
 pub(super) struct Kept<D: Device> {
-    /// The frames that were open then.
+    /// The frames that were open at the exchange.
     frames: SyncSet,
     are_over: bool,
     _segment: Arc<Segment<D>>,
@@ -133,7 +134,7 @@ impl<D: Device> Exchanged<D> {
         self.0 = Some(kept);
     }
 
-    /// Notes which frames are complete. Says whether there is anything for [`Exchanged::take`].
+    /// Marks the buffers whose frames are complete. Returns `true` if [`Exchanged::take`] would return a buffer.
     pub(super) fn note(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
         let (mut kept, mut any) = (self.0.as_mut(), false);
         while let Some(one) = kept {
@@ -144,11 +145,11 @@ impl<D: Device> Exchanged<D> {
         any
     }
 
-    /// Takes out one whose frames are complete, to be dropped without a lock.
+    /// Takes out a buffer whose frames are complete. The caller drops it without a lock.
     pub(super) fn take(&mut self) -> Option<Box<Kept<D>>> {
         let mut link = &mut self.0;
         while link.as_ref().is_some_and(|one| !one.are_over) {
-            link = &mut link.as_mut().expect("it was there just now").next;
+            link = &mut link.as_mut().expect("the loop condition found one").next;
         }
         let mut taken = link.take()?;
         *link = taken.next.take();

@@ -1,4 +1,4 @@
-//! What the handles of a ring share: its bookkeeping under one short lock.
+//! State that the handles of a ring share; its bookkeeping has one short lock.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Allocator, Error};
 
-/// What is looked for.
+/// A request for bytes of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// What has to fit, in bytes.
+    /// Required size, in bytes.
     pub(super) size: u64,
-    /// What is rather taken, if there is room: a page. At least `size`.
+    /// Preferred size, in bytes, if there is space: a page. At least `size`.
     pub(super) page: u64,
     /// A power of two.
     pub(super) alignment: u64,
@@ -35,41 +35,41 @@ impl Request {
     }
 }
 
-/// Bytes of a ring that one thread may write, as long as the pin that was set for it stands.
+/// Bytes of a ring that one thread may write while the pin on them is set.
 pub(super) struct Reserved<D: Device> {
     pub(super) segment: Arc<Segment<D>>,
     pub(super) range: RingRange,
-    /// There iff the caller brought no pin of its own.
+    /// `None` if the caller passed its own pin.
     pub(super) pin: Option<HeldPin>,
 }
 
-/// The part under the lock.
+/// The state under the lock.
 pub(super) struct Books<D: Device> {
     pub(super) ring: Ring<SyncSet>,
     pub(super) segment: Arc<Segment<D>>,
     pub(super) exchanged: Exchanged<D>,
     pub(super) pins: Pins,
-    /// The high-water mark of the buffers before this one.
+    /// High-water mark of the earlier buffers, in bytes.
     pub(super) past_high_water: u64,
     pub(super) calm: Calm,
 }
 
-/// How long a ring has been mostly empty.
+/// Counts the calls of reclaim during which a ring was mostly empty.
 #[derive(Default)]
 pub(super) struct Calm {
-    /// The most bytes in use since the count began.
+    /// The most bytes in use since the count was reset.
     peak: u64,
-    /// Calls of reclaim since then.
+    /// Calls of reclaim since the count was reset.
     ticks: u32,
 }
 
 impl Calm {
-    /// Notes how many bytes are in use.
+    /// Records the number of bytes in use.
     pub(super) fn note(&mut self, used: u64) {
         self.peak = self.peak.max(used);
     }
 
-    /// Counts a call of reclaim; says whether it is time to shrink.
+    /// Counts a call of reclaim. Returns `true` if the ring should shrink.
     pub(super) fn tick<D: Device>(&mut self, config: &Config<D>, capacity: u64) -> bool {
         let WhenFull::Grow { shrink_after, .. } = config.desc.when_full else { return false };
         if self.peak > capacity / 4 || capacity <= config.desc.capacity {
@@ -80,28 +80,28 @@ impl Calm {
         self.ticks >= shrink_after.max(1)
     }
 
-    /// What [`Calm::tick`] said last.
+    /// Returns the last result of [`Calm::tick`].
     pub(super) fn is_over<D: Device>(&self, config: &Config<D>) -> bool {
         matches!(config.desc.when_full, WhenFull::Grow { shrink_after, .. } if self.ticks >= shrink_after.max(1))
     }
 }
 
-/// What the handles of a ring share.
+/// State that the handles of a ring share.
 pub(crate) struct RingState<D: Device> {
     pub(super) memory: Allocator<D>,
     pub(super) config: Config<D>,
-    /// Which buffer the ring has now: [`Segment::generation`], to be read without the lock.
+    /// Generation of the present buffer ([`Segment::generation`]), readable without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Lock<Books<D>>,
-    /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so
-    /// that there may be a second one after all. Never taken under `books`.
+    /// Held while the ring's next buffer is created, so that usually one thread creates it. Not held while the
+    /// program's code runs, so a second thread may create one too. Never taken while `books` is held.
     pub(super) resizing: Lock<()>,
-    /// What polling works with, kept so that it makes nothing.
+    /// Buffer for polling, kept so that polling allocates no host memory.
     polled: Lock<Passed>,
     pub(super) figures: Figures,
 }
 
-/// Counters. Relaxed: they order nothing.
+/// Counters. Accessed with relaxed ordering, since they order no other memory.
 #[derive(Default)]
 pub(super) struct Figures {
     pub(super) wait_count: AtomicU64,
@@ -149,12 +149,12 @@ impl<D: Device> RingState<D> {
         self.memory.shared()
     }
 
-    /// Its figures with its name.
+    /// Returns the figures with the name.
     pub(super) fn shown(&self) -> RingSnapshot {
         RingSnapshot { name: self.config.name.clone(), ..self.now() }
     }
 
-    /// Its figures without its name.
+    /// Returns the figures without the name.
     pub(super) fn now(&self) -> RingSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let books = self.books.lock();
@@ -172,7 +172,7 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// `None` if the ring is full for now.
+    /// Reserves bytes, preferably a page. Returns `None` if the ring is full at present.
     pub(super) fn try_reserve(
         &self,
         users: &SyncSet,
@@ -188,7 +188,7 @@ impl<D: Device> RingState<D> {
         self.sort_out(result)
     }
 
-    /// Parts what may fit later from what never will.
+    /// Maps an error that may pass later to `None`, and the others to an [`UploadError`].
     fn sort_out(&self, result: Result<Reserved<D>, RingError>) -> Result<Option<Reserved<D>>, UploadError> {
         let capacity = self.config.capacity_max();
         match result {
@@ -201,7 +201,7 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Frees what is complete, without waiting.
+    /// Frees the bytes of complete submissions, without waiting.
     pub(super) fn poll(&self) -> Result<(), DeviceError> {
         let shared = self.shared();
         let mut passed = self.polled.lock();
@@ -215,7 +215,7 @@ impl<D: Device> RingState<D> {
         UploadError::Full { size, free: books.ring.free(), capacity: books.ring.capacity(), waits_for }
     }
 
-    /// The submission of a frame, as the only user of what is written.
+    /// Returns the point of `frame` as the only user of a write.
     pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
         if !self.shared().owns(frame) {
             return Err(UploadError::ForeignFrame { frame: frame.point() });
@@ -223,7 +223,7 @@ impl<D: Device> RingState<D> {
         Ok(frame.point().into())
     }
 
-    /// Bytes of a page: as many as wanted, but at most an eighth of the ring.
+    /// Returns the bytes of a page: `page_bytes` of the description, but at most an eighth of the ring.
     pub(super) fn page_bytes(&self) -> u64 {
         self.config.desc.page_bytes.min(self.config.desc.capacity / 8)
     }
@@ -232,7 +232,7 @@ impl<D: Device> RingState<D> {
         self.books.lock().ring.capacity()
     }
 
-    /// Counts what was written.
+    /// Adds writes to the figures.
     pub(super) fn count_written(&self, writes: u64, bytes: u64) {
         self.figures.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared().count_staged(writes, bytes);
@@ -247,9 +247,9 @@ impl<D: Device> RingState<D> {
         books.ring.validate()?;
         let (tail, used) = (tail(&books.ring, &books.segment.released), books.ring.used());
         let released = &books.segment.released;
-        Invalid::unless(released.holds(tail), "what is in use is its owners'", tail)?;
-        Invalid::unless(tail == 0 || !released.holds(tail - 1), "what is released has no owner", tail)?;
-        Invalid::unless(used <= books.segment.buffer.size(), "no more is in use than the buffer has", used)
+        Invalid::unless(released.holds(tail), "the oldest byte in use is not released", tail)?;
+        Invalid::unless(tail == 0 || !released.holds(tail - 1), "the byte before the oldest in use is released", tail)?;
+        Invalid::unless(used <= books.segment.buffer.size(), "the bytes in use fit in the buffer", used)
     }
 }
 
@@ -277,8 +277,8 @@ impl<D: Device> Books<D> {
         Ok(Reserved { segment: Arc::clone(&self.segment), range, pin })
     }
 
-    /// Frees the oldest submissions, as long as they have `passed` and no thread writes their bytes. Says whether a
-    /// thread was in the way.
+    /// Frees the oldest submissions while they have `passed` and no thread writes to their bytes. Returns `true` if it
+    /// stopped because of a thread that writes.
     pub(super) fn release(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
         release(&mut self.ring, &self.segment.released, &self.pins, passed)
     }

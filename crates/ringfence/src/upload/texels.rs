@@ -8,10 +8,10 @@
 //!
 //! | | offset | row |
 //! |---|---|---|
-//! | Direct3D 12 | 512 | 256; of depth and stencil 512 where the driver says so |
-//! | Vulkan | what the device likes, at least a block and 4 | what the device likes, in whole blocks |
+//! | Direct3D 12 | 512 | 256; for depth and stencil 512 if the driver requires it |
+//! | Vulkan | the device's optimal alignment, at least a block and 4 | the device's optimal pitch, in whole blocks |
 //!
-//! Sizes are in texels for every format, block-compressed ones included. A partial block at the edge of a mip level has
+//! Sizes are in texels for every format, also for block-compressed ones. A partial block at the edge of a mip level has
 //! all its bytes.
 
 use std::fmt;
@@ -21,40 +21,40 @@ use super::fill::copy;
 use super::{BatchError, Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 
-/// A box of texels of one aspect, in one or several layers: in the caller's memory, or [`Staged`] in a ring with the
-/// layout that the device needs.
+/// A box of texels of one aspect, in one or several layers. The bytes are in the caller's memory, or [`Staged`] in a
+/// ring with the layout that the device needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Texels<B> {
-    /// Texels across.
+    /// Width in texels.
     pub width: u32,
-    /// Texels down.
+    /// Height in texels.
     pub height: u32,
-    /// Slices; 1 unless they are for a texture of three dimensions.
+    /// Depth in slices; 1 unless the texture is three-dimensional.
     pub depth: u32,
     /// Array layers.
     pub layers: u32,
-    /// How they lie in `bytes`.
+    /// Format of the texels in `bytes`.
     pub format: TexelFormat,
     /// Colour, depth or stencil.
     pub aspect: TextureAspect,
-    /// Bytes from one row of blocks to the next in `bytes`; given as 0 if they follow each other.
+    /// Bytes from one row of blocks to the next in `bytes`; 0 in the input means that rows are adjacent.
     pub row_bytes: u64,
-    /// Bytes from one slice, or layer, to the next in `bytes`; given as 0 if they follow each other.
+    /// Bytes from one slice or layer to the next in `bytes`; 0 in the input means that they are adjacent.
     pub slice_bytes: u64,
-    /// The bytes of the rows, or where they are staged; the last row may end with its last block.
+    /// The bytes, or their staged range. The last row may end with its last block.
     pub bytes: B,
 }
 
 impl<'a> Texels<&'a [u8]> {
-    /// Makes texels of a colour format that is not block-compressed, with rows one after another.
+    /// Describes texels of a colour format that is not block-compressed, with adjacent rows.
     #[must_use]
     pub const fn new(width: u32, height: u32, texel_bytes: u32, bytes: &'a [u8]) -> Self {
         let (format, aspect) = (TexelFormat::color(texel_bytes), TextureAspect::Color);
         Self { width, height, depth: 1, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Makes texels of any format, across, down and deep, with rows and slices one after another: of the format's first
-    /// aspect and one layer.
+    /// Describes texels of any format, of the given width, height and depth, with adjacent rows and slices. They have
+    /// the format's first aspect and one layer.
     #[must_use]
     pub fn of(format: impl Into<TexelFormat>, [width, height, depth]: [u32; 3], bytes: &'a [u8]) -> Self {
         let format = format.into();
@@ -76,15 +76,14 @@ impl<'a> Texels<&'a [u8]> {
         self
     }
 
-    /// Sets the distance in bytes from one row of blocks to the next, and from one slice or layer to the next; 0 if
-    /// they follow one another.
+    /// Sets the bytes from one row of blocks to the next, and from one slice or layer to the next. 0 means adjacent.
     #[must_use]
     pub const fn pitched(mut self, row_bytes: u64, slice_bytes: u64) -> Self {
         (self.row_bytes, self.slice_bytes) = (row_bytes, slice_bytes);
         self
     }
 
-    /// Bytes from row to row and from slice to slice; `None` if there is no such number, or they overlap.
+    /// Returns the row pitch and the slice pitch in bytes; `None` if rows or slices overlap, or on overflow.
     fn pitches(&self, layout: &Layout) -> Option<[u64; 2]> {
         let row = if self.row_bytes == 0 { layout.row } else { self.row_bytes };
         let slice = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
@@ -92,14 +91,14 @@ impl<'a> Texels<&'a [u8]> {
         (row >= layout.row && slice_bytes >= slice).then_some([row, slice_bytes])
     }
 
-    /// Bytes that they need; `None` if there is no such number.
+    /// Returns the bytes that the texels need; `None` on overflow.
     fn needed(&self, layout: &Layout, [row, slice]: [u64; 2]) -> Option<u64> {
         let slices = layout.slices.checked_mul(layout.layers)?;
         let last = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
         (slices - 1).checked_mul(slice)?.checked_add(last)
     }
 
-    /// Refuses bytes that do not hold the texels. From row to row and from slice to slice in `bytes`.
+    /// Returns the row pitch and the slice pitch of `bytes`. Refuses `bytes` that do not hold all texels.
     fn check(&self, layout: &Layout) -> Result<[u64; 2], UploadError> {
         let pitches = self.pitches(layout);
         let needed = pitches.and_then(|pitches| self.needed(layout, pitches)).unwrap_or(u64::MAX);
@@ -115,8 +114,8 @@ impl<'a> Texels<&'a [u8]> {
 }
 
 impl<D: Device> Texels<Staged<D>> {
-    /// Refuses texels that do not all lie in the staged bytes, or over each other: all fields are the program's to
-    /// change. They are not empty.
+    /// Refuses texels that overlap or that are not all inside the staged bytes, since the program may have changed any
+    /// field. The caller has checked that no size is 0.
     pub(super) fn check_staged(&self) -> Result<(), BatchError> {
         let Self { width, height, depth, layers, format, row_bytes, slice_bytes, .. } = *self;
         let [across, down] = format.block();
@@ -132,7 +131,7 @@ impl<D: Device> Texels<Staged<D>> {
             return Err(BatchError::TexelPitch { row_bytes, slice_bytes, block_bytes, row_needed, slice_needed });
         }
         let needed = layer.and_then(|layer| end(u64::from(layers), slice_bytes, layer)).unwrap_or(u64::MAX);
-        // No byte has an offset beyond all numbers.
+        // A byte beyond offset `u64::MAX` does not exist.
         let given = self.bytes.size.min(u64::MAX - self.bytes.offset);
         if needed <= given && needed < u64::MAX {
             return Ok(());
@@ -149,33 +148,33 @@ impl<B: fmt::Debug> fmt::Debug for Texels<B> {
     }
 }
 
-/// How texels lie in the ring.
+/// Layout of texels in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    /// Bytes of the blocks of a row.
+    /// Bytes of a row of blocks, without padding.
     pub(super) row: u64,
-    /// From one row of blocks to the next.
+    /// Bytes from one row of blocks to the next.
     pub(super) row_bytes: u64,
-    /// Rows of blocks of a slice.
+    /// Rows of blocks in a slice.
     pub(super) rows: u64,
-    /// Slices of a layer.
+    /// Slices in a layer.
     pub(super) slices: u64,
     layers: u64,
-    /// From one layer to the next.
+    /// Bytes from one layer to the next.
     pub(super) layer_bytes: u64,
     pub(super) size: u64,
-    /// What the first byte of a layer is a multiple of; not a power of two for texels of 3, 6 or 12 bytes.
+    /// Alignment of the first byte of a layer; not a power of two for texels of 3, 6 or 12 bytes.
     multiple: u64,
 }
 
 impl Layout {
-    /// Bytes that are no texels: one row.
+    /// Returns the layout of bytes that are not texels: one row.
     pub(super) const fn line(size: u64) -> Self {
         let (rows, slices, layers, multiple) = (1, 1, 1, 1);
         Self { row: size, row_bytes: size, rows, slices, layers, layer_bytes: size, size, multiple }
     }
 
-    /// Where the texels of a box lie, whatever mip level and layers it is of.
+    /// Returns the layout of the texels of a box. It does not depend on their mip level and first layer.
     pub(super) fn of(capabilities: &Capabilities, format: TexelFormat, texels: &TexelBox) -> Result<Self, UploadError> {
         let [across, down] = format.block();
         let block = u64::from(format.block_bytes(texels.aspect).unwrap_or(0));
@@ -204,26 +203,26 @@ impl Layout {
         Ok((layout, pitches))
     }
 
-    /// Bytes to ask for, more than the texels have where the multiple may have to be reached, and the power of two that
-    /// they begin at a multiple of.
+    /// Returns the size and the alignment of a request to the ring. The alignment is the largest power of two in
+    /// `multiple`; if it is less than `multiple`, the size has the padding to reach the next multiple.
     pub(super) fn request(&self) -> Result<(u64, u64), UploadError> {
         let alignment = 1 << self.multiple.trailing_zeros();
         let size = self.size.checked_add(self.multiple - alignment);
         Ok((size.ok_or(UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX })?, alignment))
     }
 
-    /// Bytes of the texels, without padding: no more than `size`.
+    /// Returns the bytes of the texels without padding: at most `size`.
     pub(super) fn tight(&self) -> u64 {
         self.row * self.rows * self.slices * self.layers
     }
 
-    /// Bytes to leave out before the first, if the bytes begin at `offset`.
+    /// Returns the bytes of padding before the first texel, if the range begins at `offset`.
     pub(super) fn skip(&self, offset: u64) -> u64 {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from
-    /// slice to slice.
+    /// Returns for each row of blocks its first byte in the ring, and its first byte in memory with these pitches of
+    /// rows and slices.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {
@@ -246,13 +245,13 @@ impl Layout {
         let bytes = Staged { offset: room.offset + skip, size: self.size, address, ..room };
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
         let Self { row_bytes, rows, layer_bytes, .. } = *self;
-        // No texture has several slices and several layers.
+        // A texture has several slices or several layers, never both.
         let slice_bytes = if layers > 1 { layer_bytes } else { row_bytes * rows };
         Texels { width, height, depth, layers, format, aspect, row_bytes, slice_bytes, bytes }
     }
 }
 
-/// The least number that both divide. Neither is 0.
+/// Returns the least common multiple of two numbers, which must not be 0.
 pub(crate) fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
@@ -281,7 +280,7 @@ mod tests {
                         assert_eq!(layout.row_bytes % of, 0);
                     }
                     assert!(layout.row_bytes >= layout.row && layout.size >= bytes.len() as u64);
-                    let (size, alignment) = layout.request().expect("there is such a number");
+                    let (size, alignment) = layout.request().expect("no overflow");
                     let more = size - layout.size;
                     for offset in (0..40).map(|step| step * alignment) {
                         let first = offset + layout.skip(offset);

@@ -1,14 +1,15 @@
-//! Uploads on a copy queue: they run while other queues work, and submissions that use the uploaded resources wait for
+//! Uploads on a copy queue: they run in parallel to other queues. Submissions that use the uploaded resources wait for
 //! one point.
 //!
 //! ```text
 //!   copy queue    │ upload, upload, upload ─▶ submit ─▶ SyncPoint { copy timeline, 17 }
-//!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with what was uploaded
+//!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with the resources
 //! ```
 //!
-//! With Vulkan the copy queue may be of another family: then exclusive resources need a queue family ownership
-//! transfer, see `vulkan::CopyRecorder::release_to` and `acquire`, and another one back, with its `release`, before a
-//! part of them is uploaded again. A resource that is overwritten as a whole needs none back.
+//! On Vulkan, the copy queue may belong to another queue family. Then exclusive resources need a queue family ownership
+//! transfer; see `vulkan::CopyRecorder::release_to` and `acquire`. Before a part of such a resource is uploaded again,
+//! it must be transferred back, with `release` on its present queue and `acquire` on the copy queue. A resource that is
+//! overwritten completely needs no transfer back.
 
 use std::fmt;
 
@@ -24,42 +25,42 @@ pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,
     ring: UploadRing<D>,
-    /// There iff something was gathered since the last submission.
+    /// The frame of the uploads since the last submission, if there are any.
     frame: Option<Frame>,
-    /// Whether the frame's value was given to the program, which may have submitted it.
+    /// `true` if the program got the frame's value and may have submitted it.
     was_tried: bool,
     batch: UploadBatch<D>,
 }
 
-/// Why an upload was not added. Earlier uploads are not affected.
+/// Error of an upload. Earlier uploads are not affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The destination is of another allocator, which would not wait for the copy before it destroys the resource.
-    #[error("the destination is of another allocator than the ring")]
+    /// The destination belongs to another allocator, which would not wait for the copy before it destroys the resource.
+    #[error("the destination belongs to another allocator than the ring")]
     ForeignDestination,
-    /// It was not staged.
+    /// The bytes were not staged.
     #[error(transparent)]
     Upload(#[from] UploadError),
-    /// It does not fit into its destination.
+    /// The batch did not accept the copy.
     #[error(transparent)]
     Batch(#[from] BatchError),
 }
 
-/// Why nothing was submitted.
+/// Error of a submission. The copies were not submitted by this call.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
-    /// The program's submission failed. All uploads are kept, to be submitted by the next call.
+    /// The program's submission failed. All uploads are kept for the next call.
     #[error("the copies were not submitted: {0}")]
     Submit(E),
-    /// The program has submitted a later value of the timeline itself.
+    /// The program itself has submitted a later value of the timeline.
     #[error(transparent)]
     Frame(FrameError),
 }
 
 impl<D: Device> TransferQueue<D> {
-    /// Makes a collector of uploads through `ring`, for the queue of this timeline. Other code that submits to the
-    /// queue has to keep the order of the frames' values.
+    /// Creates a queue of uploads through `ring`, for the queue of this timeline. Other code that submits to that queue
+    /// must keep the order of the frames' values.
     #[must_use]
     pub fn new(timeline: Timeline<D>, ring: UploadRing<D>) -> Self {
         Self { timeline, writer: None, ring, frame: None, was_tried: false, batch: UploadBatch::new() }
@@ -67,9 +68,9 @@ impl<D: Device> TransferQueue<D> {
 
     /// Stages bytes for `offset` of a buffer. Waits only if the ring is full.
     ///
-    /// They go to the object that the buffer has now, which is not moved until [`TransferQueue::submit`]. If the buffer is
-    /// resized or replaced before that, recording the batch is refused ([`BatchError::Exchanged`]): discard the uploads
-    /// then, and stage them again.
+    /// The copy writes to the present object of the buffer, which is not moved before [`TransferQueue::submit`]. If the
+    /// buffer is resized or replaced before that, recording the batch fails with [`BatchError::Exchanged`]: discard the
+    /// uploads and stage them again.
     ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
@@ -92,14 +93,14 @@ impl<D: Device> TransferQueue<D> {
         self.gather(|writer, batch| Ok(batch.copy_texels(&writer.write_texels(texels)?, to, at)?))
     }
 
-    /// Has `add` stage something, in a frame that begins if none is being gathered. One that was begun for what is
-    /// refused ends at once: it would hold back all that is retired until something is submitted.
+    /// Calls `add` with a frame, which it begins if there are no uploads yet. If the batch is empty afterwards, the
+    /// frame ends at once: an open frame would delay everything retired until the next submission.
     fn gather(
         &mut self,
         add: impl FnOnce(&mut UploadWriter<D>, &mut UploadBatch<D>) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         let gathered = match self.prepare_writer() {
-            Ok(()) => add(self.writer.as_mut().expect("made just now"), &mut self.batch),
+            Ok(()) => add(self.writer.as_mut().expect("just prepared"), &mut self.batch),
             Err(error) => Err(error.into()),
         };
         if self.batch.is_empty() && !self.was_tried {
@@ -115,7 +116,7 @@ impl<D: Device> TransferQueue<D> {
         if self.ring.is_of(to.shared()) { Ok(()) } else { Err(TransferError::ForeignDestination) }
     }
 
-    /// Makes the writer one for the frame that is being gathered.
+    /// Prepares the writer for the frame of the uploads, which it begins if needed.
     fn prepare_writer(&mut self) -> Result<(), UploadError> {
         let frame = self.frame.get_or_insert_with(|| self.timeline.begin());
         match &mut self.writer {
@@ -126,21 +127,21 @@ impl<D: Device> TransferQueue<D> {
         Ok(())
     }
 
-    /// Calls `submit` to record and submit the collected uploads and to signal the value that it gets on the queue's
-    /// fence; returns the point that submissions which use the resources have to wait for. `None` if there is nothing
-    /// to upload.
+    /// Calls `submit` with the batch and a value. `submit` must record and submit the copies, and signal the value on
+    /// the queue's fence. Returns the point that submissions that use the resources must wait for; `None` if there are
+    /// no uploads.
     ///
     /// If `submit` panics, the uploads are kept, as after an error.
     ///
     /// # Errors
-    /// The error of `submit`; all is kept then, and the next call tries again with the same value.
+    /// The error of `submit`. All uploads are kept, and the next call tries again with the same value.
     pub fn submit<E>(
         &mut self,
         submit: impl FnOnce(&mut UploadBatch<D>, u64) -> Result<(), E>,
     ) -> Result<Option<SyncPoint>, SubmitError<E>> {
         let Some(frame) = &self.frame else { return Ok(None) };
         self.was_tried = true;
-        // The frame stays open meanwhile: if the closure panics, what is staged stays in use.
+        // The frame stays open during the call, so that the staged bytes stay in use if the closure panics.
         submit(&mut self.batch, frame.value()).map_err(SubmitError::Submit)?;
         self.batch.clear();
         self.was_tried = false;
@@ -148,18 +149,19 @@ impl<D: Device> TransferQueue<D> {
         self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
     }
 
-    /// Discards the uploads since the last submission. If a submission of them has failed, its frame is dropped rather
-    /// than discarded, as a part may be under way: its bytes, and whatever is retired from then on, are kept until a
-    /// later value is reached ([`Frame`]). Where it is known that nothing is under way, use [`TransferQueue::discard`].
+    /// Discards the uploads since the last submission. If a submission of them has failed, part of it may be in
+    /// progress, so its frame is dropped rather than discarded: its bytes, and everything retired later, are kept until
+    /// the timeline reaches a later value ([`Frame`]). If certainly no part is in progress, use
+    /// [`TransferQueue::discard`].
     pub fn abandon(&mut self) {
         self.batch.clear();
         self.end_frame();
     }
 
-    /// Discards the uploads since the last submission, none of which was submitted or will be: nothing waits for them.
-    /// For a submission that the driver has refused.
+    /// Discards the uploads since the last submission, for example after the driver refused a submission. No part of
+    /// them was submitted or will be, so their bytes are free at once.
     ///
-    /// The caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline) promised that this is true.
+    /// This relies on the promise of the caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline).
     pub fn discard(&mut self) {
         self.was_tried = false;
         self.abandon();
@@ -167,11 +169,11 @@ impl<D: Device> TransferQueue<D> {
 
     fn end_frame(&mut self) {
         let was_tried = std::mem::take(&mut self.was_tried);
-        // Only the program submits, and it was not asked to.
+        // Only the program submits, and it did not get the value.
         self.frame.take().filter(|_| !was_tried).into_iter().for_each(Frame::discard);
     }
 
-    /// The ring that it stages through.
+    /// Returns the ring that the uploads are staged in.
     #[must_use]
     pub fn ring(&self) -> &UploadRing<D> {
         &self.ring

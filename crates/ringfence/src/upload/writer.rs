@@ -1,4 +1,4 @@
-//! A thread's own way into a ring: a page at a time, bump by bump.
+//! A thread's writer of a ring: it takes a page at a time and allocates linearly in it.
 //!
 //! ```text
 //!   page     ┌────────┬──┬───────────┬─────────────────┐
@@ -10,8 +10,8 @@
 //! | operation | cost |
 //! |---|---|
 //! | a write that fits in the page | two atomic stores, two loads, the copy |
-//! | a write that does not | the ring's lock, once; maybe a wait |
-//! | [`UploadWriter::begin`] | O(1); the rest of the page is left |
+//! | a write that does not fit | the ring's lock, once; possibly a wait |
+//! | [`UploadWriter::begin`] | O(1); the rest of the page is unused |
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,32 +34,32 @@ use ringfence_core::pin::{HeldPin, Pin, Unpin};
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
 
-/// Pages begin at multiples of this, so that what is aligned to it in the page is so in the buffer, without padding.
+/// Alignment of pages: an offset that is aligned to at most this in the page is aligned in the buffer too.
 const PAGE_ALIGNMENT: u64 = 512;
 
 /// Writes into an [`UploadRing`](super::UploadRing) for one thread and one frame at a time.
 ///
-/// It may be sent to another thread, and used by one at a time. When its frame is over, it refuses to write until it
-/// is given the next one.
+/// It may be sent to another thread, but only one thread can use it at a time. After the end of its frame, it returns
+/// an error until [`UploadWriter::begin`] gives it the next frame.
 pub struct UploadWriter<D: Device> {
     state: Arc<RingState<D>>,
     frame: OpenFrame,
     users: SyncSet,
     page: Option<Page<D>>,
     pin: HeldPin,
-    /// Not counted in the ring yet.
+    /// Bytes that the ring's figures do not contain yet.
     written_bytes: u64,
     written_count: u64,
-    /// Not shared between threads.
+    /// Makes the type `!Sync`.
     _one_thread: PhantomData<Cell<()>>,
 }
 
-/// A part of the ring that one writer has.
+/// A part of the ring that belongs to one writer.
 struct Page<D: Device> {
     segment: Arc<Segment<D>>,
-    /// Its place among all that the segment ever gave out.
+    /// Position in the sequence of all bytes that the segment has handed out.
     position: u64,
-    /// Where the next write begins, before padding.
+    /// Offset of the next write, before padding.
     next: u64,
     end: u64,
 }
@@ -70,9 +70,9 @@ impl<D: Device> Page<D> {
     }
 }
 
-/// Bytes of the ring's buffer, where the writer's pin stands.
+/// A range of the ring's buffer that the writer's pin protects.
 struct Target<D: Device> {
-    /// Where it lies, if not in the writer's page: no count that threads share is touched for a page's writes.
+    /// The segment, if the range is not in the writer's page. `None` for the page avoids a shared reference count.
     large: Option<Arc<Segment<D>>>,
     offset: u64,
 }
@@ -93,10 +93,10 @@ impl<D: Device> UploadWriter<D> {
         })
     }
 
-    /// From here on writes are for the submission of `frame`.
+    /// Starts the next frame: later writes are for `frame`.
     ///
     /// # Errors
-    /// The frame is of another allocator; the writer is as before then.
+    /// The frame belongs to another allocator. The writer is unchanged then.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.users = self.state.users_of(frame)?;
         self.frame = OpenFrame::of(frame);
@@ -105,7 +105,7 @@ impl<D: Device> UploadWriter<D> {
         Ok(())
     }
 
-    /// The moment at which the submission that it writes for is complete.
+    /// Returns the point at which the writer's frame is complete.
     #[must_use]
     pub fn point(&self) -> SyncPoint {
         self.frame.point()
@@ -114,14 +114,14 @@ impl<D: Device> UploadWriter<D> {
     /// Copies bytes into the ring, at a multiple of `alignment`, for the writer's frame.
     ///
     /// # Errors
-    /// As [`UploadRing::write`](super::UploadRing::write); and [`UploadError::FrameOver`] if the frame was submitted or
-    /// dropped. Nothing is written then, and the writer is usable.
+    /// As [`UploadRing::write`](super::UploadRing::write); or [`UploadError::FrameOver`] if the frame was submitted or
+    /// dropped. No bytes are written then, and the writer stays usable.
     pub fn write(&mut self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         self.write_with(bytes.len() as u64, alignment, |to| copy(bytes, to))
     }
 
-    /// As [`UploadWriter::write`], with the bytes written in place by `fill`. It is given exactly `size` bytes, whose
-    /// content is not to be read: the memory may be slow to read. Bytes that it leaves out keep what they hold.
+    /// As [`UploadWriter::write`], but `fill` writes the bytes in place. It gets exactly `size` bytes and must not read
+    /// them, because reads from this memory may be slow. Bytes that it does not write keep their old content.
     ///
     /// # Errors
     /// As [`UploadWriter::write`].
@@ -137,7 +137,7 @@ impl<D: Device> UploadWriter<D> {
     /// Writes texels, with the offset and row pitch that the device needs.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
+    /// As [`UploadWriter::write`]; or [`UploadError::TexelSize`] if `texels` has fewer bytes than its size needs.
     pub fn write_texels(&mut self, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
@@ -146,7 +146,7 @@ impl<D: Device> UploadWriter<D> {
         Ok(layout.staged(texels, room))
     }
 
-    /// Which of its buffers the ring has now.
+    /// Returns the generation of the ring's present buffer.
     pub(super) fn generation(&self) -> u64 {
         self.state.generation.load(Ordering::Acquire)
     }
@@ -155,12 +155,12 @@ impl<D: Device> UploadWriter<D> {
         self.frame.is_open()
     }
 
-    /// Notes how its frame ends.
+    /// Returns a watch that reports how the writer's frame ends.
     pub(super) fn watch(&self) -> Watch {
         self.frame.watch()
     }
 
-    /// Passes `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
+    /// Reserves bytes, calls `filling` with their offset in the buffer, then `of` with the segment and the offset.
     pub(super) fn write_at<T>(
         &mut self,
         size: u64,
@@ -181,8 +181,8 @@ impl<D: Device> UploadWriter<D> {
         let Target { large, offset } = self.target(size, alignment)?;
         let _unpin = Unpin(&self.pin);
         let own = self.page.as_ref().map(|page| &page.segment);
-        let segment = large.as_ref().or(own).expect("the target lies in the page, or brings its segment");
-        // SAFETY: the bytes are this writer's alone: the ring gives them to no other thread as long as the pin stands.
+        let segment = large.as_ref().or(own).expect("the target is in the page or has its segment");
+        // SAFETY: only this writer accesses the bytes: the ring does not hand them out again while the pin is set.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         let of = {
             let _filling = Filling::begin();
@@ -197,7 +197,7 @@ impl<D: Device> UploadWriter<D> {
         UploadError::FrameOver { frame: self.frame.point() }
     }
 
-    /// Finds room and leaves the pin standing on it.
+    /// Reserves bytes and leaves the pin set on them.
     fn target(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         if let Some(page) = &mut self.page
             && let Some(offset) = page.place(size, alignment)
@@ -207,7 +207,7 @@ impl<D: Device> UploadWriter<D> {
                 page.next = offset + size;
                 return Ok(Target { large: None, offset });
             }
-            // The frame was submitted and completed while this thread wrote.
+            // Another thread submitted the frame during this call, and the frame has completed.
             self.pin.free();
             self.page = None;
             return Err(self.over());
@@ -215,7 +215,7 @@ impl<D: Device> UploadWriter<D> {
         self.reserve(size, alignment)
     }
 
-    /// Takes a page, or, for what is larger than one, just its bytes.
+    /// Takes a new page, or exactly the bytes of a write that is larger than a page.
     fn reserve(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         self.count();
         let page = self.state.page_bytes();
@@ -233,7 +233,7 @@ impl<D: Device> UploadWriter<D> {
         Ok(Target { large: None, offset })
     }
 
-    /// Adds to the ring's figures what was written since the last time.
+    /// Adds the writes since the last call to the ring's figures.
     fn count(&mut self) {
         if self.written_count > 0 {
             self.state.count_written(self.written_count, self.written_bytes);

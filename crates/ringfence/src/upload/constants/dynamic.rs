@@ -1,10 +1,10 @@
-//! Dynamic constants: content in host memory, copied when it is used.
+//! Dynamic constants: content in host memory that is copied when it is bound.
 //!
 //! ```text
 //!   set ──▶ version + 1        bind, in frame f
-//!                               │ last = { f, version, the ring's buffer }?  ──▶ the earlier place
-//!                               │ equal content in this frame?               ──▶ its place
-//!                               └ a slot of the ring, a copy                 ──▶ a new place, noted as `last`
+//!                               │ last = { f, version, the ring's buffer }?  ──▶ the earlier location
+//!                               │ equal content in this frame?               ──▶ its location
+//!                               └ a slot of the ring, a copy                 ──▶ a new location, stored as `last`
 //! ```
 
 use std::cell::Cell;
@@ -33,27 +33,27 @@ pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     class: usize,
     content: Box<[u8]>,
-    /// Rises with each change of the content.
+    /// Incremented by each change of the content.
     version: u64,
     bound: Mutex<History<D, V::View>>,
-    /// Woken when a turn ends.
+    /// Notified when a turn ends.
     turn_over: Condvar,
 }
 
-/// How long a bind waits for another thread's of the same constants, before it makes a copy of its own.
+/// Longest wait of a bind for another thread that binds the same constants. After it, the bind makes its own copy.
 const TURN_WAIT: Duration = Duration::from_secs(1);
 
-/// What is known of a buffer's binds.
+/// History of a buffer's binds.
 struct History<D: Device, W> {
-    /// `None` while a thread has its [`Turn`], too.
+    /// The last bind. Also `None` while a thread has its [`Turn`].
     last: Option<Last<D, W>>,
-    /// The thread whose turn it is: the address of a thread-local of its own.
+    /// The thread that has the turn, identified by the address of one of its thread-locals.
     turn_of: Option<usize>,
-    /// The frame that is counted, its binds and its copies.
+    /// The frame that `binds` and `copies` count.
     frame: Option<SyncPoint>,
     binds: u32,
     copies: u32,
-    /// How often each copy of the frame before was bound.
+    /// Binds per copy in the previous frame.
     reads: u32,
 }
 
@@ -71,19 +71,19 @@ impl<D: Device, W> History<D, W> {
     }
 }
 
-/// What was bound last.
+/// The last bind of a buffer.
 struct Last<D: Device, W> {
     frame: SyncPoint,
     version: u64,
     place: Place<D, W>,
 }
 
-/// Where some content is.
+/// Location of a copied content.
 struct Place<D: Device, W> {
-    /// Which of the ring's buffers it is in: with a new one everything is copied anew.
+    /// Generation of the ring's buffer. In a new buffer, all contents are copied again.
     generation: u64,
     class: usize,
-    /// Whether it is in device memory.
+    /// `true` if the content is in device memory.
     promoted: bool,
     bound: BoundConstants<D, W>,
 }
@@ -101,23 +101,23 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
         })
     }
 
-    /// The content.
+    /// Returns the content.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.content
     }
 
-    /// Counts the changes of the content.
+    /// Returns the number of changes of the content.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Changes bytes of the content for the next bind; returns whether any byte has changed. If so, the version rises;
-    /// constants that were bound before keep their content.
+    /// Changes bytes of the content for the next bind. Returns `true` if a byte has changed; then the version is
+    /// incremented. Constants that were bound before keep their content.
     ///
     /// # Errors
-    /// [`UploadError::TooLarge`] if the bytes reach beyond the end; nothing has changed then.
+    /// [`UploadError::TooLarge`] if the bytes extend past the end. The content is unchanged then.
     pub fn set(&mut self, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
         let capacity = self.content.len() as u64;
         let end = offset.saturating_add(bytes.len() as u64);
@@ -133,8 +133,8 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
-/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held
-/// meanwhile, as views are cloned and dropped by the program's code. It ends with a panic too.
+/// The right to read and replace the last bind of a buffer. One thread at a time has it. No lock is held meanwhile,
+/// because the program's code clones and drops views. The turn also ends on a panic.
 struct Turn<'a, D: Device, V: ConstantViews<D>> {
     constants: &'a DynamicConstants<D, V>,
     last: Option<Last<D, V::View>>,
@@ -142,8 +142,8 @@ struct Turn<'a, D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
-    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread
-    /// has it further up, in the program's own code, or if another thread has it for very long.
+    /// Counts a bind. Returns the turn, and the binds per copy in the previous frame. Returns no turn if this thread
+    /// has it already (the program's code called again), or if another thread does not end it within [`TURN_WAIT`].
     fn begin_turn(&self, frame: SyncPoint) -> (Option<Turn<'_, D, V>>, u32) {
         thread_local!(static HERE: u8 = const { 0 });
         let here = HERE.with(|here| std::ptr::from_ref(here) as usize);
@@ -183,14 +183,14 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for DynamicConstants<D, V> {
 /// Binds dynamic constants, for one thread and one frame at a time.
 pub struct ConstantWriter<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
-    /// One a class.
+    /// Writers by class.
     writers: [UploadWriter<D>; CLASSES],
-    /// What this writer has copied in this frame.
+    /// Contents that this writer has copied in this frame.
     shares: Shares<Place<D, V::View>>,
-    /// Copies to device memory of what is read often.
+    /// Copies of promoted contents to device memory.
     promoted: UploadBatch<D>,
     figures: ConstantFigures,
-    /// Not shared between threads.
+    /// Makes the type `!Sync`.
     _one_thread: PhantomData<Cell<()>>,
 }
 
@@ -203,10 +203,10 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(Self { shared, writers, shares, promoted: UploadBatch::new(), figures, _one_thread: PhantomData })
     }
 
-    /// Begins a frame: binds from now on are for the submission of `frame`.
+    /// Starts the next frame: later binds are for `frame`.
     ///
     /// # Errors
-    /// The frame is of another allocator; the writer is as before then.
+    /// The frame belongs to another allocator. The writer is unchanged then.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         for writer in &mut self.writers {
             writer.begin(frame)?;
@@ -217,27 +217,27 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(())
     }
 
-    /// The copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). Record them once all
-    /// constants of the frame are bound, into a command list that is submitted in the same frame, before the lists that
-    /// use the constants.
+    /// Returns the copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). After all
+    /// constants of the frame are bound, record them into a command list that is submitted in the same frame, before
+    /// the lists that use the constants.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
         &mut self.promoted
     }
 
-    /// What this writer did since its frame began.
+    /// Returns the figures of this writer since its frame began.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
         self.figures
     }
 
-    /// Binds `constants` for the writer's frame: copies the content if that was not done yet, and returns where shaders
-    /// read it. Later changes of the content do not change it.
+    /// Binds `constants` for the writer's frame: copies the content unless it was copied already, and returns its
+    /// location for shaders. Later changes of the content do not affect the bound bytes.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`]; [`UploadError::ForeignConstants`] if the buffer was made by other
-    /// [`ConstantBuffers`]. Nothing was copied then.
+    /// As [`UploadWriter::write`]; [`UploadError::ForeignConstants`] if the buffer was created by other
+    /// [`ConstantBuffers`]. No bytes are copied then.
     pub fn bind(&mut self, constants: &DynamicConstants<D, V>) -> Result<BoundConstants<D, V::View>, UploadError> {
         if !Arc::ptr_eq(&self.shared, &constants.shared) {
             return Err(UploadError::ForeignConstants);
@@ -268,7 +268,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(bound)
     }
 
-    /// Equal content that is there already, or a copy.
+    /// Returns the location of equal content that was copied already, or copies the content.
     fn place(&mut self, class: usize, content: &[u8], promote: bool) -> Result<Place<D, V::View>, UploadError> {
         if !self.shared.desc.share_equal {
             return self.copy(class, content, promote);
@@ -295,7 +295,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         let frames = Frames::of(writers[class].point());
         let place = |segment: &Segment<D>, offset: u64| {
             let paired = segment.paired.as_deref().and_then(|paired| paired.downcast_ref::<Paired<D, V::Heap>>());
-            let Paired { heap, mirror } = paired.expect("what was made for constants");
+            let Paired { heap, mirror } = paired.expect("the ring was created for constants");
             let staged = staged(segment, offset, bytes, frames);
             let (buffer, address, heap, is_promoted) = match mirror {
                 Some(mirror) if promote => {
@@ -322,7 +322,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(place)
     }
 
-    /// The ring's way in, for content of static buffers that is staged.
+    /// Returns the writer of a class, to stage the content of static buffers.
     pub(super) fn stager(&mut self, class: usize) -> &mut UploadWriter<D> {
         &mut self.writers[class]
     }
@@ -335,7 +335,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         self.figures.static_count += count;
     }
 
-    /// Adds to the figures of all what was done since the last time.
+    /// Adds this writer's figures to the shared figures and resets them.
     fn count(&mut self) {
         self.shared.figures.lock().add(&std::mem::take(&mut self.figures));
     }

@@ -1,26 +1,27 @@
-//! New contents of static slots, gathered until they are staged, and kept until the frame that staged them is submitted.
+//! New contents of static slots: collected until they are staged, and kept until the frame that staged them is
+//! submitted.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | put, remove | O(bytes) expected |
-//! | what a frame has staged | O(slots · open frames) expected |
+//! | find the contents of a slot that open frames have staged | O(slots · open frames) expected |
 
 use std::collections::HashMap;
 
 use ringfence_core::clock::{End, Watch};
 
-/// A slot of a pool, as a key.
+/// Identifies a slot of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct SlotKey {
     pub(super) pool: u64,
     pub(super) slot: u32,
 }
 
-/// Content of a slot.
+/// Content of a slot that is not on the device yet.
 pub(super) struct Pending<P> {
     pub(super) key: SlotKey,
     pub(super) pool: P,
-    /// Where it stands in the bytes that go with the list, and in how many of them it may be replaced.
+    /// Position of the content in the bytes of the list, its size, and the bytes reserved for it there.
     first: usize,
     size: usize,
     room: usize,
@@ -36,9 +37,9 @@ impl<P> Pending<P> {
 pub(super) struct Gathered<P> {
     pub(super) list: Vec<Pending<P>>,
     pub(super) bytes: Vec<u8>,
-    /// Where a slot stands in the list.
+    /// Index of each slot in the list.
     known: HashMap<SlotKey, u32>,
-    /// Higher than those that were taken out before.
+    /// Number of the call that took it out; rises.
     turn: u64,
 }
 
@@ -64,7 +65,7 @@ impl<P: Clone> Gathered<P> {
         self.bytes.extend_from_slice(content);
     }
 
-    /// Puts in what the other says of slots that this one does not know.
+    /// Adds older contents, for the slots that have no newer content here.
     fn put_older(&mut self, list: &[Pending<P>], bytes: &[u8]) {
         for older in list {
             if !self.known.contains_key(&older.key) {
@@ -83,7 +84,7 @@ impl<P: Clone> Gathered<P> {
         }
     }
 
-    /// After a change of the list's order.
+    /// Rebuilds `known` after the list was reordered.
     fn know_again(&mut self) {
         self.known.clear();
         self.known.extend((0..).zip(&self.list).map(|(index, pending)| (pending.key, index)));
@@ -96,17 +97,18 @@ impl<P: Clone> Gathered<P> {
     }
 }
 
-/// Contents from when they are given until the device has them. Every slot in it is in use: with that, nothing that is
-/// dropped here is the last of a pool.
+/// Contents from the update until they are on the device. Every slot here is in use, so dropping an entry never drops
+/// the last reference to a pool.
 pub(super) struct Contents<P> {
     pub(super) pending: Gathered<P>,
-    /// What frames have staged that were not seen to be submitted. A slot is in one of them at most: the latest.
+    /// Contents that were staged by frames that are not known to be submitted. A slot is in one of them at most: the
+    /// latest.
     staged: Vec<(Watch, Gathered<P>)>,
-    /// Empty ones, kept so that a steady frame makes nothing.
+    /// Empty lists, kept so that a steady frame allocates no host memory.
     spare: Vec<Gathered<P>>,
     turns: u64,
-    /// How many were taken out and not put back yet. As long as there are any, what is submitted is known too: what
-    /// comes back may be older.
+    /// Number of lists that were taken out and not put back. While it is not 0, submitted contents are kept too,
+    /// because a list that is put back may be older than these.
     out: u32,
 }
 
@@ -115,7 +117,7 @@ impl<P: Clone> Contents<P> {
         Self { pending: Gathered::new(), staged: Vec::new(), spare: Vec::new(), turns: 0, out: 0 }
     }
 
-    /// Takes out what is to be staged: also what frames had staged that ended without being submitted.
+    /// Takes out the contents to stage, including those of frames that ended without being submitted.
     pub(super) fn take(&mut self) -> Gathered<P> {
         for at in (0..self.staged.len()).rev() {
             let end = self.staged[at].0.end();
@@ -135,8 +137,8 @@ impl<P: Clone> Contents<P> {
         std::mem::replace(&mut self.pending, self.spare.pop().unwrap_or_else(Gathered::new))
     }
 
-    /// The frame of `watch` has staged all of `gathered` but `rest`, which is pending again; unless another thread has
-    /// taken and staged newer content meanwhile.
+    /// Puts back a list after its contents except `rest` were staged in the frame of `watch`. `rest` is pending again,
+    /// except slots for which another thread has staged newer content meanwhile.
     pub(super) fn put_back(&mut self, mut gathered: Gathered<P>, mut rest: Vec<Pending<P>>, watch: Watch) {
         self.out -= 1;
         for (_, other) in &mut self.staged {
@@ -158,7 +160,7 @@ impl<P: Clone> Contents<P> {
         }
     }
 
-    /// Forgets a slot, which is released.
+    /// Removes the contents of a slot that is released.
     pub(super) fn remove(&mut self, key: SlotKey) {
         self.pending.remove(key);
         self.staged.iter_mut().for_each(|(_, gathered)| gathered.remove(key));
@@ -172,12 +174,13 @@ mod tests {
     use crate::{Allocator, AllocatorDesc};
     use ringfence_memory::extend::OpenFrame;
 
-    /// One thread waits for room with what it has taken out; another stages and submits newer content meanwhile.
+    /// If one thread waits for space with contents that it took out, and another thread stages and submits newer
+    /// content, the older content does not replace the newer.
     #[test]
     fn content_that_comes_back_does_not_replace_what_was_submitted_meanwhile() {
         let device = Device::new(Profile::h200(), SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: nothing is submitted to the device.
+        // SAFETY: no work is submitted to the device.
         let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
         let key = SlotKey { pool: 1, slot: 2 };
         let mut contents = Contents::new();
@@ -193,7 +196,7 @@ mod tests {
         let (nothing, third) = (contents.take(), timeline.begin());
         assert!(nothing.list.is_empty());
         contents.put_back(nothing, Vec::new(), OpenFrame::of(&third).watch());
-        // The first has found no room: all of it is pending again.
+        // The first list found no space, so all of it is pending again.
         let (mut gathered, watch) = (older, OpenFrame::of(&third).watch());
         let rest = gathered.list.drain(..).collect();
         contents.put_back(gathered, rest, watch);

@@ -1,4 +1,4 @@
-//! Static pools of one class: the first with a free slot, and those that have been empty for long.
+//! Static pools of one class: finds the first pool with a free slot, and the pools that were empty for a given time.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -14,21 +14,21 @@ struct Listed<P> {
     pool: P,
     slots: u32,
     free: Vec<u32>,
-    /// The tick since which all slots are free.
+    /// The tick since which all slots are free; `None` if a slot is in use.
     empty_since: Option<u64>,
-    /// Whether it is in [`Pools::empty`].
+    /// `true` if the pool is in [`Pools::empty`].
     queued: bool,
 }
 
 /// See the [module](self).
 pub(super) struct Pools<P> {
-    /// None where a pool was taken out.
+    /// `None` at the index of a removed pool.
     listed: Vec<Option<Listed<P>>>,
     vacant: Vec<usize>,
-    /// The free slots of each.
+    /// Number of free slots of each pool.
     room: FitTree,
     leaves: usize,
-    /// Those that were empty, and since when as of their entry. Each is there once at most.
+    /// Pools that became empty, with the tick at which they were queued. Each pool is queued at most once.
     empty: VecDeque<(usize, u64)>,
 }
 
@@ -65,7 +65,7 @@ impl<P: Clone> Pools<P> {
         self.listed[index].as_mut().expect("a pool with a slot in use or in a queue is listed")
     }
 
-    /// A free slot, with its pool and the pool's index.
+    /// Takes a free slot. Returns its pool, the pool's index and the slot.
     pub(super) fn take(&mut self) -> Option<(P, usize, u32)> {
         let index = self.room.first(1)?;
         let held = self.held(index);
@@ -90,13 +90,13 @@ impl<P: Clone> Pools<P> {
         self.room.set(index, free);
     }
 
-    /// Whether a pool has been empty for `grace` ticks: it is the first in the queue then.
+    /// Returns `true` if a pool has been empty for `grace` ticks. That pool is then the first in the queue.
     pub(super) fn has_idle(&mut self, tick: u64, grace: u64) -> bool {
         while let Some(&(index, since)) = self.empty.front() {
             let held = self.held(index);
             match held.empty_since {
                 Some(now) if now == since => return tick - since >= grace,
-                // It was in use meanwhile.
+                // A slot was in use since the pool was queued.
                 Some(now) => self.empty.push_back((index, now)),
                 None => held.queued = false,
             }
@@ -105,7 +105,7 @@ impl<P: Clone> Pools<P> {
         false
     }
 
-    /// Takes out a pool that has been empty for `grace` ticks.
+    /// Removes and returns a pool that has been empty for `grace` ticks.
     pub(super) fn take_idle(&mut self, tick: u64, grace: u64) -> Option<P> {
         if !self.has_idle(tick, grace) {
             return None;
@@ -131,17 +131,17 @@ mod tests {
         }
         let taken: Vec<_> = (0..10).map(|_| pools.take().expect("ten slots")).collect();
         assert!((0..10).all(|at| taken[at] == (at as u8 / 2, at / 2, at as u32 % 2)) && pools.take().is_none());
-        assert_eq!(pools.take_idle(100, 3), None, "all are in use");
+        assert_eq!(pools.take_idle(100, 3), None, "all pools are in use");
         for (at, tick) in [(2, 100), (3, 101), (4, 101), (6, 101), (7, 101), (8, 102)] {
             pools.free(taken[at].1, taken[at].2, tick);
         }
         assert_eq!((pools.take_idle(103, 3), pools.has_idle(104, 3)), (None, true));
-        assert_eq!(pools.take(), Some((1, 1, 1)), "the first with room");
-        assert_eq!((pools.take_idle(104, 3), pools.len()), (Some(3), 4), "the other is in use again");
+        assert_eq!(pools.take(), Some((1, 1, 1)), "the first pool with a free slot");
+        assert_eq!((pools.take_idle(104, 3), pools.len()), (Some(3), 4), "the other pool is in use again");
         pools.free(1, 1, 105);
         assert_eq!((pools.take_idle(107, 3), pools.take_idle(108, 3), pools.len()), (None, Some(1), 3));
         pools.add(9, 1, 108);
         let again: Vec<_> = std::iter::from_fn(|| pools.take()).collect();
-        assert_eq!(again, [(9, 1, 0), (2, 2, 0), (4, 4, 0)], "at the index of one that went");
+        assert_eq!(again, [(9, 1, 0), (2, 2, 0), (4, 4, 0)], "at the index of a removed pool");
     }
 }

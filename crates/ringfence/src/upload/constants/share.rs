@@ -1,20 +1,20 @@
-//! Contents that a frame has copied already, to be found by content.
+//! Contents that were copied in this frame, indexed by content.
 //!
 //! ```text
-//!   content ──hash──▶ index ──▶ entry { where in `bytes`, what was made of it } ──equal to the byte?──▶ found
+//!   content ──hash──▶ index ──▶ entry { its range in `bytes`, its value } ──equal to the byte?──▶ found
 //! ```
 //!
-//! What is found was compared, not only hashed. | a look, an entry | O(bytes) expected | Memory is kept from frame to
-//! frame.
+//! An entry that is found was compared byte by byte, not only by its hash. Finding and adding cost O(bytes), expected.
+//! Host memory is kept from frame to frame.
 
 use crate::hashed::ByHash;
 
-/// Contents with what was made of each.
+/// Contents, each with a value.
 pub(super) struct Shares<T> {
-    /// The content of every entry, one after another.
+    /// Contents of all entries, concatenated.
     bytes: Vec<u8>,
     entries: Vec<Entry<T>>,
-    /// The latest entry of each hash. Of two contents with one hash the earlier is not found any more.
+    /// The latest entry of each hash. If two contents have the same hash, the earlier one is no longer found.
     index: ByHash<u32>,
 }
 
@@ -29,7 +29,7 @@ impl<T> Shares<T> {
         Self { bytes: Vec::new(), entries: Vec::new(), index: ByHash::default() }
     }
 
-    /// What was made of equal content, if `fits`.
+    /// Returns the value of equal content, if `fits` accepts it.
     pub(super) fn find(&self, hash: u64, content: &[u8], fits: impl FnOnce(&T) -> bool) -> Option<&T> {
         let entry = &self.entries[*self.index.get(&hash)? as usize];
         (self.bytes[entry.first..][..entry.size] == *content && fits(&entry.made)).then_some(&entry.made)
@@ -43,7 +43,7 @@ impl<T> Shares<T> {
         self.index.insert(hash, number);
     }
 
-    /// Forgets all and keeps the memory.
+    /// Removes all entries and keeps the host memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
@@ -51,7 +51,7 @@ impl<T> Shares<T> {
     }
 }
 
-/// A hash of bytes, eight at a time: what comes in is no enemy's, and whatever is found is compared.
+/// Hashes eight bytes at a time. It need not resist attacks: the content is the program's own, and a match is compared.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |hash: u64, word: u64| {
@@ -84,8 +84,8 @@ mod tests {
         }
         for (number, content) in contents.iter().enumerate() {
             assert_eq!(shares.find(hash(content), content, |_| true), Some(&number));
-            assert!(shares.find(hash(content), content, |_| false).is_none(), "found, but of no use");
-            assert!(shares.find(hash(content), &content[1..], |_| true).is_none(), "one hash, other content");
+            assert!(shares.find(hash(content), content, |_| false).is_none(), "found, but `fits` refuses it");
+            assert!(shares.find(hash(content), &content[1..], |_| true).is_none(), "same hash, other content");
         }
         shares.clear();
         assert!(shares.find(hash(&contents[3]), &contents[3], |_| true).is_none());

@@ -1,17 +1,17 @@
-//! Static constants: a place in device memory for life, and new content staged once a frame.
+//! Static constants: a fixed location in device memory. New content is staged once a frame.
 //!
 //! ```text
 //!   create, update ──▶ pending: content by slot, the latest only
 //!                          │ upload_statics, once a frame
 //!                          ▼ sorted by pool and slot
-//!   ring of the class  [ 3 │ 4 │ 5 │ 9 ]   slots that are neighbours are staged and copied as one
+//!   ring of the class  [ 3 │ 4 │ 5 │ 9 ]   adjacent slots are staged and copied as one
 //!                          │ copies in the frame's batch: two barriers a pool
 //!                          ▼
-//!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved, released after a number of reclaims without a slot in use
+//!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved; released after a number of reclaims without a slot in use
 //! ```
 //!
-//! A slot that is released is given out again once every submission that had begun by then is complete. What a frame
-//! has staged is kept until it is submitted: if it is discarded or dropped, the content is pending again, unless newer
+//! A released slot is handed out again once every submission that had begun by then is complete. Staged content is kept
+//! until its frame is submitted. If the frame is discarded or dropped, the content is pending again, unless newer
 //! content was given or staged meanwhile.
 
 use std::fmt;
@@ -35,10 +35,10 @@ use ringfence_memory::extend::{Passed, ReclaimRing, is_locked, retry_after_evict
 use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{Allocator, Buffer, Error};
 
-/// What one write of staged content has at most, in bytes: a page of the smallest class.
+/// Largest size of one write of staged content, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;
 
-/// A buffer in device memory, cut into slots; for large constants one slot.
+/// A buffer in device memory that is divided into slots; one slot for large constants.
 struct Pool<D: Device, V: ConstantViews<D>> {
     id: u64,
     class: usize,
@@ -46,7 +46,7 @@ struct Pool<D: Device, V: ConstantViews<D>> {
     address: Option<u64>,
     slot_bytes: u64,
     heap: Option<V::Heap>,
-    /// By slot; changed under the lock of the books alone.
+    /// By slot; changed only under the lock of `Books`.
     in_use: Box<[AtomicBool]>,
 }
 
@@ -73,13 +73,13 @@ struct Place<D: Device, V: ConstantViews<D>> {
 }
 
 struct Books<D: Device, V: ConstantViews<D>> {
-    /// By class; none for large constants.
+    /// Pools by class; large constants have none.
     pools: [Pools<Arc<Pool<D, V>>>; LARGE],
-    /// Slots that were released, by class, index of the pool and slot.
+    /// Released slots: class, index of the pool, slot.
     retired: RetireQueue<(usize, usize, u32)>,
     contents: Contents<Arc<Pool<D, V>>>,
     large_count: usize,
-    /// Calls of reclaim: the clock of empty pools.
+    /// Number of calls of reclaim: the clock for empty pools.
     ticks: u64,
 }
 
@@ -100,9 +100,9 @@ impl<D: Device, V: ConstantViews<D>> Books<D, V> {
 pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     books: Lock<Books<D, V>>,
-    /// Held while a pool is made, so that one is made and not one a thread. Never taken under `books`.
+    /// Held while a pool is created, so that several threads do not create one each. Never taken while `books` is held.
     making: Lock<()>,
-    /// After how many calls of reclaim an empty pool is released.
+    /// Number of calls of reclaim after which an empty pool is released.
     grace: u64,
 }
 
@@ -131,7 +131,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         books.pools.iter().map(Pools::len).sum::<usize>() + books.large_count
     }
 
-    /// A slot of the class: a free one, or one of a new pool.
+    /// Takes a free slot of the class, from a new pool if all pools are full.
     fn take(&self, shared: &Shared<D, V>, class: usize) -> Result<Place<D, V>, Error> {
         if let Some(taken) = self.books.lock().take(class) {
             return Ok(taken);
@@ -148,7 +148,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
             Ok(buffer) => buffer,
             Err(taken) => return Ok(taken),
         };
-        // Its views are made by the program's code: no lock is held.
+        // The views are created by the program's code, so no lock is held.
         let pool = Arc::new(self.pool(shared, class, buffer, CLASS_BYTES[class], slots)?);
         let mut books = self.books.lock();
         let tick = books.ticks;
@@ -194,7 +194,7 @@ impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
     }
 
     fn upkeep(&self) {
-        // The views of a pool are dropped by the program's code. Under a lock the next call of reclaim tries again.
+        // The program's code drops the views of a pool. If this thread holds a lock, the next reclaim tries again.
         if !is_locked() {
             let idle = || self.books.lock().take_idle(self.grace);
             std::iter::from_fn(idle).for_each(drop);
@@ -206,7 +206,7 @@ impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
     }
 }
 
-/// A slot that goes back if the program's code, which makes its view, panics.
+/// Frees a slot if the program's code panics while it creates the slot's view.
 struct Untaken<'a, D: Device, V: ConstantViews<D>> {
     statics: &'a Statics<D, V>,
     pool: &'a Pool<D, V>,
@@ -222,16 +222,17 @@ impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
             books.large_count -= 1;
             return;
         }
-        // No submission knows it.
+        // No submission uses the slot.
         let tick = books.ticks;
         books.pools[self.pool.class].free(self.index, self.slot, tick);
     }
 }
 
-/// A constant buffer whose content rarely changes, in device memory, at one place for its life. Made by
+/// A constant buffer in device memory whose content rarely changes, at a fixed location. Created by
 /// [`ConstantBuffers::create_static`].
 ///
-/// Dropping it releases its slot, which is given out again once every submission that had begun by then is complete.
+/// If it is dropped, its slot is released. The slot is handed out again once every submission that had begun by then is
+/// complete.
 pub struct StaticConstants<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     pool: Arc<Pool<D, V>>,
@@ -268,18 +269,19 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         Ok(Self { shared, pool, index, slot, bound })
     }
 
-    /// Where shaders find it, for its life.
+    /// Returns its location for shaders, which never changes.
     #[must_use]
     pub fn bound(&self) -> &BoundConstants<D, V::View> {
         &self.bound
     }
 
-    /// Sets new content; the rest of its slot becomes 0. The content is on the device after the next
-    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one is uploaded. The frame that
-    /// uploads it and those after see it, on the queue that the upload is recorded for.
+    /// Sets new content; the rest of the slot becomes 0. The content is on the device after the next
+    /// [`ConstantBuffers::upload_statics`]. Of several updates before that, the last one is uploaded. The frame of that
+    /// upload and later frames on the same queue see the new content.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. Nothing has changed then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. The content is unchanged
+    /// then.
     pub fn update(&mut self, content: &[u8]) -> Result<(), UploadError> {
         let (size, capacity) = (content.len() as u64, self.pool.slot_bytes);
         match size {
@@ -301,7 +303,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
-    /// Releases a slot of constants whose owner has gone.
+    /// Releases the slot of a dropped buffer.
     fn release(&self, Place { pool, index, slot }: Place<D, V>) {
         let mut users = SyncSet::new();
         self.memory.shared().begun(&mut users);
@@ -309,7 +311,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         books.contents.remove(pool.key(slot));
         pool.set_in_use(slot, false);
         if pool.class == LARGE {
-            // The buffer goes with the last that holds the pool: a thread that stages it just now, or this one.
+            // The buffer is dropped with the last reference to the pool, here or in a thread that stages its content.
             books.large_count -= 1;
         } else {
             books.retired.retire(&users, (pool.class, index, slot));
@@ -324,18 +326,18 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for StaticConstants<D, V> {
     }
 }
 
-/// What is being staged for a frame. What is not when this is dropped, after an error or a panic, waits for the next
-/// time; the rest is kept until the frame is submitted.
+/// The contents that are being staged for a frame. On drop, also after an error or a panic, the staged contents are
+/// kept until the frame is submitted, and the others are pending again.
 struct Staging<'a, D: Device, V: ConstantViews<D>> {
     statics: &'a Statics<D, V>,
     gathered: Gathered<Arc<Pool<D, V>>>,
-    /// How many of the list are staged.
+    /// Number of list entries that are staged.
     done: usize,
     watch: Option<Watch>,
 }
 
 impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
-    /// Stages as much of the list as there is room for.
+    /// Stages the list, until the ring has no more space.
     fn stage_all(&mut self, writer: &mut ConstantWriter<D, V>, batch: &mut UploadBatch<D>) -> Result<(), UploadError> {
         let Gathered { list, bytes, .. } = &self.gathered;
         while self.done < list.len() {
@@ -343,7 +345,7 @@ impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
             loop {
                 match stage(&list[self.done..self.done + run], bytes, writer, batch) {
                     Ok(()) => break,
-                    // Less of it may fit.
+                    // A shorter run may fit.
                     Err(UploadError::Full { .. } | UploadError::TooLarge { .. }) if run > 1 => run /= 2,
                     Err(error) => return Err(error),
                 }
@@ -359,7 +361,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
         let mut gathered = std::mem::replace(&mut self.gathered, Gathered::new());
         let Some(watch) = self.watch.take() else { return };
         let mut rest: Vec<_> = gathered.list.drain(self.done..).collect();
-        // The last of their pools may be among them: dropped without the lock.
+        // These may be the last references to their pools, so they are dropped without the lock.
         let mut gone = Vec::new();
         let mut books = self.statics.books.lock();
         for list in [&mut gathered.list, &mut rest] {
@@ -375,14 +377,14 @@ impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
-    /// Stages what was given since the last time, and says how many buffers' content that is.
+    /// Stages the contents since the last call, and returns the number of buffers.
     pub(super) fn upload(
         &self,
         writer: &mut ConstantWriter<D, V>,
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
         let watch = Some(writer.stager(0).watch());
-        // Taken out: room may have to be made, by the program's code, so that no lock is held.
+        // The contents are taken out, because staging may call the program's code, which needs a call without a lock.
         let mut gathered = self.books.lock().contents.take();
         gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
         let mut staging = Staging { statics: self, gathered, done: 0, watch };
@@ -393,7 +395,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     }
 }
 
-/// How many of the first slots lie next to each other, up to what is staged at once.
+/// Returns the number of adjacent slots at the start of the list, limited by [`RUN_BYTES_MAX`].
 fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<Arc<Pool<D, V>>>]) -> usize {
     let most = (RUN_BYTES_MAX as u64 / list[0].pool.slot_bytes).max(1) as usize;
     let follows = |pair: &[Pending<Arc<Pool<D, V>>>]| {
@@ -403,7 +405,7 @@ fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<Arc<Pool<D, V>>>])
     run.min(most)
 }
 
-/// Stages slots that lie next to each other as one.
+/// Stages adjacent slots with one write and one copy.
 fn stage<D: Device, V: ConstantViews<D>>(
     run: &[Pending<Arc<Pool<D, V>>>],
     bytes: &[u8],
