@@ -1,4 +1,4 @@
-//! The placement policy: each route, each way of release.
+//! The placement policy: each kind of placement, and each way to release it.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{
@@ -64,7 +64,7 @@ fn uploads_of_every_size_and_default_buffers_of_both_strategies() {
                 BufferRequest { size, usage: COPIED, strategy: Some(strategy), name: "default", ..Default::default() };
             held.push(world.step(|| placement.create_buffer(&request)));
         }
-        // Through all of them, one after the other.
+        // Copy through all of them, one after the other.
         let hops = held[2..].windows(2);
         let commands: Vec<_> = hops.map(|pair| copy(raw(&pair[0]), raw(&pair[1]), 2 * KIB)).collect();
         let frame = world.timelines[0].begin();
@@ -116,7 +116,7 @@ fn buffers_that_are_resized_with_their_bytes_and_fast_constants() {
         let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
         let mut commands = Vec::new();
         for number in 0..24_u64 {
-            // More than a page and more than a buddy.
+            // Writes more than a page and more than a buddy.
             let staged = world.step(|| writer.write(&constants));
             let to = (*held.object(), held.offset() + number % 16 * 256);
             commands.push(copy((staged.buffer, staged.offset), to, 256));

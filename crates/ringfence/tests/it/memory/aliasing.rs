@@ -1,4 +1,4 @@
-//! Memory without a resource, and resources that share it.
+//! Memory without a resource, and resources that share memory.
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
@@ -93,14 +93,14 @@ fn memory_for_a_resource_that_the_program_places() {
     // SAFETY: the description is valid.
     let (raw, needs) = unsafe { Create::<Buffers>::prepare(device, &info(KIB)) }.expect("a plain buffer");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
-    // SAFETY: the buffer was measured just now, and no other call places it.
+    // SAFETY: the buffer was just measured, and no other call places it.
     let memory = unsafe { world.memory.allocate_for::<Buffers>(&raw, needs, alone) }.expect("room");
     assert!(memory.is_dedicated());
-    // SAFETY: the memory was made for it.
+    // SAFETY: the memory was allocated for it.
     let placed = unsafe { Create::<Buffers>::place(device, &raw, memory.memory(), memory.offset()) }.expect("it fits");
-    // SAFETY: nothing was submitted.
+    // SAFETY: there are no submissions.
     unsafe { Create::<Buffers>::destroy(device, placed.object) };
-    // SAFETY: as above, and the buffer is gone.
+    // SAFETY: there are no submissions, and the buffer was destroyed.
     unsafe { memory.destroy_now() };
     assert_eq!(world.memory.statistics().total().dedicated_count, 0, "at once");
     world.finish();

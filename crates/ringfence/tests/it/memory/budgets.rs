@@ -15,7 +15,7 @@ use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, card, needs, on_card, on_device, world};
 
-/// Memory of its own near the device.
+/// Describes dedicated device memory.
 fn alone() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Always, ..on_device() }
 }
@@ -87,7 +87,7 @@ fn a_limit_of_the_callers_own_makes_the_card_smaller() {
     world.finish();
 }
 
-/// A card whose host-visible window into device memory has the size that PCI gives without further ado.
+/// A card whose host-visible window into device memory has the default size of PCI.
 #[test]
 fn a_small_window_is_not_used_up_by_default() {
     let mut profile = Profile::h200();
@@ -158,12 +158,12 @@ fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
     for _ in 0..3 {
         let asked = world.device.calls().allocate_memory;
         let error = world.memory.allocate(needs(MIB, 256), alone()).err();
-        // The simulated driver has the same limit: what it never heard of, the library has refused.
+        // The simulated driver has the same limit. It received no further call, so the library rejected the request.
         assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
         let cause = DeviceError::TooManyObjects;
         assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
         assert_eq!(world.device.live().memories, 5);
-        // SAFETY: nothing uses it.
+        // SAFETY: no submission uses it.
         unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), alone()).expect("one was freed"));
     }
@@ -182,7 +182,7 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     assert_eq!(pool.statistics().block_count, 3);
     let full = Error::PoolFull { size: 60 * KIB, block_count_max: 3, block_bytes: 256 * KIB };
     assert_eq!(allocate().err(), Some(full));
-    // SAFETY: nothing uses it.
+    // SAFETY: no submission uses it.
     unsafe { held.swap_remove(5).destroy_now() };
     held.push(allocate().expect("one was freed"));
     assert_eq!((allocate().err(), pool.statistics().block_count), (Some(full), 3));
@@ -190,10 +190,10 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     world.finish();
 }
 
-/// Budget, the caller's own limit, and use: each heap has its own, and what fits to the byte is within it.
+/// Budget, the caller's own limit, and usage: each heap has its own, and a request that fits exactly is within it.
 #[test]
 fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
-    // One heap near the device, one near the device that the host sees too, one of the host.
+    // One heap of device memory, one of device memory that the host can access, and one of host memory.
     let mut profile = card(64 * MIB, 64 * MIB);
     let window = profile.capabilities.memory_heaps.len();
     profile.capabilities.memory_heaps.push(MemoryHeap { bytes: 64 * MIB, device_local: true });
@@ -232,7 +232,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
         drop(allocate(left, memory_type).expect("to the byte"));
         world.memory.reclaim();
     }
-    // A block asks the budget of its own heap: where one heap is full, the other still has blocks.
+    // A block counts against the budget of its own heap: if one heap is full, the other one still has blocks.
     let block = |memory_type: u32| {
         let desc = AllocationDesc { dedicated: Dedicated::Never, ..only(memory_type) };
         world.memory.allocate(needs(64 * KIB, 256), desc)
@@ -257,7 +257,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     world.finish();
 }
 
-/// Until the card is full: what was made stays as it is, and the failure has the numbers.
+/// When the card is full, earlier resources are unchanged, and the error has the numbers.
 #[test]
 fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
     let world = on_card(32 * MIB, 16 * MIB);
@@ -281,10 +281,10 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
         places.dedup();
         assert_eq!(places.len(), 32, "memory and offset of each");
         world.memory.debug().validate().expect("the failure has changed nothing");
-        // SAFETY: nothing uses it.
+        // SAFETY: no submission uses it.
         unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), desc).expect("what was freed"));
-        // What may lie elsewhere does.
+        // A request that allows other memory gets it.
         let elsewhere =
             AllocationDesc { required: MemoryProperties::empty(), dedicated: desc.dedicated, ..Default::default() };
         let other = world.memory.allocate(needs(MIB, 256), elsewhere).expect("the host has memory");
@@ -296,8 +296,8 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
     world.finish();
 }
 
-/// What the driver itself refuses, though budget and limits have room: the failure says so and no other thing, the
-/// driver is asked a few times and no more, and nothing has changed.
+/// If the driver refuses although budget and limits have room, the error reports exactly that, the driver is called
+/// only a few times, and nothing has changed.
 #[test]
 fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     const CALLS_MAX: u64 = 32;
@@ -328,7 +328,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     }
 }
 
-/// Heaps of resources that lie outside the arenas: of transient ones, of an engine's pools, of those that share bytes.
+/// Heaps outside the arenas: of transient resources, of an engine's pools, and of resources that share memory.
 #[test]
 fn a_limit_holds_for_heaps_of_every_kind() {
     let allocator = AllocatorDesc { heap_bytes_max: [8 * MIB; 16], ..Default::default() };
@@ -370,7 +370,7 @@ fn a_limit_holds_for_heaps_of_every_kind() {
     world.finish();
 }
 
-/// A callback that owns the allocator would keep it, with all its memory.
+/// A callback that owns the allocator would keep it alive, with all its memory.
 #[test]
 fn a_shutdown_removes_the_eviction_callback() {
     let world = on_card(64 * MIB, 64 * MIB);
@@ -385,7 +385,7 @@ fn a_shutdown_removes_the_eviction_callback() {
     world.finish();
 }
 
-/// What another process takes is known after a few dozen memory objects, of whatever kind they are, in one frame.
+/// Memory that another process takes is noticed after a few dozen memory objects of any kind, within one frame.
 #[test]
 fn the_drivers_budget_is_asked_for_again_while_memory_is_made() {
     let allocator = AllocatorDesc { device_block_bytes_max: MIB, ..Default::default() };

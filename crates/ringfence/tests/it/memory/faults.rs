@@ -1,4 +1,4 @@
-//! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
+//! Every driver call fails once, one after the other: nothing is leaked, and the state is as before.
 
 use ringfence::device::fault::{Call, Recorder, Rule};
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
@@ -12,7 +12,7 @@ use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, info, needs, world};
 
-/// A bit of everything. What fails is skipped: each failure has to leave everything as it was.
+/// Uses a bit of everything and skips failed calls: each failure must leave the state unchanged.
 fn program(world: &FaultyFixture) -> Result<(), Error> {
     let mut first_error = Ok(());
     let mut note = |result: Result<(), Error>| {
@@ -67,7 +67,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
                 let result = program(&world);
                 assert_eq!(world.faults.injected(), 1, "call {nth} of {calls} on {name}");
                 if error == DeviceError::Other(-7) {
-                    // Freeing memory would not help, so nothing else is tried.
+                    // Freeing memory would not help, so no further step is tried.
                     assert!(result.is_err() || nth == 0, "call {nth} of {calls} on {name}");
                 }
                 world.finish();
@@ -88,7 +88,7 @@ fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
     }
 }
 
-/// The driver is out of memory for an object of its own: what nothing uses goes, and it is asked again.
+/// If the driver has no memory for an object, unused memory is freed, and the object is requested again.
 #[test]
 fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone() {
     type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;
@@ -125,7 +125,7 @@ fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone
     }
 }
 
-/// The copies that a program gathers behind the injector are recorded for the device underneath.
+/// The copies that a program adds behind the injector are recorded for the device underneath.
 #[test]
 fn an_upload_behind_the_injector_reaches_the_device() {
     let world = FaultyFixture::faulty(FixtureDesc::default());
@@ -136,7 +136,7 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     let mut batch = UploadBatch::new();
     batch.copy(&staged, &target, 0).expect("it fits");
     let mut recorder = Recorder(Vec::<Command>::new());
-    // SAFETY: what is recorded is submitted as `frame`.
+    // SAFETY: the recorded commands are submitted as `frame`.
     unsafe { batch.record(&mut recorder) }.expect("its frame is open");
     world.submit_frame(frame, recorder.0);
     world.device.run_until_idle();
@@ -146,7 +146,7 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     world.finish();
 }
 
-/// A hook of the injector panics: as if the driver call of a program's own device did. Whatever was made is freed.
+/// A hook of the injector panics, like a driver call of a program's own device. Everything that was created is freed.
 #[test]
 fn a_call_that_panics_leaks_nothing() {
     type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;

@@ -1,4 +1,4 @@
-//! What is alive, by name and by the program's line; what happened to it.
+//! Live resources, by name and by the program's line, and their history.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn world(history_count: u32) -> Fixture {
     Fixture::new(FixtureDesc { allocator: AllocatorDesc { debug, ..Default::default() }, ..Default::default() })
 }
 
-/// What a shutdown reports.
+/// Returns the leaks that a shutdown reports.
 fn leaks(world: &Fixture) -> Vec<Leak> {
     world.memory.shutdown(Duration::ZERO).expect("nothing is under way");
     let leak = |finding| match finding {
@@ -38,7 +38,7 @@ fn of_line(leaks: &[Leak], name: &str, line: u32) {
     }
 }
 
-/// What is retired waits for the frame, and is no leak.
+/// A retired resource waits for the frame, and is not a leak.
 #[test]
 fn a_shutdown_that_is_refused_reports_leaks_too() {
     let world = world(0);

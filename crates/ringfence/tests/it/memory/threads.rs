@@ -79,7 +79,8 @@ fn growing_threads_make_no_more_blocks_than_they_need() {
     world.finish();
 }
 
-/// The last share in a heap frees its memory: of those that are released at once by the threads, and by drops that help.
+/// The memory of a heap is freed with its last share, whether threads release the shares directly or drops help a
+/// reclaim.
 #[test]
 fn heaps_that_are_dropped_beside_a_reclaim_free_their_memory() {
     let world = world(Profile::h200(), AllocatorDesc::default());

@@ -1,4 +1,5 @@
-//! The ends of life: waiting, with a deadline, at once after a device loss; everything once, nothing twice.
+//! The end of an allocator: waiting, with a deadline, and immediately after a device loss. Each object is destroyed
+//! once.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use ringfence::sim::Command;
 
 use super::world::{BYTES, Dice, Program, QUEUES};
 
-/// Frames with drops, until some work is pending.
+/// Runs frames with drops until some work is pending.
 fn busy(seed: u64) -> Program {
     let mut world = Program::new(seed);
     for _ in 0..50 {
@@ -112,7 +113,7 @@ fn shutdown_releases_what_has_passed_before_it_refuses() {
     world.close();
 }
 
-/// Its submission failed, so that its value is never signalled.
+/// The submission of the last frame failed, so its value is never signalled.
 #[test]
 fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_says() {
     let mut world = Program::new(6);
@@ -138,7 +139,8 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     world.close();
 }
 
-/// The queue stands still, so that the end of the allocator cannot see that frame's end: nothing that it uses is freed.
+/// The queue is paused, so the allocator cannot see the end of the frame when it is dropped. It frees nothing that the
+/// frame uses.
 #[test]
 fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     let mut world = Program::new(7);
@@ -158,8 +160,8 @@ fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Both allocators have begun one frame. Were that counted by each, the second one's item would be given the set of the
-/// first one's, which is still kept.
+/// Both allocators have begun one frame. If each counted frames separately, the second one's item would get the points
+/// of the first one's, which are still kept.
 #[test]
 fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     let (one, two) = (Program::new(9), Program::new(10));
@@ -181,7 +183,7 @@ fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     two.close();
 }
 
-/// The same with a queue that goes on: it is waited for, and nothing is leaked.
+/// The same with a queue that continues: the allocator waits for it, and nothing is leaked.
 #[test]
 fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
     let mut world = Program::new(8);
@@ -194,8 +196,8 @@ fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
     world.close();
 }
 
-/// Frames that are begun, discarded, dropped and submitted in every order; what is released in one of them goes when
-/// nothing that was begun before can use it any more, and not before.
+/// Frames are begun, discarded, dropped and submitted in every order. A resource that is released in one of them is
+/// destroyed exactly when no frame that began before can use it any more.
 #[test]
 fn each_end_of_a_frame_holds_what_it_may_use() {
     for seed in 0..200 {
@@ -204,7 +206,8 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
         let timeline = world.timelines[0].clone();
         let fence = world.fences[0];
         let bin = RetireBin::new();
-        // Open frames, ascending; values that may be signalled; what was released, with those that may use it.
+        // Open frames, in ascending order; values that may be signalled; released resources, with the frames that may
+        // use them.
         let (mut open, mut pending) = (Vec::<Frame>::new(), Vec::<u64>::new());
         let (mut twin, mut reached, mut submitted) = (Vec::<(u64, Vec<u64>)>::new(), 0, 0);
         for number in 0..120 {
@@ -221,7 +224,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
                 3 if !open.is_empty() => drop(open.remove(0)),
                 4 if !open.is_empty() => {
                     let frame = open.remove(0);
-                    // What comes back is open as before.
+                    // A returned frame is open as before.
                     let frame = match world.timelines[1].submitted(frame) {
                         Err(refused) => refused.into_frame(),
                         Ok(point) => panic!("{point} is of another timeline"),

@@ -1,18 +1,19 @@
-//! Three queues out of step, 10,000 frames, random drops: no hazard, and nothing held longer than it has to be.
+//! Three queues out of step, 10,000 frames, random drops: there is no hazard, and no object is held longer than
+//! necessary.
 
 use super::world::{Program, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
-/// Something released: the last value of each queue that uses it, and what the library waits for.
+/// A released object: the last value of each queue that uses it, and the values that the library waits for.
 struct Gone {
     users: [u64; QUEUES],
     waits: [u64; QUEUES],
-    /// The first frame at whose end its users were all done.
+    /// The first frame at whose end all its uses were complete.
     free_since: Option<u64>,
 }
 
-/// How long things were held beyond their own points.
+/// Time for which objects were held beyond their own points.
 struct Held {
     objects: u64,
     extra_frames: u64,
@@ -24,7 +25,8 @@ impl Held {
     }
 }
 
-/// Runs the frames. At the end of each, with the device standing still, exactly what may go must go.
+/// Runs the frames. At the end of each, while the device is paused, exactly the objects that are complete must be
+/// destroyed.
 fn run(seed: u64, precise: bool) -> Held {
     let mut world = Program::new(seed);
     let (mut gone, mut held) = (Vec::<Gone>::new(), Held { objects: 0, extra_frames: 0 });
@@ -32,7 +34,7 @@ fn run(seed: u64, precise: bool) -> Held {
         for _ in 0..world.dice.below(4) {
             world.make();
         }
-        // Out of step: the first queue works each frame, the others now and then, each at its own pace.
+        // Out of step: the first queue gets work in each frame, the others now and then, each at its own rate.
         for queue in 0..QUEUES {
             if world.dice.below(1 + 2 * queue as u64) == 0 {
                 world.submit(queue);
@@ -63,7 +65,7 @@ fn run(seed: u64, precise: bool) -> Held {
             !goes
         });
         let reclaimed = world.memory.reclaim();
-        // A request may have found some of them before the reclaim.
+        // A request may have destroyed some of them before the reclaim.
         assert!(reclaimed.objects <= before - gone.len(), "seed {seed}, frame {frame}: no more than may go");
         assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: no less than may go");
         world.no_hazard();
