@@ -58,7 +58,7 @@ fn an_honest_reclaim_is_silent_and_right() {
 #[test]
 fn a_broken_reclaim_is_found_by_the_hazard_finder_and_by_wrong_bytes() {
     let device = Device::new(Profile::h200(), SimOptions { seed: 5, ..Default::default() });
-    assert_eq!(program(&device, false), [2; SIZE as usize], "the copy read what came after");
+    assert_eq!(program(&device, false), [2; SIZE as usize], "the copy read the later content");
     let hazards = device.hazards();
     let destroyed = hazards.iter().find(|hazard| hazard.kind == HazardKind::DestroyedWhilePending);
     let text = destroyed.expect("the destruction is found").to_string();

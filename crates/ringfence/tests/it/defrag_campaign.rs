@@ -206,14 +206,14 @@ impl Campaign {
                     self.free.push(slot);
                 }
                 (2, held) => {
-                    pass.discard(held.take().expect("what was dropped is not moved").buffer);
+                    pass.discard(held.take().expect("a dropped buffer is not moved").buffer);
                     self.counts.dropped_during_move += 1;
                     self.free.push(slot);
                 }
                 (3, _) => {}
                 (4, Some(held)) => held.buffer.set_pinned(true),
                 (_, Some(held)) => drop(pass.copy_buffer(&mut held.buffer).expect("the room is there")),
-                (_, None) => unreachable!("what was dropped is not moved"),
+                (_, None) => unreachable!("a dropped buffer is not moved"),
             }
         }
         // SAFETY: the commands are submitted as this frame.

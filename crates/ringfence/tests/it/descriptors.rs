@@ -56,7 +56,7 @@ impl Tables {
     /// Submits a kernel that uses the slots, in a frame of its own.
     fn submit(&self, heap: &ShaderVisibleHeap<Device>, slots: impl IntoIterator<Item = u32>) -> u64 {
         let frame = self.timeline().begin();
-        let binding = heap.bind(&frame).expect("there is nothing to make");
+        let binding = heap.bind(&frame).expect("no object is created");
         let bound = *binding.bound(HeapKind::Resources).expect("of that kind");
         let descriptors = slots.into_iter().map(|slot| DescriptorUse { heap: bound, slot, writes: false }).collect();
         let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run: Box::new(|_| {}) };
@@ -77,7 +77,7 @@ impl Tables {
     /// Reads the first byte of the buffer in a slot, in a frame of its own.
     fn first_byte(&self, heap: &ShaderVisibleHeap<Device>, slot: u32) -> u8 {
         let frame = self.timeline().begin();
-        let bound = *heap.bind(&frame).expect("there is nothing to make").bound(HeapKind::Resources).expect("bound");
+        let bound = *heap.bind(&frame).expect("no object is created").bound(HeapKind::Resources).expect("bound");
         let found = Arc::new(AtomicU8::new(0));
         let result = Arc::clone(&found);
         let run = Box::new(move |shown: &mut ringfence::sim::KernelMemory| {
@@ -261,7 +261,11 @@ fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
         assert_eq!((again.slot(), samplers.distinct_count()), (slot, 1));
         world.memory.reclaim();
     }
-    assert_eq!((samplers.distinct_count(), world.device.calls().write_view), (0, written), "nothing was made anew");
+    assert_eq!(
+        (samplers.distinct_count(), world.device.calls().write_view),
+        (0, written),
+        "no sampler was created again"
+    );
     let revived = samplers.get(of(0.0)).expect("the same slot");
     let signal = (world.fence(), frame.value());
     world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
@@ -606,7 +610,7 @@ fn a_heap_that_was_dropped_keeps_its_place_no_longer_than_work_that_uses_it() {
     let world = Tables::new(32);
     let make = || ShaderVisibleHeap::<Device>::new(&world.memory, ShaderVisibleDesc::default());
     drop(make().expect("the first"));
-    let heap = make().expect("nothing has used the one before");
+    let heap = make().expect("no work has used the previous one");
     drop((heap.bind(&world.timeline().begin()), heap));
     let kind = HeapKind::Resources;
     assert_eq!(make().err(), Some(DescriptorError::SecondHeap { kind }), "the frame may have been submitted");

@@ -68,7 +68,7 @@ fn a_panic_in_the_eviction_callback_costs_no_page() {
     memory.budgets().set_eviction(Some(Box::new(|_| panic!("the program's own"))));
     for round in 0..20 {
         let panicked = catch_unwind(AssertUnwindSafe(|| writer.write(&[1; 100]).map(drop)));
-        assert!(panicked.is_err(), "round {round}: the callback is asked");
+        assert!(panicked.is_err(), "round {round}: the callback is called");
         assert_eq!(fast.snapshot().used_bytes, 0, "round {round}");
     }
     memory.budgets().set_eviction(None);

@@ -43,7 +43,7 @@ fn a_range_that_is_freed_twice_is_stale_and_one_of_another_allocator_foreign() {
     assert_eq!(
         one.free(range),
         Err(FreeError::Stale { offset: 0, size: 100 }),
-        "although something else lies there now"
+        "although another resource is there now"
     );
     let forged = Range::new(0, 100, reused.slot(), Serial::from_u64(7).expect("not 0"));
     assert!(one.free(forged).is_err() && one.is_live(&reused));
@@ -171,7 +171,7 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     drop(frame);
     drop(held);
     assert_eq!(world.memory.reclaim().objects, 0);
-    assert_eq!(world.device.take_hazards(), [], "it is dropped, and may be under way");
+    assert_eq!(world.device.take_hazards(), [], "it is dropped, and may still execute");
     world.device.resume(0);
     world.device.advance(1_000_000);
     assert_eq!(world.memory.reclaim().objects, 1);
@@ -222,7 +222,7 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     // Without it, dropping the allocator would wait for a value that is never signalled, and leak the resources of that
     // frame.
     world.device.submit(0, &[], vec![], (world.fence(), later)).expect("not lost");
-    world.timeline().submitted(second).expect("the later one may come first");
+    world.timeline().submitted(second).expect("the later one may be submitted first");
     let refused = world.timeline().submitted(first).expect_err("a later one was submitted");
     let FrameError::OutOfOrder { frame, submitted } = refused else { panic!("{refused:?}") };
     assert_eq!((frame.point(), submitted), (point, later));
@@ -273,9 +273,9 @@ fn a_pass_that_is_forgotten_leaves_nothing_behind() {
         frame.discard();
         memory.debug().validate().expect("sound");
         drop(held);
-        memory.shutdown(Duration::MAX).expect("nothing is under way");
+        memory.shutdown(Duration::MAX).expect("no work is pending");
         drop((memory, timeline));
-        assert_eq!(device.live(), Default::default(), "nothing outlives the allocator");
+        assert_eq!(device.live(), Default::default(), "no object outlives the allocator");
     }
 }
 
@@ -316,7 +316,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         let refused = ConstantBuffers::new(&world.memory, constants, ());
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
     }
-    assert_eq!(world.device.live(), Default::default(), "nothing was made");
+    assert_eq!(world.device.live(), Default::default(), "no object was created");
     let frame = world.timeline().begin();
     for location in [Location::Upload, Location::DeviceUpload] {
         let ring = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
@@ -345,7 +345,7 @@ fn a_fence_without_values_left_is_refused() {
 
 /// `use ringfence::*` must not hide a crate of the standard library.
 mod all_at_once {
-    #[allow(unused_imports, reason = "the import is what is tried")]
+    #[allow(unused_imports, reason = "the import is tested")]
     use ringfence::*;
 
     #[test]

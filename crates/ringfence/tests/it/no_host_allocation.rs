@@ -382,7 +382,7 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
             tables.table_of(&[View::buffer(&buffer, range).expect("in range")]).expect("room");
         }
         drop(tables);
-        drop(heap.bind(&frame).expect("nothing to make"));
+        drop(heap.bind(&frame).expect("no object is created"));
         world.fences[0].store(frame.value().saturating_sub(number % 3), Ordering::Relaxed);
         world.timelines[0].submitted(frame).expect("in order");
         world.memory.reclaim();

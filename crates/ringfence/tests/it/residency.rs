@@ -87,7 +87,7 @@ fn the_least_recently_used_of_the_lowest_priority_goes_first() {
     let order = [&low, &b, &a, &c, &high];
     for gone in 1..=order.len() {
         world.press(1);
-        world.use_all(&[]).expect("there is nothing to bring back");
+        world.use_all(&[]).expect("no memory must become resident");
         let evicted: Vec<_> = order.iter().map(|buffer| world.evicted(buffer)).collect();
         assert_eq!(evicted, (0..order.len()).map(|at| at < gone).collect::<Vec<_>>());
     }
@@ -110,7 +110,7 @@ fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
     world.use_all(&held.iter().collect::<Vec<_>>()).expect("there is room");
     world.press(5 * SIZE);
     for absent in [2, 4, 5, 5] {
-        world.use_all(&[]).expect("there is nothing to bring back");
+        world.use_all(&[]).expect("no memory must become resident");
         assert_eq!(world.residency.absent_bytes(), absent * SIZE);
     }
     // All buffers at once exceed the budget, but the driver allows that.
@@ -142,7 +142,7 @@ fn what_is_recycled_keeps_no_block_resident_beyond_the_budget() {
     world.device.set_budget(0, Some(1024));
     world.memory.reclaim();
     let frame = world.timeline().begin();
-    let done = world.residency.commit(&world.residency.list(), &frame).expect("nothing is to come back");
+    let done = world.residency.commit(&world.residency.list(), &frame).expect("no memory must become resident");
     let bytes = world.memory.statistics().total().reserved_bytes();
     assert_eq!((done.evicted_count, done.evicted_bytes, done.beyond_budget_bytes), (1, bytes, 0));
     assert!(world.evicted(&streamed));
@@ -179,10 +179,10 @@ fn a_list_that_was_cleared_names_nothing() {
     let mut list = world.residency.list();
     list.add(&idle);
     list.clear();
-    world.residency.commit(&list, &frame).expect("it names nothing");
+    world.residency.commit(&list, &frame).expect("the list is empty");
     world.complete(frame);
     world.press(SIZE);
-    world.use_all(&[]).expect("one of the two goes");
+    world.use_all(&[]).expect("one of the two is evicted");
     assert_eq!((world.evicted(&idle), world.evicted(&used)), (true, false));
     assert_eq!(world.device.hazards(), []);
 }
@@ -210,7 +210,7 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
     world.faults.add(Rule { call: Some(Call::Evict), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
     assert_eq!(world.use_all(&[]), Err(ResidencyError::Device(DeviceError::OutOfHostMemory)));
     assert!(held.iter().all(|buffer| !world.evicted(buffer)));
-    world.use_all(&[]).expect("the second time it goes well");
+    world.use_all(&[]).expect("the second attempt succeeds");
     let (gone, here): (Vec<_>, Vec<_>) = held.iter().partition(|buffer| world.evicted(buffer));
     assert_eq!((gone.len(), here.len()), (1, 2));
     // After one failure everything else is evicted, and the call is tried again. After two failures there is an error.
@@ -233,7 +233,7 @@ fn what_is_used_without_being_listed_is_found() {
     let world = Pressed::new();
     let held = world.make(Priority::Normal);
     world.press(SIZE);
-    world.use_all(&[]).expect("there is nothing to bring back");
+    world.use_all(&[]).expect("no memory must become resident");
     assert!(world.evicted(&held));
     let frame = world.timeline().begin();
     world
@@ -344,7 +344,7 @@ fn use_is_reckoned_without_what_is_evicted() {
         memory_types: 1,
         ..Default::default()
     };
-    let make = || world.buffer(SIZE, desc).expect("what is not in use goes");
+    let make = || world.buffer(SIZE, desc).expect("unused memory is evicted");
     let agree = |resident: u64, absent: u64| {
         let Budget { usage_bytes, reserved_bytes, .. } = world.memory.budgets().heap(0);
         assert_eq!((world.residency.absent_bytes(), reserved_bytes), (absent * SIZE, (resident + absent) * SIZE));
@@ -355,7 +355,7 @@ fn use_is_reckoned_without_what_is_evicted() {
     held.push(make());
     agree(7, 1);
     let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");
-    world.use_all(&[&held[gone]]).expect("another goes for it");
+    world.use_all(&[&held[gone]]).expect("another one is evicted for it");
     assert!(!world.evicted(&held[gone]));
     agree(7, 1);
     let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");

@@ -62,7 +62,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
 fn each_call_fails_once_and_nothing_is_leaked() {
     for debug in [DebugDesc::default(), DebugDesc::everything()] {
         let calm = world(debug);
-        program(&calm).expect("nothing fails unasked");
+        program(&calm).expect("only requested calls fail");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 10, "the program makes {calls} calls that can fail");
@@ -114,7 +114,7 @@ fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
     // SAFETY: the simulated device accepts any call; the mistake below is only a hazard.
     unsafe {
         let memory = device.allocate_memory(&desc).expect("there is room");
-        let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("it has them");
+        let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("the device supports it");
         let bound = PageBind { first: 2, count: 1, memory: Some((&memory, PAGE)) };
         device.bind_pages(&0, (&sparse, PAGE), &[bound], &[], (fence, 1)).expect("alive");
         device.pause(0);
@@ -143,7 +143,8 @@ fn unbound_pages_read_as_the_device_says() {
     for (profile, expected) in [(Profile::h200(), 0), (Profile::d3d12_tier1(), 0xcd)] {
         let device = sim::Device::new(profile, SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let sparse = SparseBuffer::new(&memory, &info(4 * PAGE), AllocationDesc::default()).expect("it has them");
+        let sparse =
+            SparseBuffer::new(&memory, &info(4 * PAGE), AllocationDesc::default()).expect("the device supports it");
         let back =
             memory.create_buffer(&info(100), AllocationDesc { share: None, ..Default::default() }).expect("room");
         let fence = device.create_fence(0);

@@ -79,7 +79,7 @@ fn what_is_leaked_at_the_end_is_reported_and_nothing_else() {
             drop(base);
             assert_eq!(device.live().buffers, u64::from(leaks));
         });
-        let reports = listener.count("what a dropped frame may use is leaked");
+        let reports = listener.count("resources that a dropped frame may use are leaked");
         assert_eq!(reports, usize::from(leaks));
     }
 }
@@ -100,13 +100,13 @@ fn slow_paths_are_reported_and_fast_ones_are_not() {
         assert_eq!(listener.count("allocate_memory"), 1, "one block for all of them");
         assert!(memory.create_buffer(&info(1 << 45), AllocationDesc::default()).is_err());
         drop(buffers);
-        memory.shutdown(Duration::ZERO).expect("nothing was submitted");
+        memory.shutdown(Duration::ZERO).expect("there was no submission");
         assert_eq!((listener.count("free_memory"), listener.count("wait")), (1, 1));
         device.lose_device();
         // SAFETY: there are no submissions.
         let _ = unsafe { memory.timeline(device.create_fence(0)) };
     });
-    assert!(listener.0.lock().expect("no thread panicked").len() < 10, "nothing for each buffer");
+    assert!(listener.0.lock().expect("no thread panicked").len() < 10, "no event per buffer");
 }
 
 /// A subscriber that uses every operation of the allocator that reports to it.

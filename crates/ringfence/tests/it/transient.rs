@@ -80,7 +80,7 @@ fn an_execution_is_suspended_while_its_owner_records() {
     execution.discard(first, &[pass]).expect("in use");
     let later = execution.pass(queue, &[]).expect("a queue");
     let second = execution.acquire_texture(&target(), later, "second").expect("room");
-    assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it goes on");
+    assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it continues");
     assert_eq!(execution.finish(&[SyncPoint::new(queue, value)]), 1, "the second was not discarded");
     // An execution that is not resumed ends when the next one begins.
     let lost = world.transient.begin().suspend();
@@ -173,7 +173,7 @@ fn aliased_targets_written_too_early_by_another_queue_are_caught() {
             assert_eq!(hazard.kind, HazardKind::QueueConflict);
             assert_eq!(hazard.queue, Some(1));
             assert_eq!(hazard.pending.map(|pending| (pending.queue, pending.value)), Some((0, value)));
-            assert!(hazard.to_string().contains("two queues that nothing orders"), "{hazard}");
+            assert!(hazard.to_string().contains("two unordered queues"), "{hazard}");
         }
     }
 }

@@ -167,7 +167,7 @@ fn a_resource_whose_bytes_another_one_has_has_no_object() {
     let first = pass(&mut execution);
     let one = acquire(&mut execution, 4096, first);
     execution.discard(one, &[]).expect("in use");
-    assert!(execution.buffer(one).is_ok(), "no other resource has its bytes");
+    assert!(execution.buffer(one).is_ok(), "no other resource uses its bytes");
     let second = pass(&mut execution);
     let two = acquire(&mut execution, 2048, second);
     assert_eq!(execution.buffer(one).err(), Some(TransientError::Taken { id: one.id(), by: two.id() }));

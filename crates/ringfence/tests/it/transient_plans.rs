@@ -113,7 +113,7 @@ fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>,
         assert_eq!(&offsets, &*before, "the plan stays");
         // A frame that waits for no pass gets another heap while the other queue's work of the last frame may still
         // run.
-        assert!(figures.misses == *misses || shape.queues.contains(&1), "nothing is made again");
+        assert!(figures.misses == *misses || shape.queues.contains(&1), "no object is created again");
         result = Some((offsets, proof, figures.aliasing_count));
     }
     result.expect("three frames")
@@ -134,7 +134,7 @@ fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
             assert!(height >= lower_bound);
             (transitions(&items, &offsets).len(), proof)
         });
-        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof stays what it was");
+        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof does not change");
         assert!(most.0 <= lowered.0 && lowered.0 <= plain.0, "seed {seed}");
         (found, in_frame, in_the_end) = (found + plain.0, in_frame + lowered.0, in_the_end + most.0);
     }
@@ -200,14 +200,14 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
         let many = PassError::TooMany { count, bytes, bytes_max: 1 << 30 };
         assert_eq!(refused(count, &resources(), &[]), TransientError::Passes(many));
     }
-    assert_eq!(world.memory.statistics().calls.create_object, 0, "nothing was made");
+    assert_eq!(world.memory.statistics().calls.create_object, 0, "no object was created");
 }
 
 #[test]
 fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let world = two_queues();
     let recording = Recording::default();
-    world.memory.trace().start(recording.clone()).expect("nothing was made");
+    world.memory.trace().start(recording.clone()).expect("no object was created");
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc { name: "targets", ..Default::default() });
     let (info, queue) = (buffer(100_000), world.timelines[0].id());
     let resource = |first, name| FrameResource { info: Described::Buffer(&info), first, last: &[], name };
@@ -215,7 +215,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     for _ in 0..3 {
         let execution = transient.plan(&[FramePass::on(queue); 3], &resources, |_| true).expect("there is room");
         let lit = execution.place::<Buffers>(execution.planned(2).expect("a buffer")).expect("of now").1;
-        assert!(lit.start < 200_000, "bloom lies where another lay");
+        assert!(lit.start < 200_000, "bloom has the range of another resource");
         execution.finish(&[]);
         world.memory.reclaim();
     }
@@ -257,7 +257,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     // Without such events it reads the trace as before.
     let empty = Recording::default();
     let other = two_queues();
-    other.memory.trace().start(empty.clone()).expect("nothing was made");
+    other.memory.trace().start(empty.clone()).expect("no object was created");
     other.memory.trace().stop().expect("memory can be written");
     let mut old = empty.bytes();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
@@ -279,7 +279,7 @@ fn a_frame_that_is_refused_orders_nothing() {
             let passes = [FramePass::on(world.timelines[queue].id())];
             let execution = transient.plan(&passes, &resources, |_| true).expect("there is room");
             let handle = execution.planned::<Buffers>(0).expect("it is planned");
-            let dst = *execution.buffer(handle).expect("it is of this execution");
+            let dst = *execution.buffer(handle).expect("it belongs to this execution");
             let frame = world.timelines[queue].begin();
             let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
             world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
@@ -315,12 +315,12 @@ fn an_execution_that_is_dropped_orders_nothing() {
         let mut execution = transient.begin();
         let pass = execution.pass(world.timelines[queue].id(), &[]).expect("a queue of its own");
         let handle = execution.acquire_buffer(&info, pass, "").expect("there is room");
-        let dst = *execution.buffer(handle).expect("it is of this execution");
+        let dst = *execution.buffer(handle).expect("it belongs to this execution");
         execution.discard(handle, &[]).expect("it is in use");
         let frame = world.timelines[queue].begin();
         let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
         world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
-        let place = execution.place(handle).expect("it is of this execution");
+        let place = execution.place(handle).expect("it belongs to this execution");
         execution.finish(&[world.timelines[queue].submitted(frame).expect("in order")]);
         (pass, place)
     };
@@ -329,7 +329,7 @@ fn an_execution_that_is_dropped_orders_nothing() {
     let mut dropped = transient.begin();
     let pass = dropped.pass(world.timelines[0].id(), &[running]).expect("a queue of its own");
     let handle = dropped.acquire_buffer(&info, pass, "").expect("there is room");
-    assert_eq!(dropped.place(handle), Ok(place.clone()), "it waits for what works on them");
+    assert_eq!(dropped.place(handle), Ok(place.clone()), "it waits for the work that uses them");
     dropped.discard(handle, &[]).expect("it is in use");
     drop(dropped);
     assert_ne!(run(0, &mut transient).1, place);

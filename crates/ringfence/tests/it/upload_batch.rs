@@ -29,7 +29,7 @@ fn assert_empty(batch: &mut UploadBatch<Device>) {
     assert!(batch.is_empty() && batch.targets().0.is_empty() && batch.targets().1.is_empty(), "{batch:?}");
     assert_eq!(batch.figures(), Default::default());
     let other = Fixture::new(FixtureDesc::default()).memory;
-    batch.copy(&bytes(&buffer(&other), 0, 4), &buffer(&other), 0).expect("an empty batch is of no allocator");
+    batch.copy(&bytes(&buffer(&other), 0, 4), &buffer(&other), 0).expect("an empty batch belongs to no allocator");
     batch.clear();
 }
 
@@ -70,7 +70,7 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
         assert!(matches!(refused, Err(BatchError::TexelPitch { .. })), "{changed:?}: {refused:?}");
         assert_empty(&mut batch);
     }
-    batch.copy_texels(&staged, &layered, at).expect("as it was staged");
+    batch.copy_texels(&staged, &layered, at).expect("the staged bytes");
     let before = batch.figures();
     assert_eq!((before.copy_count, before.region_count), (1, 2), "a region for each layer");
     let refused = batch.copy_texels(&Texels { layers: 3, ..staged.clone() }, &layered, at);
@@ -105,8 +105,8 @@ fn blocks_and_slices_count_as_they_were_staged() {
     let refused = batch.copy_texels(&apart, &volume, at);
     assert!(matches!(refused, Err(BatchError::TexelPitch { .. })), "slices follow one another: {refused:?}");
     assert_empty(&mut batch);
-    batch.copy_texels(&staged, &blocks, at).expect("as it was staged");
-    batch.copy_texels(&slices, &volume, at).expect("as it was staged");
+    batch.copy_texels(&staged, &blocks, at).expect("the staged bytes");
+    batch.copy_texels(&slices, &volume, at).expect("the staged bytes");
     frame.discard();
 }
 
@@ -146,10 +146,10 @@ fn what_a_batch_writes_it_does_not_read() {
     let reads = batch.copy_texels(&texels(&b), &small, at);
     assert_eq!(reads, Err(BatchError::ReadsTarget { offset: 0, size: 64 }));
     assert_eq!((batch.figures(), batch.targets().1.len()), (before, 0));
-    batch.copy_texels(&texels(&c), &small, at).expect("nothing writes it");
+    batch.copy_texels(&texels(&c), &small, at).expect("no copy writes it");
     assert_eq!(batch.copy(&bytes(&a, 0, 8), &c, 0), Err(BatchError::WritesSource { offset: 0, size: 8 }));
     batch.clear();
-    batch.copy(&bytes(&b, 0, 64), &a, 0).expect("the batch before is forgotten");
+    batch.copy(&bytes(&b, 0, 64), &a, 0).expect("the previous batch is cleared");
 }
 
 /// Each buffer is found among thousands, whichever was used last.
@@ -253,7 +253,7 @@ fn bytes_of_a_frame_that_is_over_are_refused() {
         assert_empty(&mut batch);
         // Copies that were added for it are not recorded in the next frame either.
         assert_eq!(recorded(&mut gathered).err(), Some(BatchError::FrameOver { frame: point, size: 64 }));
-        assert!(!gathered.is_empty(), "as before");
+        assert!(!gathered.is_empty(), "unchanged");
         batch.copy(&ring.write(&[4; 64], 4).expect("there is room"), &to, 0).expect("the next frame is open");
         submit(&fixture, next, recorded(&mut batch).expect("its frame is open"));
         assert!(fixture.device.take_hazards().is_empty());

@@ -239,11 +239,11 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
     ring.write(&[1; 60 << 10], 4).expect("there is room");
     let refused = ring.write(&[1; 60 << 10], 4);
     let grown = Error::TooLarge { size: 128 << 10, max: 64 << 10 };
-    assert_eq!(refused.err(), Some(UploadError::Growth(grown)), "the open frame has all of it");
+    assert_eq!(refused.err(), Some(UploadError::Growth(grown)), "the open frame uses the whole ring");
     assert_eq!((ring.capacity(), ring.snapshot().grow_count), (64 << 10, 0));
     program.submit(frame);
     let frame = program.timeline.begin();
-    ring.write(&[1; 60 << 10], 4).expect("now it can wait for the frame before");
+    ring.write(&[1; 60 << 10], 4).expect("now it can wait for the previous frame");
     ring.validate().expect("the ring is sound");
     program.submit(frame);
     assert!(program.device.run_until_idle());
@@ -267,7 +267,7 @@ fn a_write_that_is_refused_at_once_counts_as_no_wait() {
         assert_eq!((figures.wait_count, figures.wait_ns), (0, 0));
         program.submit(frame);
         let frame = program.timeline.begin();
-        ring.write(&[1; 4 << 10], 4).expect("the frame before completes");
+        ring.write(&[1; 4 << 10], 4).expect("the previous frame completes");
         assert_eq!(ring.snapshot().wait_count, 1);
         program.submit(frame);
     }

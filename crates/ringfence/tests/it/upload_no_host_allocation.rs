@@ -42,7 +42,7 @@ impl Program {
 #[test]
 fn steady_uploads_allocate_nothing_on_the_host() {
     assert!(host_allocations(|| drop(vec![1])) > 0, "the counter counts");
-    assert_eq!(host_allocations(|| uncounted(|| drop(vec![1]))), 0, "but for what is the device's");
+    assert_eq!(host_allocations(|| uncounted(|| drop(vec![1]))), 0, "excluding the device's own");
     let program = Program::new();
     let Program { device, fence, timeline, memory } = &program;
     let target = program.target();
@@ -81,7 +81,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
         for (index, dynamic) in dynamic.iter_mut().enumerate() {
             dynamic.set(0, &(number * index as u64 / 3).to_le_bytes()).expect("it fits");
             binder.bind(dynamic).expect("there is room");
-            binder.bind(dynamic).expect("nothing is needed");
+            binder.bind(dynamic).expect("no object is created");
         }
         for fixed in fixed.iter_mut().step_by(2) {
             fixed.update(&bytes[..256]).expect("it fits");

@@ -120,7 +120,7 @@ impl World {
         let base = Fixture::new(FixtureDesc { allocator, ..Default::default() });
         let memory = &base.memory;
         if records {
-            memory.trace().start(Recording::default()).expect("nothing is made yet");
+            memory.trace().start(Recording::default()).expect("no object is created yet");
         }
         let desc = small_ring();
         let ring = UploadRing::new(memory, desc).expect("small");

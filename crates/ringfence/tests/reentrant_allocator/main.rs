@@ -100,7 +100,7 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
                 memory.retirement().retire_into(shared, 1000);
             };
             hooked(hook, || (many..many + 70).for_each(|item| world.memory.retirement().retire_into(&bin, item)));
-            let second = second.take().expect("memory was asked for");
+            let second = second.take().expect("memory was allocated");
             world.memory.retirement().retire_into(&bin, 2000);
             world.complete(frame);
             let mut out = Vec::new();

@@ -73,7 +73,7 @@ fn uploads_of_every_size_and_default_buffers_of_both_strategies() {
             world.expect_at(raw(made), &bytes)?;
         }
         let alone = held.iter().filter(|made| made.kind() == LocationKind::StandAlone).count();
-        assert!((2..=4).contains(&alone), "what found no room in its pool stands alone: {alone}");
+        assert!((2..=4).contains(&alone), "a buffer that did not fit into its pool has its own buffer: {alone}");
         drop(held);
         end(placement);
         Ok(())
@@ -121,7 +121,7 @@ fn buffers_that_are_resized_with_their_bytes_and_fast_constants() {
             let to = (*held.object(), held.offset() + number % 16 * 256);
             commands.push(copy((staged.buffer, staged.offset), to, 256));
         }
-        assert_eq!(placement.figures().fast_pages.range_count, 2, "what could not be flushed takes no room");
+        assert_eq!(placement.figures().fast_pages.range_count, 2, "a buffer that could not be flushed takes no space");
         drop(writer);
         world.submit(frame, &commands)?;
         for size in [8 * KIB, 48 * KIB, 4 * KIB] {

@@ -57,7 +57,7 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
     {
         let desc = AllocatorDesc { small_slots: false, ..Default::default() };
         let (short, long) = (world(profile.clone(), desc), world(profile, desc));
-        long.memory.trace().start(std::io::sink()).expect("nothing was made");
+        long.memory.trace().start(std::io::sink()).expect("no object was created");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
         let (mut held, mut found) = (Vec::new(), 0);
         for step in 0..600 {
@@ -108,7 +108,7 @@ fn slots_cached_are_no_ranges_in_use() {
     let total = world.memory.statistics().total();
     assert_eq!(total.range_count, 50);
     let shown: usize = world.memory.snapshot().blocks.iter().map(|block| block.ranges.len()).sum();
-    assert_eq!(shown, 50, "a snapshot shows what is in use");
+    assert_eq!(shown, 50, "a snapshot shows the ranges in use");
     world.memory.debug().validate().expect("the allocator is sound");
     held.into_iter().for_each(free);
     assert_eq!(world.memory.statistics().total().range_count, 0);
@@ -189,10 +189,10 @@ fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() 
         // The first few of a size are ranges, and so are the last ones, if no chunk of slots has room.
         free_elsewhere(held.drain(16..80).collect());
         held.extend((0..64).map_while(|_| take(false)));
-        assert_eq!((tick, blocks()), (tick, before), "what another thread had cached was enough");
+        assert_eq!((tick, blocks()), (tick, before), "the slots cached by another thread were sufficient");
         free_elsewhere(held.split_off(held.len() - 64));
         held.extend(take(false));
-        assert_eq!((tick, blocks()), (tick, before + 1), "a second recall within the tick is none");
+        assert_eq!((tick, blocks()), (tick, before + 1), "there is no second recall within a tick");
     }
     drop(held);
     world.finish();
@@ -251,7 +251,7 @@ fn threads_that_only_make_and_threads_that_only_give_back() {
             live.insert(made.memory_address());
             to.send(made).expect("the other thread takes them");
         }
-        assert!(live.len() < 1_000, "what is freed elsewhere is used again: {}", live.len());
+        assert!(live.len() < 1_000, "slots freed by another thread are reused: {}", live.len());
         drop(to);
     });
     world.finish();

@@ -108,7 +108,7 @@ impl Mixed {
             let mut pass = run.begin_pass(&frame).expect("the frame is ours");
             for index in 0..pass.moves().len() {
                 let number = pass.moves()[index].user_data as usize;
-                match self.held[number].as_mut().expect("what was dropped is not moved") {
+                match self.held[number].as_mut().expect("a dropped resource is not moved") {
                     Held::Buffer(buffer) => _ = pass.copy_buffer(buffer).expect("the room is there"),
                     Held::Texture(texture) => _ = pass.copy_texture(texture).expect("the room is there"),
                 }

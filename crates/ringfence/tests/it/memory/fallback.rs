@@ -34,7 +34,7 @@ fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
     drop(held.expect("an empty card has room"));
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().block_bytes, 56 * MIB, "the empty block is kept");
-    let buffer = world.buffer(16 * MIB, large).expect("once the empty block is gone");
+    let buffer = world.buffer(16 * MIB, large).expect("after the empty block was freed");
     assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB);
     drop(buffer);
     world.finish();
@@ -65,7 +65,7 @@ fn step_2_smaller_blocks_are_requested() {
 fn step_3_memory_of_its_own() {
     let world = on_card(8 << 30, 8 << 30);
     world.faults.add(at_least(0));
-    let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is asked for another way");
+    let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is requested in another way");
     assert!(buffer.is_dedicated());
     let never = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     assert!(matches!(world.buffer(64 * KIB, never), Err(Error::OutOfMemory { cause: OUT, .. })));

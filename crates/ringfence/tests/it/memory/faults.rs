@@ -56,7 +56,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
     for profile in Profile::all() {
         let name = profile.name;
         let calm = world(profile.clone(), AllocatorDesc::default());
-        program(&calm).expect("nothing fails unasked");
+        program(&calm).expect("only requested calls fail");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 50, "the program makes {calls} calls that can fail");
@@ -112,14 +112,14 @@ fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone
         let error = DeviceError::OutOfHostMemory;
         let once = Rule { call: Some(call), count: 1, ..Rule::new(error) };
         world.faults.add(once);
-        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: there is nothing to release");
+        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: no memory can be released");
         for _ in 0..3 {
             drop(world.buffer(4 * KIB, AllocationDesc::default()).expect("there is room"));
             world.memory.reclaim();
         }
         assert_eq!(world.memory.statistics().recycled_count, 1);
         world.faults.add(once);
-        make(&world).map(drop).expect("what is recycled goes");
+        make(&world).map(drop).expect("recycled objects are destroyed");
         assert_eq!(world.memory.statistics().recycled_count, 0, "{call:?}");
         world.finish();
     }

@@ -127,12 +127,12 @@ fn a_heap_that_was_full_is_tried_again_once_its_budget_changes() {
     let alone = AllocationDesc { memory_types: 1, dedicated: Dedicated::Always, ..Default::default() };
     let filler = other.memory.allocate(needs(256 * MIB - 300 * KIB, 256), alone).expect("the heap is empty");
     let second = world.memory.allocate(needs(MIB, 256), AllocationDesc::default()).expect("room");
-    assert_eq!(second.memory_type(), 1, "another process has the first heap");
+    assert_eq!(second.memory_type(), 1, "another process uses the first heap");
     // SAFETY: no work is ever submitted.
     unsafe { filler.destroy_now() };
     world.memory.reclaim();
     let first = world.memory.allocate(needs(5 * MIB, 256), AllocationDesc::default()).expect("room");
-    assert_eq!(first.memory_type(), 0, "the driver says that less is in use");
+    assert_eq!(first.memory_type(), 0, "the driver reports less usage");
     drop((first, second));
     drop(other.timelines);
     drop(other.memory);
@@ -147,7 +147,8 @@ fn a_refusal_that_is_remembered_fails_no_request() {
     let desc = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     assert!(matches!(world.memory.allocate(needs(MIB, 256), desc), Err(Error::OutOfMemory { cause: OUT, .. })));
     world.faults.clear();
-    let made = world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again, and does not say so");
+    let made =
+        world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again, but does not report it");
     drop(made);
     world.finish();
 }

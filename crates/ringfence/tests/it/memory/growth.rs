@@ -111,7 +111,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
         waited += world.device.calls().allocate_memory - before;
         world.memory.budgets().maintain();
     }
-    assert_eq!(waited, 1, "only the very first allocation asked the driver");
+    assert_eq!(waited, 1, "only the first allocation called the driver");
     assert!(world.memory.statistics().total().block_count >= 7);
     drop(held);
     world.finish();
@@ -120,7 +120,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
 #[test]
 fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     let world = on_card(16 << 30, 16 << 30);
-    assert_eq!(world.memory.budgets().maintain(), 0, "nothing is in use");
+    assert_eq!(world.memory.budgets().maintain(), 0, "no memory is in use");
     world.device.set_budget(0, Some(5 * MIB));
     world.memory.reclaim();
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
@@ -170,9 +170,9 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
     }
     assert_eq!(world.memory.statistics().total().block_count, 4, "empty for long, but announced");
     let more = world.memory.budgets().reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
-    assert_eq!((more, calls()), (256 * MIB, 5), "what was announced before does not count twice");
+    assert_eq!((more, calls()), (256 * MIB, 5), "an earlier announcement does not count twice");
     let held: Vec<_> = (0..1200).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!(calls(), 5, "nothing waited for the driver");
+    assert_eq!(calls(), 5, "no request waited for the driver");
     drop(held);
     for _ in 0..300 {
         world.memory.reclaim();
@@ -249,7 +249,7 @@ fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
         if held.len() < 4 {
             held.push(world.buffer(MIB, on_device()).expect("room"));
         }
-        assert!(Instant::now() < deadline, "the second block is made, though the first has room");
+        assert!(Instant::now() < deadline, "the second block is created although the first has room");
         std::thread::yield_now();
     }
     assert!(held.len() <= 4);
@@ -326,7 +326,7 @@ fn the_librarys_thread_may_end_what_owns_it() {
         let held: Vec<_> = (0..20).map(|_| made()).collect();
         drop((held, memory));
         let end = is_dropped.recv_timeout(Duration::from_secs(120));
-        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback is gone");
+        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback was dropped");
     }
 }
 
@@ -368,7 +368,7 @@ fn an_announcement_that_fails_leaves_those_before_it() {
         assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
         assert_eq!(world.memory.statistics().total().block_bytes, 128 * MIB);
     }
-    assert_eq!(reserve(ResourceClass::Buffer, 128 * MIB), Ok(128 * MIB), "what was announced does not count twice");
+    assert_eq!(reserve(ResourceClass::Buffer, 128 * MIB), Ok(128 * MIB), "an announcement does not count twice");
     let asked = world.device.calls().allocate_memory;
     let apart = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     let allocate = || world.memory.allocate(needs(MIB, 256), apart).expect("announced");

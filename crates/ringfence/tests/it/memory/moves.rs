@@ -31,12 +31,12 @@ fn a_move_with_another_description_is_refused_and_changes_nothing() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     for other in [BufferDesc { size: 1024, ..info }, BufferDesc { usage: COPIED, ..info }] {
         assert_eq!(pass.copy_buffer_as(buffer, &other).map(drop), Err(MoveError::AnotherDescription));
     }
     assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(300 * KIB));
-    let texture = textures.iter_mut().find(|texture| pass.has(*texture)).expect("two thirds are gone");
+    let texture = textures.iter_mut().find(|texture| pass.has(*texture)).expect("two thirds are freed");
     for other in [TextureDesc { width: 16, ..shape }, TextureDesc { mips: 5, ..shape }] {
         assert_eq!(pass.copy_texture_as(texture, &other).map(drop), Err(MoveError::AnotherDescription));
     }
@@ -59,7 +59,7 @@ fn what_cannot_be_copied_is_not_moved() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let place = (buffer.memory_address(), buffer.offset());
     assert_eq!(pass.copy_buffer(buffer).map(drop), Err(MoveError::NotCopied));
     assert_eq!((buffer.memory_address(), buffer.offset()), place);
@@ -83,7 +83,7 @@ fn what_may_be_larger_is_moved_with_what_it_was_requested_with() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let bytes = buffer.size();
     assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(bytes));
     assert_eq!(buffer.size(), bytes);
@@ -156,7 +156,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         // SAFETY: the list is submitted as `frame`.
         let record = |batch: &mut UploadBatch<Device>, commands: &mut Vec<Command>| unsafe { batch.record(commands) };
         if is_recorded_before {
-            record(&mut batch, &mut commands).expect("none was moved");
+            record(&mut batch, &mut commands).expect("no buffer was moved");
         }
         let mut pass = run.begin_pass(&frame).expect("its own frame");
         let moved = buffers.iter_mut().filter(|buffer| pass.has(*buffer)).collect::<Vec<_>>();
@@ -166,7 +166,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         unsafe { pass.record(&mut commands) };
         drop(pass);
         if !is_recorded_before {
-            record(&mut batch, &mut commands).expect("none was moved");
+            record(&mut batch, &mut commands).expect("no buffer was moved");
         }
         batch.clear();
         world.submit_frame(frame, commands);
@@ -197,13 +197,13 @@ fn a_copy_that_is_gathered_after_the_plan_stops_the_move() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let mut batch = UploadBatch::new();
     batch.copy(&Staged::of(&source, 0, 64).expect("inside"), buffer, 0).expect("it fits");
     assert!(!pass.has(buffer));
     assert_eq!(pass.copy_buffer(buffer).map(drop), Err(MoveError::NotInPass));
     batch.clear();
-    assert!(pass.copy_buffer(buffer).is_ok(), "nothing is gathered any more");
+    assert!(pass.copy_buffer(buffer).is_ok(), "no copy is pending any more");
     drop(pass);
     frame.discard();
     assert!(buffer.take_content_lost(), "the copy of the move never runs");

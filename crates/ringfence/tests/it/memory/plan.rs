@@ -149,7 +149,7 @@ fn a_plan_frees_empty_blocks_first_where_the_call_does() {
     assert!(empty > MIB, "blocks are kept");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
     let needs = Requirements { size: 2 * MIB, ..needs };
-    let plan = world.memory.plan().memory(needs, alone).expect("what is empty makes room");
+    let plan = world.memory.plan().memory(needs, alone).expect("empty blocks make room");
     let made = world.memory.allocate(needs, alone).expect("the plan is kept");
     assert_eq!((plan.way, plan.headroom_bytes), (PlannedWay::Dedicated, MIB));
     assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), MIB);

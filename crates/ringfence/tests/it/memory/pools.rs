@@ -57,7 +57,7 @@ fn what_lies_in_a_pool_may_outlive_it() {
     drop(buffer);
     world.memory.reclaim();
     world.memory.reclaim();
-    assert_eq!(world.memory.statistics().total().block_count, 0, "the block goes with the last of it");
+    assert_eq!(world.memory.statistics().total().block_count, 0, "the block is freed with its last range");
     world.finish();
 }
 
@@ -277,7 +277,7 @@ fn a_request_beyond_what_the_algorithm_can_cut_is_refused() {
     assert_eq!(pool.plan(needs(size, 1), AllocationDesc::default()).err(), refused);
     assert_eq!(pool.allocate(needs(size, 1), AllocationDesc::default()).err(), refused);
     assert_eq!(pool.create_buffer(&info(size), AllocationDesc::default()).err(), refused);
-    assert_eq!(pool.statistics().block_count, 0, "nothing was made");
+    assert_eq!(pool.statistics().block_count, 0, "no object was created");
     drop(pool.allocate(needs(MIB, 1), AllocationDesc::default()).expect("there is room"));
     drop(pool);
     world.finish();

@@ -81,7 +81,7 @@ fn what_is_destroyed_at_once_serves_the_next_request_while_a_frame_is_under_way(
     // SAFETY: no submission uses it.
     unsafe { world.memory.create_small_buffer(small(), Location::Device).expect("room").retire_after(&SyncSet::new()) };
     world.memory.reclaim();
-    assert_eq!(world.memory.statistics().retired_count, 0, "it waited for nothing, while a frame is under way");
+    assert_eq!(world.memory.statistics().retired_count, 0, "it did not wait, although a frame is open");
     world.complete(under_way);
     world.finish();
 }
@@ -112,7 +112,7 @@ fn what_a_submission_uses_serves_no_other_owner_before_that_is_complete() {
     let (again, ..) = round(&world, 4);
     assert!(
         again.iter().all(|buffer| at.contains(&(buffer.memory().id(), buffer.offset()))),
-        "what is complete comes back"
+        "completed objects are reused"
     );
     assert!(again.iter().all(|buffer| !held.contains(buffer.object())), "the device knows each owner's object apart");
     drop((others, again));
@@ -178,7 +178,7 @@ fn what_was_given_another_priority_is_not_kept() {
     let make = || world.memory.create_buffer(&info(MIB), desc).expect("room");
     for raised in [false, false, true, false] {
         let buffer = make();
-        assert!(!raised || buffer.set_priority(Priority::High), "it has memory of its own");
+        assert!(!raised || buffer.set_priority(Priority::High), "it has dedicated memory");
         drop(buffer);
         world.memory.reclaim();
     }
@@ -224,7 +224,7 @@ fn what_is_made_once_is_not_kept_and_what_is_not_asked_for_again_goes() {
     let statistics = world.memory.statistics();
     assert_eq!((statistics.recycled_count, statistics.recycled_bytes), (0, 0));
     (0..200).for_each(|_| _ = world.memory.reclaim());
-    assert!(world.memory.statistics().total().block_count <= 2, "their blocks have gone too, but one of each kind");
+    assert!(world.memory.statistics().total().block_count <= 2, "their blocks are freed too, except one of each kind");
     world.finish();
 }
 
@@ -241,7 +241,7 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     assert!(world.memory.statistics().recycled_bytes >= 5 * MIB);
     let plan = world.memory.plan().buffer(&info(MIB), strict).expect("room");
     assert_eq!((plan.way, plan.requested_bytes), (PlannedWay::Recycled, 0));
-    let large = world.buffer(6 * MIB, strict).expect("what is kept goes first");
+    let large = world.buffer(6 * MIB, strict).expect("recycled objects are destroyed first");
     assert_eq!(world.memory.statistics().recycled_bytes, 0);
     drop(large);
     world.memory.reclaim();
@@ -255,7 +255,7 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     assert_eq!(
         (statistics.recycled_count, statistics.total().reserved_bytes()),
         (0, 0),
-        "nothing is left after a trim"
+        "no object is left after a trim"
     );
     world.finish();
 }
@@ -404,7 +404,7 @@ fn never_more_than_the_bound_is_kept() {
 fn while_something_is_looked_for_nothing_is_recycled() {
     let debugged = fixture(AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() });
     let recorded = fixture(AllocatorDesc::default());
-    recorded.memory.trace().start(std::io::sink()).expect("nothing was made");
+    recorded.memory.trace().start(std::io::sink()).expect("no object was created");
     for world in [debugged, recorded] {
         for _ in 0..4 {
             drop(round(&world, 4));
@@ -467,7 +467,7 @@ fn an_allocator_recycles_nothing_of_another() {
     assert!(one.memory.statistics().recycled_count > 0);
     drop(round(&other, 4));
     assert_eq!(other.memory.statistics().calls.recycled, 0);
-    other.memory.shutdown(Duration::MAX).expect("nothing is under way");
+    other.memory.shutdown(Duration::MAX).expect("no work is pending");
     drop(other);
     one.finish();
 }
@@ -551,8 +551,7 @@ fn what_is_recycled_makes_room_for_a_request_that_may_not_grow() {
     let before = world.memory.statistics();
     assert!(before.recycled_bytes >= 8 * MIB, "{before:?}");
     let desc = AllocationDesc { never_grow: true, ..Default::default() };
-    let large =
-        world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks are empty but for what is recycled");
+    let large = world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks contain only recycled objects");
     assert_eq!(world.memory.statistics().calls.allocate_memory, before.calls.allocate_memory);
     drop(large);
     world.finish();
@@ -594,14 +593,14 @@ fn ranges_of_what_is_recycled_serve_another_request_where_memory_is_short() {
         held = held.into_iter().step_by(4).collect();
         world.memory.reclaim();
         while held.len() < full {
-            held.push(world.buffer(256 * KIB, strict).expect("what was dropped is recycled"));
+            held.push(world.buffer(256 * KIB, strict).expect("dropped objects are recycled"));
         }
     }
     let kept: Vec<_> = held.into_iter().step_by(4).collect();
     world.memory.reclaim();
     let before = world.memory.statistics();
     assert!(before.recycled_bytes >= 2 * MIB, "{before:?}");
-    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("what is recycled counts as free");
+    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("recycled objects count as free");
     drop((larger, kept));
     world.finish();
 }

@@ -65,7 +65,7 @@ fn a_texture_that_has_other_mips_has_its_user_data() {
     let swap = texture.swap_mips(&frame, &whole, streamed).expect("there is room");
     assert_eq!((swap.copies.len(), swap.to_fill), (2, vec![0]));
     assert_eq!(texture.user_data(), 2);
-    assert!(texture.parts().is_some(), "what it has of mips and aspects is known");
+    assert!(texture.parts().is_some(), "its mips and aspects are known");
     check_known(&world, "whole", 2);
     world.complete(frame);
     drop(texture);

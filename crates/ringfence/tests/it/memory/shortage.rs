@@ -31,7 +31,7 @@ fn shared_buffers_in_which_nothing_lives_go_in_a_shortage() {
     leave_shared_buffer(&world, Location::Upload);
     let (near, far) = (held(&world, 0), held(&world, 1));
     assert!(near >= MIB && far >= MIB, "a block each");
-    let whole = world.buffer(64 * MIB, alone()).expect("nothing else lives there");
+    let whole = world.buffer(64 * MIB, alone()).expect("no other resource is there");
     assert_eq!((held(&world, 0), held(&world, 1)), (64 * MIB, far), "the other heap is not short");
     drop(whole);
     world.finish();
@@ -39,7 +39,7 @@ fn shared_buffers_in_which_nothing_lives_go_in_a_shortage() {
 
 /// Returns a placement that has kept an empty block of device memory.
 fn leave_placed_block(world: &FaultyFixture, strategy: Strategy) -> Placement<crate::memory::world::Device> {
-    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("no object is created yet");
     let request = BufferRequest {
         size: 100_000,
         usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST,

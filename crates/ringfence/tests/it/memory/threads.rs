@@ -38,7 +38,7 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                         let mut seen = [0; 1];
                         for at in [0, gone.size() - 1] {
                             gone.read(at, &mut seen).expect("mapped");
-                            assert_eq!(seen, [mark], "no other thread has written there");
+                            assert_eq!(seen, [mark], "no other thread wrote there");
                         }
                         if random.is_multiple_of(3) {
                             drop(gone);

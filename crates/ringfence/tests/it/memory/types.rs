@@ -73,7 +73,7 @@ fn bad_requests_are_typed_errors_with_the_numbers() {
     assert_eq!(ask(needs(max + 1, 4)), Some(Error::TooLarge { size: max + 1, max }));
     let unknown = ringfence::device::Requirements { memory_type_bits: 1 << 31, ..needs(KIB, 4) };
     assert!(matches!(ask(unknown), Some(Error::NoMemoryType { .. })));
-    assert_eq!(world.device.calls().allocate_memory, 0, "the driver was never asked");
+    assert_eq!(world.device.calls().allocate_memory, 0, "the driver was never called");
     world.finish();
     let small = on_card(1 << 30, 2 << 30);
     let beyond = small.memory.allocate(needs(3 << 30, 4), AllocationDesc::default()).err();

@@ -129,7 +129,7 @@ fn buffers_by_placement() {
         let run = move |world: &Limited, inside: &Inside| {
             let desc =
                 PlacementDesc { default_block_bytes: 1 << 20, default_buffer_bytes_max: 2 << 20, ..Default::default() };
-            let placement = Placement::new(&world.memory, desc).expect("nothing is made yet");
+            let placement = Placement::new(&world.memory, desc).expect("no object is created yet");
             let usage = if dynamism == Dynamism::Dynamic { BufferUsage::COPY_SRC } else { usage() };
             let request = BufferRequest { size, usage, dynamism, strategy, ..Default::default() };
             let _starved = Starved::new(world, inside);

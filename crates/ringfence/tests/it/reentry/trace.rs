@@ -72,7 +72,7 @@ fn begin(world: &Limited, inside: &Inside, at: Where) {
         Where::FirstWrite if !inside.is_disarmed() => {
             assert!(matches!(started, Err(StartTraceError::NotEmpty { .. })), "the write makes some")
         }
-        _ => started.expect("nothing was made yet"),
+        _ => started.expect("no resource was created yet"),
     }
 }
 
@@ -80,7 +80,7 @@ fn end(world: &Limited, inside: &Inside, at: Where) {
     let stopped = world.memory.trace().stop();
     inside.also(|_| ());
     match at {
-        Where::FirstWrite if !inside.is_disarmed() => assert!(matches!(stopped, Ok(None)), "none was begun"),
+        Where::FirstWrite if !inside.is_disarmed() => assert!(matches!(stopped, Ok(None)), "no trace was started"),
         Where::Write | Where::Flush if panics(inside) => assert!(stopped.is_err(), "it was not written as a whole"),
         _ => assert!(stopped.expect("it was written").is_some()),
     }

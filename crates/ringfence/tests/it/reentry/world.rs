@@ -64,7 +64,7 @@ impl Limited {
             requires_dedicated: false,
         };
         let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
-        (size > 0).then(|| self.memory.allocate(needs, desc).expect("it is what is left"))
+        (size > 0).then(|| self.memory.allocate(needs, desc).expect("all the remaining memory"))
     }
 }
 
@@ -165,7 +165,7 @@ impl Inside {
                 }
             }
             Mode::WaitsForAnotherThread => {
-                std::thread::spawn(move || everything(&memory)).join().expect("it goes well there");
+                std::thread::spawn(move || everything(&memory)).join().expect("it succeeds there");
             }
             Mode::Panics => {
                 state.busy.store(false, Ordering::SeqCst);
@@ -249,11 +249,11 @@ fn finish(name: &str, mode: Mode, world: Limited) {
     assert_eq!(
         (total.range_count, total.range_bytes, total.dedicated_count, total.block_count, statistics.retired_count),
         (0, 0, 0, 0, 0),
-        "{name}, {mode:?}: nothing is left"
+        "{name}, {mode:?}: nothing is leaked"
     );
     assert_eq!(calls.create_object, calls.destroy_object, "{name}, {mode:?}: each object is destroyed once");
     assert_eq!(calls.allocate_memory, calls.free_memory, "{name}, {mode:?}: each memory object is freed once");
     drop((memory, timelines));
-    assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: nothing is alive on the device");
+    assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: the device has no live object");
     assert_eq!(device.take_hazards(), [], "{name}, {mode:?}");
 }

@@ -38,7 +38,7 @@ fn a_device_lost_in_the_middle_releases_everything_once() {
         world.device.lose_device();
         let reclaimed = world.memory.reclaim();
         assert_eq!((reclaimed.objects, reclaimed.waiting, reclaimed.device_lost), (waiting, 0, true), "seed {seed}");
-        assert_eq!(world.memory.reclaim().objects, 0, "nothing twice");
+        assert_eq!(world.memory.reclaim().objects, 0, "no object twice");
         drop(open);
         world.close();
     }
@@ -63,7 +63,7 @@ fn threads_that_drop_while_the_device_is_lost_lose_nothing_and_release_nothing_t
             world.device.lose_device();
             (0..5).for_each(|_| _ = world.memory.reclaim());
         });
-        world.memory.shutdown(Duration::ZERO).expect("nothing is waited for");
+        world.memory.shutdown(Duration::ZERO).expect("no wait");
         assert_eq!(world.memory.statistics().calls.destroy_object - before, objects, "seed {seed}");
         world.close();
     }
@@ -75,7 +75,7 @@ fn shutdown_waits_as_long_as_it_takes_or_as_its_timeout_says() {
     let waiting = world.memory.statistics().retired_count as usize;
     let refused = world.memory.shutdown(Duration::from_millis(1));
     assert!(matches!(refused, Err(ShutdownError::Timeout { waiting: held, .. }) if held == waiting), "{refused:?}");
-    assert_eq!(world.memory.statistics().retired_count as usize, waiting, "what was waiting still waits");
+    assert_eq!(world.memory.statistics().retired_count as usize, waiting, "retired objects are still waiting");
     (0..QUEUES).for_each(|queue| world.device.resume(queue));
     let done = world.memory.shutdown(Duration::MAX).expect("the work goes on");
     assert_eq!((done.objects, done.waiting), (waiting, 0));
@@ -123,7 +123,7 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     let failed = world.timelines[0].begin();
     let frame = failed.point();
     drop(failed);
-    world.memory.shutdown(long).expect("nothing waits for it");
+    world.memory.shutdown(long).expect("no object waits for it");
     world.held.clear();
     let memory = world.memory.clone();
     let (send, receive) = std::sync::mpsc::channel();
@@ -135,7 +135,7 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     );
     waiting.join().expect("no panic").expect("it is received");
     world.timelines[0].discard_dropped();
-    world.memory.shutdown(long).expect("nothing is under way");
+    world.memory.shutdown(long).expect("no work is pending");
     world.close();
 }
 
@@ -251,7 +251,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
                 assert!(users.iter().all(|user| !pending.contains(user)), "seed {seed}: {item} is too early");
             }
             if pending.is_empty() {
-                assert!(twin.is_empty(), "seed {seed}: nothing is open, under way or unknown");
+                assert!(twin.is_empty(), "seed {seed}: no frame is open, pending or unknown");
             }
         }
         open.into_iter().for_each(Frame::discard);
@@ -286,7 +286,7 @@ fn an_open_frame_keeps_the_allocator_alive() {
     let frame = world.timelines[0].begin();
     let device = world.device.clone();
     drop(world);
-    assert_eq!(device.live().buffers, 4, "the frame may use what was released during it");
+    assert_eq!(device.live().buffers, 4, "the frame may use resources that were released while it was open");
     frame.discard();
     assert_eq!(device.live(), Default::default());
     assert!(device.take_hazards().is_empty());

@@ -66,8 +66,11 @@ fn run(seed: u64, precise: bool) -> Held {
         });
         let reclaimed = world.memory.reclaim();
         // A request may have destroyed some of them before the reclaim.
-        assert!(reclaimed.objects <= before - gone.len(), "seed {seed}, frame {frame}: no more than may go");
-        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: no less than may go");
+        assert!(
+            reclaimed.objects <= before - gone.len(),
+            "seed {seed}, frame {frame}: no object is destroyed too early"
+        );
+        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: every completed object is destroyed");
         world.no_hazard();
         let ticks = world.dice.below(6);
         world.go_on(ticks);
@@ -94,5 +97,5 @@ fn three_queues_out_of_step_hold_what_is_dropped_for_all_that_had_begun_and_no_l
     let held = run(2, false);
     println!("by default: {} objects, {:.2} extra frames on average", held.objects, held.mean());
     assert!(held.objects > 9_000, "{}", held.objects);
-    assert!(held.mean() > 0.0, "the slow queues hold what they do not use");
+    assert!(held.mean() > 0.0, "slow queues hold objects that they do not use");
 }

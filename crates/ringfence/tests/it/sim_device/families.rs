@@ -167,7 +167,7 @@ fn what_is_overwritten_as_a_whole_needs_no_handing_back() {
     let frame = program.timeline.begin();
     let fill = |size| vec![Command::FillBuffer { dst: *program.back.object(), offset: 0, size, value: 9 }];
     program.device.submit(1, &[(program.fences[0], value)], fill(1024), (program.fences[1], 100)).expect("not lost");
-    assert_eq!(program.hazards(), Vec::<String>::new(), "all of it: what the main queue wrote there is given up");
+    assert_eq!(program.hazards(), Vec::<String>::new(), "the whole buffer: the main queue's contents are given up");
     let wait = [(program.fences[1], 100)];
     program.device.submit(0, &wait, fill(64), (program.fences[0], frame.value())).expect("not lost");
     program.timeline.submitted(frame).expect("in order");

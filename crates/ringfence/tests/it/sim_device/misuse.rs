@@ -123,7 +123,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
         let _ = gpu.only_hazard(HazardKind::Misuse);
         assert!(Create::<Textures>::dedicate(&gpu.device, &texture, &desc(1, 64)).is_err(), "too small");
         let _ = gpu.only_hazard(HazardKind::OutOfRange);
-        assert_eq!(gpu.device.live(), lives, "nothing is left behind");
+        assert_eq!(gpu.device.live(), lives, "nothing is leaked");
         assert!(Create::<Textures>::dedicate(&gpu.device, &texture, &desc(1, 1 << 20)).is_ok());
     }
     gpu.no_hazard();

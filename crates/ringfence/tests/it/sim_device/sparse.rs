@@ -8,13 +8,13 @@ use ringfence::sim::{Buffer, HazardKind, Memory, Profile, Texture};
 fn sparse_buffer(gpu: &Gpu, pages: u64) -> Buffer {
     let size = pages * gpu.device.profile().page_bytes;
     // SAFETY: the description holds no pointer.
-    unsafe { gpu.device.make_sparse(&BufferDesc { size, usage: COPIED }) }.expect("the device has them").0
+    unsafe { gpu.device.make_sparse(&BufferDesc { size, usage: COPIED }) }.expect("the device supports them").0
 }
 
 fn sparse_texture(gpu: &Gpu, side: u32) -> (Texture, TextureTiling) {
     let desc = TextureDesc { width: side, height: side, ..Default::default() };
     // SAFETY: the description holds no pointer.
-    unsafe { gpu.device.make_sparse_texture(&desc) }.expect("the device has them")
+    unsafe { gpu.device.make_sparse_texture(&desc) }.expect("the device supports them")
 }
 
 /// Allocates memory for pages of this class.

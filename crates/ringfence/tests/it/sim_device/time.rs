@@ -152,7 +152,7 @@ fn a_lost_device_says_so_everywhere_and_blames_no_one() {
         assert_eq!(gpu.device.read_back(&buffer.memory, 0, buffer.mapped.unwrap(), &mut [0; 4]), lost);
     }
     assert_eq!(gpu.device.submit(0, &[], vec![], (point.0, 2)), lost);
-    assert!(gpu.device.run_until_idle(), "what was pending is gone");
+    assert!(gpu.device.run_until_idle(), "pending work was dropped");
     gpu.destroy(buffer.buffer);
     gpu.free(buffer.memory);
     // SAFETY: prepared and not placed.
