@@ -21,7 +21,7 @@ pub enum TransientError {
         pass: Pass,
     },
     /// The timeline of the queue belongs to another allocator.
-    #[error("{queue} does not belong to the allocator of this transient allocator; pass a timeline that it created")]
+    #[error("{queue} belongs to another allocator; use a timeline of the allocator below this transient allocator")]
     ForeignQueue {
         /// The given timeline.
         queue: TimelineId,

@@ -203,7 +203,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Returns an object for a pass that begins at `clock`, in an execution that is not planned: a cached or a new one.
+    /// Returns an object for a pass that begins at `clock`, without a planned offset: a cached or a new one.
     pub(super) fn find_or_make<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,

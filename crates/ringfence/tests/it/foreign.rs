@@ -476,7 +476,7 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
             "not of",
             "foreign",
             "different",
-            "no pass of this execution",
+            "not a pass of this execution",
             "no open move",
             "was said to be submitted on timeline",
         ];

@@ -79,7 +79,7 @@ fn what_is_leaked_at_the_end_is_reported_and_nothing_else() {
             drop(base);
             assert_eq!(device.live().buffers, u64::from(leaks));
         });
-        let reports = listener.count("resources that a dropped frame may use are leaked");
+        let reports = listener.count("what a dropped frame may use is leaked");
         assert_eq!(reports, usize::from(leaks));
     }
 }

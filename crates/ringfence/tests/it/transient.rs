@@ -173,7 +173,7 @@ fn aliased_targets_written_too_early_by_another_queue_are_caught() {
             assert_eq!(hazard.kind, HazardKind::QueueConflict);
             assert_eq!(hazard.queue, Some(1));
             assert_eq!(hazard.pending.map(|pending| (pending.queue, pending.value)), Some((0, value)));
-            assert!(hazard.to_string().contains("two unordered queues"), "{hazard}");
+            assert!(hazard.to_string().contains("two queues that nothing orders"), "{hazard}");
         }
     }
 }
